@@ -104,8 +104,10 @@ def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
         return None
     row = min(shorter, key=lambda r: (r.runtime_s.mid if r.runtime_s else mid, r.candidate))
     assert row.runtime_s is not None  # noqa: S101 - as chosen above
-    why = "is only a guess" if row.guess else row.excluded or "ranks behind it"
-    return f"{row.candidate} with {format_seconds(row.runtime_s.mid)} {why}"
+    named = f"{row.candidate} with {format_seconds(row.runtime_s.mid)}"
+    if row.excluded and not row.guess:
+        return f"{named} is ruled out ({row.excluded})"
+    return f"{named} {'is only a guess' if row.guess else 'ranks behind it'}"
 
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:

@@ -474,6 +474,10 @@ def test_a_sentence_does_not_contradict_its_table() -> None:
     decision = run(predicted=predicted, settings=PolicySettings(strict=False))
     assert decision.chosen == "cpu"
     assert "gpu with 20 s is only a guess" in decision.reason
+    known = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
+    down = states(CPU) | {"gpu": state(up=False)}
+    decision = decide(request(), (CPU, GPU), down, known, PolicySettings(), now_s=NOW_S)
+    assert "gpu with 20 s is ruled out (" in decision.reason
     on_cpus = replace(predicted, targets=("cpu",))
     decision = run(predicted=on_cpus, settings=PolicySettings(strict=False))
     assert decision.chosen == "cpu"

@@ -153,8 +153,9 @@ def _show(name: str, graph: ModelGraph, found: Sequence[_Row], copies: int) -> N
     )
     if copies > 1:
         click.echo(
-            f"GPUs: {copies} of a node, a copy on each with this batch of its own; the time is "
-            f"from one step to the next of the {copies} together, memory is that of each."
+            f"GPUs: {copies} of a node, a copy on each with this batch of its own. A step is one "
+            f"batch of one GPU: {copies} of them are done at once, in {copies} times the time "
+            "shown. Memory is that of each."
         )
     reasons: dict[str, list[str]] = {}
     for one in found:

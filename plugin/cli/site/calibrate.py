@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.units import format_seconds
 from berth.plugin.calibrate.drivers import drivers_seen
 from berth.plugin.calibrate.jobs import EXPECTED_S, LINK_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
@@ -103,7 +104,7 @@ def calibrate(
     except KeyError as error:
         raise UsageError(
             f"--kind {error.args[0]!r} is no platform and no place of {site.source}",
-            hint="there are: " + ", ".join(kind.name for kind in every),
+            hint="there are: " + ", ".join(map(_with_places, every)),
         ) from None
     settings = Settings(
         depth=depth or "normal",
@@ -135,45 +136,70 @@ def calibrate(
         click.echo(json.dumps(report, indent=2))
 
 
+def _with_places(kind: Kind) -> str:
+    places = ", ".join(place.name for place in kind.places)
+    return f"{kind.name} (places: {places})" if places else kind.name
+
+
 def _cost(
     kinds: tuple[Kind, ...], todo: list[Todo], folder: Folder, settings: Settings
 ) -> list[str]:
     """What it will take, by kind."""
-    each = EXPECTED_S[settings.depth] / 60
-    wanted = [t for t in todo if t.node is not None and t.second is None]
+    each_s = EXPECTED_S[settings.depth]
+    jobs = {(s.kind, s.node): s.job for s in folder.read().steps if s.job is not None}
+    wanted = [
+        t
+        for t in todo
+        if t.node is not None and t.second is None and (t.kind.name, t.what) not in jobs
+    ]
     pairs = [t for t in todo if t.second is not None]
-    count = len(wanted)
+    count, limit_s = len(wanted), settings.time_limit_s
     lines = [
-        f"To measure: {count} node{'s' if count != 1 else ''} of "
-        f"{len({t.kind.name for t in wanted})} kinds, each alone for about {each:.0f} min: "
-        f"{count * each:.0f} node-minutes (at most {count * settings.time_limit_s / 60:.0f}, by "
-        "the jobs' time limit)."
+        f"To measure: {_counted(count, 'node')} of "
+        f"{_counted(len({t.kind.name for t in wanted}), 'kind')}, each alone for about "
+        f"{each_s / 60:.0f} min: {count * each_s / 60:.0f} node-minutes (at most "
+        f"{count * limit_s / 60:.0f}, by the jobs' time limit)."
         if wanted
         else "Nothing is left to measure on single nodes."
         if pairs
+        else "Nothing more is left to submit."
+        if jobs.keys() & {(t.kind.name, t.what) for t in todo if t.node is not None}
         else "Nothing is left to measure."
     ]
+    if wanted and limit_s < each_s:
+        lines.append(
+            f"CHECK --time-limit: jobs of {format_seconds(limit_s)} end before the measurement, "
+            f"which takes about {format_seconds(each_s)}."
+        )
     if pairs:
         minutes = LINK_S / 60
         lines.append(
-            f"And what connects two nodes of {len(pairs)} kind{'s' if len(pairs) != 1 else ''}, "
+            f"And what connects two nodes of {_counted(len(pairs), 'kind')}, "
             f"both alone for about {minutes:.0f} min: {2 * len(pairs) * minutes:.0f} node-minutes."
         )
     for kind in kinds:
         own = [t for t in todo if t.kind is kind]
         names = [t.node.name for t in own if t.node is not None and t.second is None]
         there = [r.node for r in folder.results(kind.name) if r.node not in names]
+        sent = {name: jobs[kind.name, name] for name in names if (kind.name, name) in jobs}
+        names = [name for name in names if name not in sent]
         words = [f"to measure: {', '.join(names)}"] if names else []
+        words += [f"submitted: {name} (job {job})" for name, job in sent.items()]
         words += [f"measured: {', '.join(there)}"] if there else []
         words += [f"{t.nodes[0].name} with {t.nodes[1].name}" for t in own if t.second is not None]
         words += [t.why_not for t in own if t.why_not]
         words += [t.stale for t in own if t.stale]
         single = [t for t in own if t.second is None]
         busy = [t.node.name for t in single if t.node and t.node.idle_cores < t.node.cores]
+        busy = [name for name in busy if name in names]
         if names and len(busy) == len(names):
             words.append("no node of it is free now: its jobs wait in the queue")
-        lines.append(f"  {kind.name} ({len(kind.nodes)} nodes): {'; '.join(words)}")
+        lines.append(f"  {kind.name} ({_counted(len(kind.nodes), 'node')}): {'; '.join(words)}")
     return lines
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _measure(

@@ -116,6 +116,25 @@ def test_interrupted_it_goes_on_where_it_stopped(calibrate: Callable[..., Result
     assert "calibrated  slow" in done.output
 
 
+def test_what_is_submitted_already_is_not_said_to_be_measured_again(
+    calibrate: Callable[..., Result],
+) -> None:
+    scheduler = FakeScheduler(usual, waiting=("s1",))
+    calibrate(scheduler, "--wait", "0.3s")
+    said = calibrate(scheduler, "--dry-run").output
+    assert "Nothing more is left to submit." in said
+    assert f"{ROME} (1 node): submitted: s1 (job 3)" in said
+    assert "to measure" not in said
+
+
+def test_a_time_limit_that_is_too_short_is_said_before_the_jobs_run(
+    calibrate: Callable[..., Result],
+) -> None:
+    said = calibrate(FakeScheduler(usual), "--dry-run", "--time-limit", "1m").output
+    assert "CHECK --time-limit: jobs of 60 s end" in said
+    assert "CHECK" not in calibrate(FakeScheduler(usual), "--dry-run").output
+
+
 def test_ctrl_c_leaves_the_jobs_and_says_so(
     calibrate: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +186,7 @@ def test_nodes_that_differ_are_named(calibrate: Callable[..., Result]) -> None:
 def test_a_kind_without_a_working_node_is_named(calibrate: Callable[..., Result]) -> None:
     cluster = facts(*CLUSTER.nodes[:2], node("s1", "slow", usable=False))
     said = calibrate(FakeScheduler(usual, cluster=cluster)).output
-    assert f"{ROME} (1 nodes): none of its nodes works now" in said
+    assert f"{ROME} (1 node): none of its nodes works now" in said
 
 
 def test_a_busy_kind_is_said_to_wait(calibrate: Callable[..., Result]) -> None:
@@ -185,7 +204,7 @@ def test_a_calibration_older_than_the_kernel_is_made_again(
     scheduler._cluster = facts(*CLUSTER.nodes[:2], newer)
     said = calibrate(scheduler, "--dry-run").output
     assert "s1 was measured under Linux 6.1.0-18-amd64 and runs Linux 6.1.0-20-amd64 now" in said
-    assert "1 node of 1 kinds" in said
+    assert "1 node of 1 kind," in said
 
 
 def test_a_calibration_older_than_the_gpus_driver_is_said_and_made_again(
@@ -239,6 +258,7 @@ def test_an_unknown_kind_and_an_unreadable_state_are_one_sentence(
     wrong = calibrate(FakeScheduler(usual), "--kind", "milan")
     assert isinstance(wrong.exception, BerthError)
     assert "milan" in wrong.exception.message
+    assert f"{ROME} (places: slow)" in (wrong.exception.hint or "")
     (tmp_path / "calibration").mkdir()
     (tmp_path / "calibration" / "calibration.json").write_text("{")
     broken = calibrate(FakeScheduler(usual))
