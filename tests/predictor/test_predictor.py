@@ -293,3 +293,19 @@ def test_the_interval_grows_with_the_distance_before_berth_abstains() -> None:
     assert widths[0] == 1.0
     assert 1.5 < widths[-1] < 3.0
     assert odd < 12
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "why"),
+    [(0.3, "it computed for 30% of its time"), (0.6, None), (1.0, None), (None, None)],
+)
+def test_a_program_that_mostly_waits_is_not_one_to_act_on(
+    cpu_s: float | None, why: str | None
+) -> None:
+    counters = {} if cpu_s is None else {"cpu_time_s": cpu_s}
+    waits = profile(runtime_s=1.0, counters=counters)
+    known = platforms.shipped()
+    found = Predictor.load().predict(waits, known["quartz"], reference=known.get(waits.platform))
+    said = found.abstained or ""
+    assert ("computed for" in said) == (why is not None)
+    assert (why or "") in said

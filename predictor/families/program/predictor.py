@@ -23,10 +23,15 @@ from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Bundle
 from berth.predictor.families.program.ceilings import Ceilings, Point, core_grid
 from berth.predictor.families.program.estimate import Estimate, Layout, Reading, estimate, read
+from berth.predictor.families.program.scaling import run_s
 from berth.predictor.families.program.time_only import combined, is_time_only, stand_ins
 
 WIDEST_USEFUL_FACTOR = 20.0
 """An upper time beyond this many times the middle says nothing: abstain."""
+LEAST_BUSY = 0.5
+"""Processor time over time below which a program is said to wait,"""
+LEAST_JUDGED_S = 0.1
+"""if it takes so long: starting a program is mostly waiting."""
 _MOST_LAYOUTS = 64
 
 
@@ -127,6 +132,7 @@ class Predictor:
         found = combined(likely, estimates)
         reading, _ = self.read(likely[0], points, reference=reference)
         growth, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
+        doubt = doubt or _waiting(profile, reference)
         return [
             replace(
                 _prediction(
@@ -189,7 +195,8 @@ class Predictor:
     ) -> dict[str, str | None]:
         """Why a platform's prediction is not one to act on, by its name."""
         names = dict.fromkeys(point.platform.name for point in points)
-        if (why := self._doubt(reading) or _elsewhere(reading.profile, reference)) is not None:
+        why = self._doubt(reading) or _elsewhere(reading.profile, reference)
+        if (why := why or _waiting(reading.profile, reference)) is not None:
             return dict.fromkeys(names, why)
         values = reading.work_features
         general = self._bundle.range_check.unlike(values)
@@ -205,6 +212,19 @@ class Predictor:
                 "file: nothing ties the prediction to its time (berth pilot bench makes one)"
             )
         return None
+
+
+def _waiting(profile: Profile, reference: Platform | None) -> str | None:
+    """Whether it mostly waits, and not for a processor: another one changes little then."""
+    runs_on, spent = profile.runs_on, profile.value("cpu_time_s")
+    took = run_s(profile)
+    if spent is None or took is None or runs_on.gpus or runs_on.ranks > 1:
+        return None
+    share = 1.0 if reference is None else reference.signature.processor_share or 1.0
+    busy = spent / (took * share)
+    if took < LEAST_JUDGED_S or busy >= LEAST_BUSY:
+        return None
+    return f"it computed for {busy:.0%} of its time, and how long it waits elsewhere is not known"
 
 
 def _incomplete(profile: Profile) -> str | None:

@@ -44,7 +44,7 @@ class ThreadScaling:
         declared = profile.runs_on.threads * profile.runs_on.ranks
         points = {p.threads: p.runtime_s for p in profile.scaling}
         if len(points) < 2:
-            took = _took(profile)
+            took = run_s(profile)
             if took is not None and profile.one_thread_s is not None:
                 share = _serial_by_ratio(took / profile.one_thread_s, declared, reference)
             else:
@@ -75,7 +75,7 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
     return min(max(found, 0.0), MOST_SERIAL)
 
 
-def _took(profile: Profile) -> float | None:
+def run_s(profile: Profile) -> float | None:
     """Run time less what it waited for a processor, in seconds; None where nothing is known."""
     if profile.runtime is None:
         return None
@@ -93,7 +93,7 @@ def _seen_serial(profile: Profile, declared: int, reference: Platform | None) ->
     if cores < 2 or spent is None or not spent.value:
         return 0.0
     share = 1.0 if reference is None else reference.signature.processor_share or 1.0
-    took = _took(profile)
+    took = run_s(profile)
     if took is None:
         return 0.0
     busy = min(max(spent.value / (took * share), 1.0), float(cores))
