@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from berth.pilot.errors import SchedulerError
@@ -66,6 +67,8 @@ def change_of(request: Request, edit: Edit) -> Change:
         "NumTasks": held.tasks,
         "CPUsPerTask": held.cpus_per_task,
         "NumCPUs": f"{cores}-{cores}",
+        # What ``-c`` set: with fewer cores in all Slurm would take the job for a contradiction.
+        "MinCPUsNode": held.cpus_per_task,
         "MinMemoryNode": mib,
         "TimeLimit": minutes if edit.time_limit_s is not None else None,
         "Comment": f"berth:{request.profile}",
@@ -102,7 +105,9 @@ def apply(job: str, change: Change) -> None:
         if reason in _NEVER:
             raise SchedulerError(f"Slurm would keep job {job} waiting there ({reason})")
     except SchedulerError:
-        _update(job, _words_back(before))
+        changed = {word.partition("=")[0] for word in change.update}
+        with suppress(SchedulerError):  # the first error is the one to be told
+            _update(job, [w for w in _words_back(before) if w.partition("=")[0] in changed])
         raise
 
 
@@ -158,6 +163,7 @@ def _words_back(before: Mapping[str, str]) -> list[str]:
         f"NumTasks={before.get('NumTasks', '1')}",
         f"CPUsPerTask={before.get('CPUs/Task', '1')}",
         f"NumCPUs={cores}",
+        f"MinCPUsNode={before.get('MinCPUsNode', '1')}",
         f"NumNodes={before.get('NumNodes', '1')}",
         f"TimeLimit={before.get('TimeLimit', 'UNLIMITED')}",
         f"Gres={_GRES.sub('', _or_nothing(before.get('TresPerNode')))}",

@@ -271,6 +271,29 @@ def test_a_waiting_job_is_found_and_moved_and_runs_in_its_new_shape(in_cluster: 
     assert slurm.job(job)["Comment"] == "berth:p"
 
 
+def test_a_job_that_asked_for_cores_of_a_task_may_get_fewer(in_cluster: Cluster) -> None:
+    slurm = in_cluster
+    pilot, job = waiting_job(slurm, "-c", "4")
+    assert slurm.job(job)["MinCPUsNode"] == "4"
+    apply(str(job), change_of(REQUEST, Edit(queue="gpu", resources=Resources(1, 1, 1))))
+    slurm.run("scancel", str(pilot))
+    assert slurm.wait_for_state(job) == "COMPLETED"
+    after = slurm.job(job)
+    assert (after["Partition"], after["NumCPUs"], after["MinCPUsNode"]) == ("gpu", "1", "1")
+
+
+def test_the_error_that_is_told_is_the_one_of_the_change(in_cluster: Cluster) -> None:
+    slurm = in_cluster
+    pilot, job = waiting_job(slurm, "-c", "4")
+    change = Change(("NumNodes=1-1", "CPUsPerTask=1", "NumCPUs=1-1"), ())
+    with pytest.raises(SchedulerError, match=r"CPU count|configuration"):
+        apply(str(job), change)
+    after = slurm.job(job)
+    assert (after["CPUs/Task"], after["MinCPUsNode"]) == ("4", "4")
+    slurm.run("scancel", str(pilot))
+    assert slurm.wait_for_state(job) == "COMPLETED"
+
+
 def test_no_job_waits_for_a_pilot_of_its_own(in_cluster: Cluster) -> None:
     pilot = in_cluster.sbatch("-p", "cpu", "--hold", user=None)
     assert waiting_for(str(pilot.id)) is None
