@@ -123,6 +123,7 @@ def measure_node(
     try:
         suite = build()
         wanted = [suite.kernel(k).name for k in kernels] or [k.name for k in suite.kernels]
+        large = () if kernels else _large(suite)
         if found.platform is None or found.platform.name != name:
             signature = measure_signature(
                 suite,
@@ -137,7 +138,6 @@ def measure_node(
         write_json(into, found)
         return found
     loads: list[float] = []
-    large = () if kernels else _large(suite)
     both = [*((kernel, SIZE) for kernel in wanted), *((kernel, LARGE_SIZE) for kernel in large)]
     for number, (kernel, size) in enumerate(both):
         key = f"{kernel}-{size}"

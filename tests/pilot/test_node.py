@@ -137,3 +137,13 @@ def test_a_kernel_that_fails_at_the_second_size_is_told_and_the_rest_is_kept(
     assert found.problems == ("the kernel was killed",)
     assert len(found.seconds) == len(suite.kernels)
     assert found.complete
+
+
+def test_a_suite_that_cannot_say_its_work_is_a_problem_of_the_node(tmp_path: Path) -> None:
+    class Silent(FakeSuite):
+        def work(self, size: int) -> dict[str, KernelWork]:
+            raise PilotError("the suite gave no list")
+
+    found = measured_by(Silent(), tmp_path / "n1.json")
+    assert found.problems == ("the suite gave no list",)
+    assert not found.complete
