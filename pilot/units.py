@@ -48,6 +48,11 @@ def whole_number(text: str, most: int = 2**64) -> int | None:
     return number if number <= most else None
 
 
+def counted(number: int, what: str) -> str:
+    """``(1, "node")`` as ``"1 node"``, ``(2, "node")`` as ``"2 nodes"``."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def format_bytes(count: float) -> str:
     """``17179869184`` as ``"16.0 GiB"``."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):

@@ -24,7 +24,7 @@ from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.program.predictor import size_growth
+from berth.predictor.families.program.predictor import size_doubt
 from berth.predictor.hardware import platforms as known_platforms
 
 
@@ -59,9 +59,8 @@ def place(
     """
     forecast, notes = forecast_for(workload, site, forecaster)
     document = workload.document
-    if isinstance(document, Profile) and not document.node_scaling:
-        doubt = size_growth(document).doubt(request.size)
-        notes += [f"Of the size: {doubt}."] if doubt is not None else []
+    if isinstance(document, Profile) and (doubt := size_doubt(document, request.size)) is not None:
+        notes.append(f"Of the size: {doubt}.")
     states: Mapping[str, CandidateState] = {}
     if scheduler is not None:
         try:

@@ -65,30 +65,30 @@ class Scaled:
 
 def scaled(path: Path) -> list[Scaled]:
     """What Gavel measured on its cluster; jobs that did not run are left out."""
+    return [one for one in _alone(path, _MEASURED) if one.steps_per_s > 0]
+
+
+def throughputs(path: Path) -> Mapping[tuple[str, int], NDArray[np.float64]]:
+    """(job type, GPUs) -> [devices] steps per second of a job alone; NaN: not measured."""
+    found: dict[tuple[str, int], NDArray[np.float64]] = {}
+    for one in _alone(path, _SOURCE):
+        key = (one.job_type, one.gpus)
+        found.setdefault(key, np.full(len(DEVICES), np.nan))
+        found[key][DEVICES.index(one.device)] = one.steps_per_s
+    return found
+
+
+def _alone(path: Path, source: str) -> list[Scaled]:
+    """Jobs that shared their GPUs with no other; 0 steps a second: it did not run."""
     import pandas as pd  # noqa: PLC0415 - slow to import
 
     table = pd.read_parquet(path)
-    alone = table[(table["source"] == _MEASURED) & table["colocated_job_type"].isna()]
+    alone = table[(table["source"] == source) & table["colocated_job_type"].isna()]
     return [
         Scaled(
             str(row.worker_type), str(row.job_type), str(row.model), int(row.scale_factor),
             float(row.steps_per_s),
         )
         for row in alone.itertuples(index=False)
-        if row.worker_type in DEVICES and row.steps_per_s > 0
+        if row.worker_type in DEVICES
     ]  # fmt: skip
-
-
-def throughputs(path: Path) -> Mapping[tuple[str, int], NDArray[np.float64]]:
-    """(job type, GPUs) -> [devices] steps per second of a job alone; NaN: not measured."""
-    import pandas as pd  # noqa: PLC0415 - slow to import
-
-    table = pd.read_parquet(path)
-    alone = table[(table["source"] == _SOURCE) & table["colocated_job_type"].isna()]
-    found: dict[tuple[str, int], NDArray[np.float64]] = {}
-    for row in alone.itertuples(index=False):
-        if row.worker_type in DEVICES:
-            key = (str(row.job_type), int(row.scale_factor))
-            found.setdefault(key, np.full(len(DEVICES), np.nan))
-            found[key][DEVICES.index(row.worker_type)] = float(row.steps_per_s)
-    return found

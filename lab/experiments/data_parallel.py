@@ -11,22 +11,20 @@ from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.provenance import now
 from berth.predictor.families.training_step.data_parallel import FILE, DataParallel
 from berth.predictor.learning.metrics import group_mean
-from lab.datasets import locate
-from lab.datasets.gavel import THROUGHPUTS, scaled
+from lab.datasets.gavel import THROUGHPUTS
 from lab.experiments.options import Options
 from lab.ground.figures import figures
 from lab.ground.report import Report, Section
 from lab.steps.data_parallel import (
     ALONE,
-    LEARNT,
     SPLIT,
     Step,
     coverage,
     fit,
     held_out,
     log_ratio_by_number,
+    measured_steps,
     other_link_width,
-    steps,
     width,
 )
 
@@ -35,7 +33,7 @@ HEADER = ("rows of", "rows", "mean error", "median", "by number of GPUs", "n tim
 
 def evaluate(options: Options) -> Report:
     """A new model and a new device; then the device that nothing was learnt of."""
-    rows, aside = _rows()
+    rows, aside = measured_steps()
     learnt = fit(rows)
     by_number = log_ratio_by_number(rows)
     sections = []
@@ -63,7 +61,7 @@ def evaluate(options: Options) -> Report:
 
 def train(options: Options) -> str:
     """``data_parallel.json`` in the folder that is given."""
-    rows, aside = _rows()
+    rows, aside = measured_steps()
     learnt = fit(rows)
     made = DataParallel(
         command=command_line(), created=now(), sources={THROUGHPUTS.path: THROUGHPUTS.sha256},
@@ -75,12 +73,6 @@ def train(options: Options) -> str:
     )  # fmt: skip
     write_text(options.bundle / FILE.name, to_json(made))
     return f"{made.rows} steps of {made.groups} models on devices"
-
-
-def _rows() -> tuple[list[Step], list[Step]]:
-    every = steps(scaled(locate(THROUGHPUTS)))
-    rows = [one for one in every if one.device in LEARNT]
-    return rows, [one for one in every if one.device not in LEARNT]
 
 
 def _model(step: Step) -> str:

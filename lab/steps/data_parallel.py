@@ -20,9 +20,12 @@ from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.training_step.data_parallel import (
     GRADIENT_BYTES,
     difficulty,
+    log_ratio,
     ring,
 )
-from lab.datasets.gavel import Scaled
+from berth.predictor.learning.metrics import group_mean
+from lab.datasets import locate
+from lab.datasets.gavel import THROUGHPUTS, Scaled, scaled
 
 SPLIT = "each model in turn new, on every device; each device in turn new, with every model"
 PARAMETERS = {"ResNet-18": 11.17e6, "ResNet-50": 25.56e6, "Transformer": 47e6, "LM": 13.99e6}
@@ -67,7 +70,7 @@ class Learnt:
 
     def log_ratio(self, step: Step) -> float:
         """Predicted."""
-        return float(np.log1p(self.overhead + self.seen * step.ring_s / step.one_s))
+        return log_ratio(self.overhead, self.seen, step.ring_s / step.one_s)
 
     def off(self, step: Step) -> float:
         """Log of predicted over measured."""
@@ -90,6 +93,13 @@ def steps(measured: Iterable[Scaled]) -> list[Step]:
         for one in every
         if one.gpus > 1 and (first := alone.get((one.device, one.job_type))) is not None
     ]  # fmt: skip
+
+
+def measured_steps() -> tuple[list[Step], list[Step]]:
+    """What is learnt of, and what is kept aside. Raises ToolMissing, DocumentError."""
+    every = steps(scaled(locate(THROUGHPUTS)))
+    learnt = [one for one in every if one.device in LEARNT]
+    return learnt, [one for one in every if one.device not in LEARNT]
 
 
 def fit(rows: Sequence[Step]) -> Learnt:
@@ -151,16 +161,16 @@ def held_out(
 def coverage(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
     """Share inside the 90 % interval, all of it from other groups; models on devices weigh the
     same."""
-    inside: dict[str, list[bool]] = defaultdict(list)
-    for one, (learnt, wide) in held_out(rows, by, lambda some: (fit(some), width(some))):
-        limit = wide * difficulty(learnt.log_ratio(one))
-        inside[one.group].append(abs(learnt.off(one)) <= limit)
-    return float(np.mean([np.mean(own) for own in inside.values()]))
+    found = list(held_out(rows, by, lambda some: (fit(some), width(some))))
+    inside = [
+        abs(learnt.off(one)) <= wide * difficulty(learnt.log_ratio(one))
+        for one, (learnt, wide) in found
+    ]
+    return group_mean(np.array(inside, dtype=np.float64), [one.group for one, _ in found])
 
 
 def mean_error(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
     """Of ``|predicted / measured - 1|`` of a step, held out; models on devices weigh the same."""
-    error: dict[str, list[float]] = defaultdict(list)
-    for one, learnt in held_out(rows, by, fit):
-        error[one.group].append(abs(math.expm1(learnt.off(one))))
-    return float(np.mean([np.mean(own) for own in error.values()]))
+    found = list(held_out(rows, by, fit))
+    off = np.array([learnt.off(one) for one, learnt in found])
+    return group_mean(np.abs(np.expm1(off)), [one.group for one, _ in found])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from berth.pilot.errors import UsageError
+from berth.pilot.units import counted
 from berth.plugin.pictures.fleet import Block, Lane, Use, fleet
 from berth.plugin.report.parts import Part, Report, Table, drawn
 from berth.policies.mig import GpuState
@@ -19,8 +20,7 @@ def fleet_report(states: Sequence[GpuState], plan: PlanDocument | None) -> Repor
     """Of a fleet; with its plan. Raises UsageError for the plan of another fleet."""
     busy = sum(len(one.busy.instances) for one in states)
     slices = sum(len(one.layout.instances) for one in states if one.mig_enabled)
-    count = len(states)
-    lead = f"{count} GPU{'s' * (count != 1)} in {slices} slices, {busy} of them busy."
+    lead = f"{counted(len(states), 'GPU')} in {slices} slices, {busy} of them busy."
     if plan is None:
         return Report("GPUs", lead, [_now(states)])
     if plan.fleet_digest != digest(states):

@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from berth.pilot.errors import BerthError
 from berth.predictor.families.training_step.data_parallel import shipped
 from lab.__main__ import lab
-from lab.datasets import locate
-from lab.datasets.gavel import THROUGHPUTS, Scaled, scaled
+from lab.datasets.gavel import Scaled
 from lab.steps.data_parallel import (
     LEARNT,
     LINKS,
@@ -17,6 +16,7 @@ from lab.steps.data_parallel import (
     coverage,
     fit,
     mean_error,
+    measured_steps,
     other_link_width,
     steps,
     width,
@@ -61,14 +61,12 @@ def test_other_models_and_devices_are_left_out() -> None:
 
 def test_what_is_shipped_is_what_the_data_say() -> None:
     try:
-        every = steps(scaled(locate(THROUGHPUTS)))
+        rows, aside = measured_steps()
     except BerthError as error:
         pytest.skip(error.message)
-    rows = [one for one in every if one.device in LEARNT]
     learnt, file = fit(rows), shipped()
     assert (learnt.overhead, learnt.seen) == pytest.approx((file.overhead, file.seen), abs=0.002)
     assert width(rows) == pytest.approx(file.log_width, rel=0.01)
-    aside = [one for one in every if one.device not in LEARNT]
     assert other_link_width(aside, learnt) == pytest.approx(file.other_link_log_width, rel=0.01)
     assert (len(rows), max(one.gpus for one in rows)) == (file.rows, file.most)
     done = CliRunner().invoke(lab, ["data-parallel"])

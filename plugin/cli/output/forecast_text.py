@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import counted, format_bytes, format_seconds
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.predictor.core.forecast import Forecast
@@ -121,9 +121,7 @@ def cells(forecast: Forecast, one: Prediction) -> tuple[str, ...]:
     time, memory = one.runtime_s, where_known(one.memory_bytes)
     return (
         one.platform,
-        f"{one.gpus} GPU{'s' * (one.gpus > 1)}"
-        if one.gpus
-        else f"{one.cores} core{'s' * (one.cores > 1)}",
+        counted(one.gpus, "GPU") if one.gpus else counted(one.cores, "core"),
         format_seconds(time.mid),
         f"{format_seconds(time.low)} to {format_seconds(time.high)}",
         f"{one.speedup.mid:.3g}x",

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from berth.pilot.catalogue import BY_NAME, GROUPS
 from berth.pilot.profile import Measurement, Profile, Quality, SizePoint
-from berth.pilot.units import format_bytes, format_count, format_seconds
+from berth.pilot.units import counted, format_bytes, format_count, format_seconds
 from berth.plugin.cli.output.columns import record
 
 _HEADER = ("counter", "value", "unit", "quality", "source")
@@ -53,7 +53,7 @@ def summary(profile: Profile) -> list[str]:
     extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
     lines.append(
         f"runs on   {kinds} ({runs_on.architecture}{extensions}), "
-        f"{_counted(runs_on.threads, 'thread')}, {_counted(runs_on.ranks, 'rank')}"
+        f"{counted(runs_on.threads, 'thread')}, {counted(runs_on.ranks, 'rank')}"
     )
     for point in profile.sizes:
         memory = _memory(point.peak_memory_bytes, point)
@@ -87,10 +87,6 @@ def _rows(profile: Profile, group: str) -> list[tuple[str, str, str, str, str]]:
 
 def _memory(peak: float, of: Profile | SizePoint) -> str:
     return f"{format_bytes(peak)}{' at most' if of.peak_memory_is_bound else ''}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _value(measurement: Measurement, unit: str) -> str:

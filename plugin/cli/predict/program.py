@@ -32,7 +32,7 @@ from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.predictor import (
     Predictor,
     at_size,
-    size_growth,
+    size_doubt,
     usable_cores,
 )
 
@@ -213,7 +213,7 @@ def _show(
         click.echo(f"abstains: {reason}")
     for text in filter(is_contention, profile.warnings):
         click.echo(f"pilot: {text}")
-    if not profile.node_scaling and (doubt := size_growth(profile).doubt(size)):
+    if (doubt := size_doubt(profile, size)) is not None:
         click.echo(f"size: {doubt}")
     if no_code:
         click.echo(

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.pilot.units import format_seconds
+from berth.pilot.units import counted, format_seconds
 from berth.plugin.calibrate.drivers import drivers_seen
 from berth.plugin.calibrate.jobs import EXPECTED_S, LINK_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
@@ -155,8 +155,8 @@ def _cost(
     pairs = [t for t in todo if t.second is not None]
     count, limit_s = len(wanted), settings.time_limit_s
     lines = [
-        f"To measure: {_counted(count, 'node')} of "
-        f"{_counted(len({t.kind.name for t in wanted}), 'kind')}, each alone for about "
+        f"To measure: {counted(count, 'node')} of "
+        f"{counted(len({t.kind.name for t in wanted}), 'kind')}, each alone for about "
         f"{each_s / 60:.0f} min: {count * each_s / 60:.0f} node-minutes (at most "
         f"{count * limit_s / 60:.0f}, by the jobs' time limit)."
         if wanted
@@ -174,7 +174,7 @@ def _cost(
     if pairs:
         minutes = LINK_S / 60
         lines.append(
-            f"And what connects two nodes of {_counted(len(pairs), 'kind')}, "
+            f"And what connects two nodes of {counted(len(pairs), 'kind')}, "
             f"both alone for about {minutes:.0f} min: {2 * len(pairs) * minutes:.0f} node-minutes."
         )
     for kind in kinds:
@@ -194,12 +194,8 @@ def _cost(
         busy = [name for name in busy if name in names]
         if names and len(busy) == len(names):
             words.append("no node of it is free now: its jobs wait in the queue")
-        lines.append(f"  {kind.name} ({_counted(len(kind.nodes), 'node')}): {'; '.join(words)}")
+        lines.append(f"  {kind.name} ({counted(len(kind.nodes), 'node')}): {'; '.join(words)}")
     return lines
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _measure(

@@ -23,7 +23,7 @@ from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Bundle
 from berth.predictor.families.program.ceilings import Ceilings, Point, core_grid
 from berth.predictor.families.program.estimate import Estimate, Layout, Reading, estimate, read
-from berth.predictor.families.program.scaling import run_s
+from berth.predictor.families.program.scaling import busy_cores, run_s
 from berth.predictor.families.program.time_only import combined, is_time_only, stand_ins
 
 WIDEST_USEFUL_FACTOR = 20.0
@@ -216,12 +216,10 @@ class Predictor:
 
 def _waiting(profile: Profile, reference: Platform | None) -> str | None:
     """Whether it mostly waits, and not for a processor: another one changes little then."""
-    runs_on, spent = profile.runs_on, profile.value("cpu_time_s")
-    took = run_s(profile)
-    if spent is None or took is None or runs_on.gpus or runs_on.ranks > 1:
+    runs_on, took = profile.runs_on, run_s(profile)
+    busy = busy_cores(profile, reference)
+    if busy is None or took is None or runs_on.gpus or runs_on.ranks > 1:
         return None
-    share = 1.0 if reference is None else reference.signature.processor_share or 1.0
-    busy = spent / (took * share)
     if took < LEAST_JUDGED_S or busy >= LEAST_BUSY:
         return None
     return f"it computed for {busy:.0%} of its time, and how long it waits elsewhere is not known"
@@ -297,6 +295,12 @@ def size_growth(profile: Profile) -> SizeGrowth:
         peak_memory_bytes=profile.peak_memory_bytes,
         bounds=_bounds(profile),
     )
+
+
+def size_doubt(profile: Profile, size: float | None) -> str | None:
+    """What a person who asks for ``size`` should know; runs on several nodes have sizes of their
+    own."""
+    return None if profile.node_scaling else size_growth(profile).doubt(size)
 
 
 def _own_size(profile: Profile) -> SizeGrowth:

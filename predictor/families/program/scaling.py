@@ -69,8 +69,7 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
     cores = declared if reference is None else min(declared, reference.cores)
     if cores < 2:
         return 0.0
-    share = 1.0 if reference is None else reference.signature.processor_share or 1.0
-    together = cores * share
+    together = cores * _share(reference)
     found = (ratio * together / min(1.0, together) - 1) / (cores - 1)
     return min(max(found, 0.0), MOST_SERIAL)
 
@@ -83,20 +82,27 @@ def run_s(profile: Profile) -> float | None:
     return took if took > 0 else None
 
 
+def busy_cores(profile: Profile, reference: Platform | None) -> float | None:
+    """How many of the cores that it had the run kept busy, on average; None where nobody knows."""
+    spent, took = profile.value("cpu_time_s"), run_s(profile)
+    return None if spent is None or took is None else spent / (took * _share(reference))
+
+
+def _share(reference: Platform | None) -> float:
+    """Of its cores' time that a place gives."""
+    return 1.0 if reference is None else reference.signature.processor_share or 1.0
+
+
 def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
     """The serial share for which ``declared`` cores are busy as long as they were.
 
     0 where nobody measured it. Threads that wait by computing count as busy, as they are.
     """
-    spent = profile.counters.get("cpu_time_s")
+    kept = busy_cores(profile, reference)
     cores = declared if reference is None else min(declared, reference.cores)
-    if cores < 2 or spent is None or not spent.value:
+    if cores < 2 or not kept:
         return 0.0
-    share = 1.0 if reference is None else reference.signature.processor_share or 1.0
-    took = run_s(profile)
-    if took is None:
-        return 0.0
-    busy = min(max(spent.value / (took * share), 1.0), float(cores))
+    busy = min(max(kept, 1.0), float(cores))
     return (1 / busy - 1 / cores) / (1 - 1 / cores)
 
 

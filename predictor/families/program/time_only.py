@@ -45,23 +45,21 @@ def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
 def _suite_counters() -> tuple[tuple[str, Counters], ...]:
     """Kernel and its counters, marked as of a part: they are known up to a common factor.
 
-    Each at its least size, so that all weigh the same.
+    Each at its first size, so that all weigh the same.
     """
-    named = {name: name.rpartition("-") for name in suite_profiles()}
-    sizes: dict[str, int] = {}
-    for kernel, _, size in named.values():
-        sizes[kernel] = min(int(size), sizes.get(kernel, int(size)))
+    first: dict[str, Profile] = {}
+    for name, profile in suite_profiles().items():
+        first.setdefault(name.rpartition("-")[0], profile)
     return tuple(
         (
-            named[name][0],
+            kernel,
             {
                 counter: measurement.model_copy(update={"complete": False})
                 for counter, measurement in profile.counters.items()
                 if measurement.source != "proc" and measurement.value is not None
             },
         )
-        for name, profile in suite_profiles().items()
-        if int(named[name][2]) == sizes[named[name][0]]
+        for kernel, profile in first.items()
     )
 
 

@@ -46,21 +46,27 @@ class DataParallel(LearntFile):
         """
         if gpus == 1:
             return 0.0
-        return math.log(1 + self.overhead + self.seen * ring(gpus, gradient_bytes, link) / one_s)
+        return log_ratio(self.overhead, self.seen, ring(gpus, gradient_bytes, link) / one_s)
 
     def shared(self, one: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
         """Seconds from step to step of all together: n GPUs do n batches in a step."""
         if gpus == 1:
             return one
-        found = [
-            seconds / gpus * math.exp(self.log_ratio(seconds, gpus, gradient_bytes, link))
-            for seconds in (one.low, one.mid, one.high)
-        ]
-        own = self.log_width * difficulty(self.log_ratio(one.mid, gpus, gradient_bytes, link))
+        ends = (one.low, one.mid, one.high)
+        ratios = [self.log_ratio(seconds, gpus, gradient_bytes, link) for seconds in ends]
+        low, mid, high = (
+            seconds / gpus * math.exp(ratio) for seconds, ratio in zip(ends, ratios, strict=True)
+        )
+        own = self.log_width * difficulty(ratios[1])
         if link > PCIE_MOST:
             own = max(own, self.other_link_log_width)
-        down, up = (math.hypot(math.log(end / found[1]), own) for end in (found[0], found[2]))
-        return Interval(found[1] * math.exp(-down), found[1], found[1] * math.exp(up))
+        down, up = (math.hypot(math.log(end / mid), own) for end in (low, high))
+        return Interval(mid * math.exp(-down), mid, mid * math.exp(up))
+
+
+def log_ratio(overhead: float, seen: float, ring_share: float) -> float:
+    """The rule: ``ring_share`` is the ring's time over that of a step on one GPU."""
+    return math.log(1 + overhead + seen * ring_share)
 
 
 def ring(gpus: int, gradient_bytes: float, link: float) -> float:

@@ -22,7 +22,10 @@ COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
 
 @cache
 def suite_profiles() -> Mapping[str, Profile]:
-    """By name (``Stream_TRIAD-1048576``). Raises DocumentError where the file is damaged."""
+    """By name (``Stream_TRIAD-1048576``), all at the first size before any at the second.
+
+    Raises DocumentError where the file is damaged.
+    """
     try:
         lines = gzip.decompress(COUNTS.read_bytes()).decode("utf-8").splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:
