@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OF_TRACES = ("replay", "tune")
-LONG = ("emulation",)
+LONG = ("emulation", "soak")
 
 
 def machine() -> str:

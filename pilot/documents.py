@@ -95,11 +95,16 @@ def read_toml(path: Path, model: type[D]) -> D:
 
 
 def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
-    """Validate JSON text as ``model``; ``source`` names it in messages."""
+    """Validate JSON text as ``model``; ``source`` names it in messages. Raises DocumentError."""
+    return validate(json_data(raw, source=source), model, source=source)
+
+
+def json_data(raw: bytes | str, *, source: str | Path) -> object:
+    """What a JSON text holds, without repeated keys and NaN. Raises DocumentError."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise DocumentError(source, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
-        data = json.loads(
+        return json.loads(
             raw, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
         )
     except _Refused as refused:
@@ -110,7 +115,6 @@ def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
         raise DocumentError(source, f"is not UTF-8 text (byte {error.start})") from None
     except ValueError as error:
         raise DocumentError(source, f"is not JSON: {error}") from None
-    return validate(data, model, source=source)
 
 
 def validate(data: object, model: type[D], *, source: str | Path) -> D:

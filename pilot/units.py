@@ -28,7 +28,8 @@ def parse_bytes(text: str) -> int:
 def parse_duration_s(text: str) -> float:
     """``"90s"``, ``"30m"``, ``"12h"``, ``"2d"``, ``"12:00:00"`` or ``"2-00:00:00"`` in seconds.
 
-    Two clock numbers are hours and minutes. Raises ValueError with a sentence.
+    With days, two clock numbers are hours and minutes; without, they are refused, as Slurm reads
+    minutes and seconds and people hours and minutes. Raises ValueError with a sentence.
     """
     simple = _DURATION.fullmatch(text)
     if simple is not None:
@@ -37,6 +38,11 @@ def parse_duration_s(text: str) -> float:
     if clock is None:
         raise ValueError("is not a duration; write for example 90s, 30m, 12h, 2d or 2-12:00:00")
     days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+    if clock[1] is None and clock[4] is None:
+        both = 60 * hours + minutes
+        raise ValueError(
+            f"may be minutes and seconds, or hours and minutes; write {both}s or {both}m"
+        )
     return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
@@ -64,12 +65,26 @@ def check(site: Site) -> Findings:
         if wall is not None:
             text = f"{person.pw_name} may not {wall}: the filter uses its defaults"
             yield Finding("filter", Status.FAIL, text, f"chmod o+r {path}, o+x {path.parent}")
-    if _settings(there) == _settings(filter_config(site)):
-        yield Finding("filter", Status.OK, f"{path} agrees with the site file")
-    else:
-        text = f"{path} does not agree with the site file"
+    apart = ", ".join(_apart(_settings(there), _settings(filter_config(site))))
+    if apart:
+        text = f"{path} does not agree with the site file: {apart}"
         yield Finding("filter", Status.WARN, text, advice)
+    else:
+        yield Finding("filter", Status.OK, f"{path} agrees with the site file")
 
 
-def _settings(text: str) -> list[str]:
-    return sorted(line.strip() for line in text.splitlines() if line.strip() and line[0] != "#")
+def _settings(text: str) -> dict[str, str]:
+    """By key; a line that is no ``key = value`` is a key without a value."""
+    lines = (line.strip() for line in text.splitlines())
+    parts = (line.partition("=") for line in lines if line and line[0] != "#")
+    return {key.strip(): value.strip() for key, _, value in parts}
+
+
+def _apart(there: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
+    """How the settings in the file differ from those that are wanted."""
+    for key, value in wanted.items():
+        if key not in there:
+            yield f"{key} is missing"
+        elif there[key] != value:
+            yield f"{key} is {there[key] or 'empty'}, not {value}"
+    yield from (f"{key[:40]!r} is not of the site file" for key in there if key not in wanted)

@@ -23,6 +23,7 @@ from berth.plugin.slurm.pilot_job import TAIL_S, Shape, job_script, pilot_script
 _PASSED_ON = ("size", "sizes", "threads_sweep", "repeats", "max_slowdown", "runs_on", "needs")
 _FIXED = frozenset(("-n", "-np", "--np", "--ntasks", "-N", "--nodes", "-H", "--host", "-hosts"))
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
+_MINUTES_AND_SECONDS = re.compile(r"([0-9]{1,9}):([0-9]{2})")
 
 
 @dataclass(slots=True)
@@ -228,7 +229,9 @@ class SlurmPilot:
             f"--cpus-per-task={shape.cpus_per_task}",
         ]
         words += [f"--nodes={shape.nodes}"] if shape.nodes is not None else []
-        keys = ("mem", "time_limit", "constraint", "account", "qos", "size")
+        if shape.time_limit_s is not None:
+            words.append(f"--time-limit={shape.time_limit_s:.0f}s")
+        keys = ("mem", "constraint", "account", "qos", "size")
         return words + [f"--{k.replace('_', '-')}={given[k]}" for k in keys if given[k] is not None]
 
 
@@ -250,15 +253,20 @@ def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
+    """As sbatch reads it: a number is minutes, two are minutes and seconds."""
     if text is None:
         return None
-    minutes = whole_number(text)
-    if minutes is not None:
-        return minutes * 60.0  # as sbatch reads it
+    minutes, clock = whole_number(text), _MINUTES_AND_SECONDS.fullmatch(text)
     try:
-        return parse_duration_s(text)
+        if clock is not None:
+            found = 60.0 * int(clock[1]) + int(clock[2])
+        else:
+            found = parse_duration_s(text) if minutes is None else minutes * 60.0
     except ValueError as error:
         raise UsageError(f"{option} {text!r} {error}") from None
+    if found == 0:
+        raise UsageError(f"{option} {text!r} is no time at all", hint="leave it out for no limit")
+    return found
 
 
 def _name(text: str) -> str:

@@ -8,7 +8,6 @@ group ``berth.workloads``, named as their schema), are in ``KINDS``.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
-from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, parse_json, read_toml
+from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, json_data, read_toml, validate
 from berth.pilot.errors import DocumentError
 from berth.pilot.plugins import Registry
 from berth.pilot.profile import Positive, RunsOn
@@ -92,11 +91,13 @@ def kind_of(schema: str) -> Kind:
 
 def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
     """The workload in a JSON text. Raises DocumentError in one sentence."""
-    schema = schema_of(text)
+    data = json_data(text, source=source)
+    said = data.get("schema") if isinstance(data, dict) else None
+    schema = said if isinstance(said, str) else ""
     if schema not in KINDS.names():
-        raise unknown_schema(source, schema)
+        raise _unknown_schema(source, schema)
     kind = KINDS.load(schema)
-    return kind.describe(parse_json(text, kind.model, source=source))
+    return kind.describe(validate(data, kind.model, source=source))
 
 
 def read_workload(path: Path) -> Workload:
@@ -114,17 +115,7 @@ def read_workload(path: Path) -> Workload:
     return parse_workload(text, source=path)
 
 
-def schema_of(text: bytes | str) -> str:
-    """What the text says its ``schema`` is; empty where it is no JSON object or says nothing."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    found = data.get("schema") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def unknown_schema(source: str | Path, schema: str) -> DocumentError:
+def _unknown_schema(source: str | Path, schema: str) -> DocumentError:
     """For a document that is no workload."""
     said = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
     return DocumentError(source, said, key="schema", hint=f"known: {', '.join(KINDS.names())}")

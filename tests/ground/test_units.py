@@ -36,18 +36,29 @@ def test_other_text_is_refused_with_an_example(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90s", 90), ("1.5h", 5400), ("12:00:00", 43_200), ("12:00", 43_200), ("2-00:00:00", 172_800)],
+    [
+        ("90s", 90),
+        ("1.5h", 5400),
+        ("12:00:00", 43_200),
+        ("2-12:00", 216_000),
+        ("2-00:00:00", 172_800),
+    ],
 )
 def test_durations_as_people_write_them(text: str, seconds: float) -> None:
     assert parse_duration_s(text) == seconds
 
 
 @pytest.mark.parametrize(
-    "text", ["", "9", f"{'9' * 400}s", f"{'9' * 400}-00:00", "9" * 5000 + ":00"]
+    "text", ["", "9", f"{'9' * 400}s", f"{'9' * 400}-00:00", "9" * 5000 + ":00:00"]
 )
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="90s"):
         parse_duration_s(text)
+
+
+def test_two_clock_numbers_are_refused_with_both_that_may_be_meant() -> None:
+    with pytest.raises(ValueError, match="write 90s or 90m"):
+        parse_duration_s("1:30")
 
 
 @given(st.integers(min_value=0, max_value=2**60))

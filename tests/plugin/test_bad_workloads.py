@@ -74,7 +74,7 @@ def refused(capsys: pytest.CaptureFixture[str], folder: Path, *words: object) ->
         ("newer.json", "berth.profile/2"),
         ("nothing.json", "names no schema"),
         ("list.json", "names no schema"),
-        ("text.json", "names no schema"),
+        ("text.json", "is not JSON: Expecting value: line 1"),
         ("absent.json", "does not exist"),
         ("broken.json", "does not hold a model graph"),
         ("other.json", "does not hold a model graph"),

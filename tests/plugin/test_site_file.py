@@ -288,7 +288,7 @@ def test_any_values_are_taken_or_refused_with_a_sentence(
 
 
 def test_durations() -> None:
-    assert [parse_duration_s(t) for t in ("90s", "1.5h", "2d", "1:30", "00:00:05")] == [
+    assert [parse_duration_s(t) for t in ("90s", "1.5h", "2d", "1:30:00", "00:00:05")] == [
         90.0, 5400.0, 172800.0, 5400.0, 5.0,
     ]  # fmt: skip
     for text in ("", "12", "h", "-1h", "1e3s", "1:2:3:4", "1-2"):

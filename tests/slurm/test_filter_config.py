@@ -10,9 +10,10 @@ from fake_daemon import FakeDaemon, move_to
 from filter_bench import FilterBench, partition
 
 from berth.pilot.errors import UsageError
+from berth.plugin.doctor.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.slurm.cli import slurm
-from berth.plugin.slurm.filter import FILTER_PATH, filter_config
+from berth.plugin.slurm.filter import FILTER_PATH, check, filter_config
 
 
 def site_with(tmp_path: Path, daemon: str) -> Path:
@@ -64,3 +65,21 @@ def test_a_path_that_the_format_cannot_hold_is_refused(tmp_path: Path) -> None:
     path = site_with(tmp_path, 'socket = "/x/#1.sock"')
     with pytest.raises(UsageError, match="cannot stand in"):
         filter_config(load_site(path))
+
+
+def test_doctor_names_the_settings_that_were_changed_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = load_site(site_with(tmp_path, 'socket = "/x/s.sock"\ndeadline_ms = 50'))
+    conf = tmp_path / "filter.conf"
+    monkeypatch.setenv("BERTH_FILTER_CONFIG", str(conf))
+    conf.write_text("# by hand\n" + filter_config(site))
+    *_, found = check(site)  # before it: who may not read the file
+    assert found.status is Status.OK
+    text = filter_config(site).replace("deadline_ms = 50", "deadline_ms = 900")
+    conf.write_text(text.replace("socket = /x/s.sock\n", "") + "dead line\n")
+    *_, found = check(site)
+    assert found.status is Status.WARN
+    assert found.text.endswith(
+        "socket is missing, deadline_ms is 900, not 50, 'dead line' is not of the site file"
+    )

@@ -197,6 +197,26 @@ def test_dry_run_shows_the_scripts_and_submits_nothing(
     assert app.rpartition("/")[2] not in slurm.run("squeue", "-h", "-o", "%j").stdout
 
 
+@pytest.mark.parametrize(
+    ("limit", "minutes", "seconds"),
+    [("90", 90, 5400), ("90:30", 91, 5430), ("1:30:00", 90, 5400), ("12h", 720, 43_200)],
+)
+def test_time_limits_are_read_as_sbatch_reads_them(
+    slurm: Cluster, site: RealDaemon, app: str, limit: str, minutes: int, seconds: int
+) -> None:
+    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "--dry-run",
+                       "--then-place", "-t", limit, "--", app)  # fmt: skip
+    assert f"--time={minutes} " in done.stdout
+    assert f"--time-limit={seconds}s" in done.stdout
+
+
+def test_a_time_limit_of_nothing_is_refused(slurm: Cluster, site: RealDaemon, app: str) -> None:
+    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "-t", "0", "--", app,
+                       check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert "leave it out" in done.stderr
+
+
 def test_a_site_without_reference_partition_says_what_to_set(
     slurm: Cluster, site: RealDaemon
 ) -> None:

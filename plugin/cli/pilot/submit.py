@@ -50,7 +50,9 @@ _COUNT = click.IntRange(min=1)
               help="Keep to so many nodes; 1,2,4 measures on each of these.")  # fmt: skip
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option(
-    "--time-limit", "-t", help="Of the real job, for example 90m or 12h; a number is minutes."
+    "--time-limit",
+    "-t",
+    help="Of the real job: 90m, 12h, or as sbatch reads it (a number: minutes).",
 )
 @click.option("--partition", "-p", help="Of the real job where the pilot decides nothing.")
 @click.option("--constraint", "-C", help="Node features to keep.")

@@ -39,8 +39,8 @@ def _duration(
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be measured; submit nothing.")
 @click.option("--kind", "kinds", multiple=True, help="Only this platform, or that of this place.")
-@click.option("--quick", "depth", flag_value="quick", help="Few kernels: a minute a node.")
-@click.option("--full", "depth", flag_value="full", help="Every step longer: nine minutes a node.")
+@click.option("--quick", is_flag=True, help="Few kernels: a minute a node.")
+@click.option("--full", is_flag=True, help="Every step longer: nine minutes a node.")
 @click.option(
     "--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="Nodes of each kind."
 )
@@ -72,7 +72,8 @@ def calibrate(
     site_file: Path | None,
     dry_run: bool,
     kinds: tuple[str, ...],
-    depth: str | None,
+    quick: bool,
+    full: bool,
     nodes: int,
     at_once: int,
     time_limit_s: float,
@@ -92,6 +93,8 @@ def calibrate(
     measured, too, by MPI where there is one. Interrupted, it goes on where it stopped when it is
     called again; jobs that were submitted are not submitted twice.
     """
+    if quick and full:
+        raise UsageError("--quick and --full contradict each other", hint="give one of them")
     site = find_site(site_file)
     if site is None:
         raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
@@ -107,7 +110,7 @@ def calibrate(
             hint="there are: " + ", ".join(map(_with_places, every)),
         ) from None
     settings = Settings(
-        depth=depth or "normal",
+        depth="quick" if quick else "full" if full else "normal",
         nodes_per_kind=nodes,
         time_limit_s=time_limit_s,
         at_once=at_once,

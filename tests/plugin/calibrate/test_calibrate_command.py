@@ -267,6 +267,12 @@ def test_an_unknown_kind_and_an_unreadable_state_are_one_sentence(
     assert isinstance(calibrate(FakeScheduler(usual)).exception, BerthError)
 
 
+def test_two_depths_at_once_are_refused(calibrate: Callable[..., Result]) -> None:
+    found = calibrate(FakeScheduler(usual), "--quick", "--full")
+    assert isinstance(found.exception, BerthError)
+    assert "--quick and --full" in found.exception.message
+
+
 def test_one_kind_by_the_name_of_its_place(calibrate: Callable[..., Result]) -> None:
     scheduler = FakeScheduler(usual)
     calibrate(scheduler, "--kind", "slow")
