@@ -95,6 +95,8 @@ POINTS: dict[str, tuple[str, ...]] = {
 _LAST = ("die", "dieafter", "torn")
 _RARELY = 0.1
 """How often a process dies, beside one of the other faults of a call."""
+_AIMED = 0.3
+"""How often a call fails that a world is to make fail."""
 
 
 class Faults:
@@ -105,7 +107,8 @@ class Faults:
         self.on = True
         self.counts: Counter[tuple[str, str]] = Counter()
         pairs = [(point, kind) for point, kinds in POINTS.items() for kind in kinds]
-        self._focus = dict(random.sample(pairs, 14)) | dict(focus or {})
+        self._aimed = dict(focus or {})
+        self._focus = dict(random.sample(pairs, 14)) | self._aimed
         self._often = random.choice((0.02, 0.1, 0.4))
         self._every = random.choice((150.0, 400.0, 1_500.0))
         self._left = self._next()
@@ -114,6 +117,10 @@ class Faults:
         """What goes wrong with this call; None: nothing."""
         if not self.on:
             return None
+        kind = self._aimed.get(point)
+        if kind is not None and self._random.random() < _AIMED:
+            self.counts[point, kind] += 1
+            return kind
         kind = self._focus.get(point)
         if kind is None or self._random.random() >= self._often:
             self._left -= 1
