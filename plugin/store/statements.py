@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Column, Connection, Table, delete, func, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from berth.pilot.progress import is_shown, report
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 PIECE = 1_000
 """Rows that are deleted in one transaction."""
@@ -18,9 +21,13 @@ PIECE = 1_000
 
 def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.Insert:
     """An INSERT of the database's own dialect, which knows ON CONFLICT."""
-    dialect = sqlite if database.path is not None else postgresql
-    statement: postgresql.Insert | sqlite.Insert = dialect.insert(table)
-    return statement
+    if database.path is not None:
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - the one that is used
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415
+
+    return postgresql.insert(table)
 
 
 def upsert(
