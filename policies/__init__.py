@@ -2,23 +2,32 @@
 
 Pure functions over frozen values. Knows nothing of how a job reaches it or how a decision
 is carried out.
+
+Nothing is imported until it is asked for: who needs the table of codes does not load the decider.
+The function ``decide`` is in the module of that name.
 """
 
-from berth.policies.codes import Code
-from berth.policies.decide import Decider, decide
-from berth.policies.objectives import OBJECTIVES, Objective
-from berth.policies.settings import PolicySettings, Weights
-from berth.policies.values import (
-    Candidate,
-    CandidateState,
-    Decision,
-    Edit,
-    Mode,
-    Ranked,
-    Request,
-    Resources,
-    Translation,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from berth.policies.codes import Code
+    from berth.policies.decide import Decider
+    from berth.policies.objectives import OBJECTIVES, Objective
+    from berth.policies.settings import PolicySettings, Weights
+    from berth.policies.values import (
+        Candidate,
+        CandidateState,
+        Decision,
+        Edit,
+        Mode,
+        Ranked,
+        Request,
+        Resources,
+        Translation,
+    )
 
 __all__ = [
     "OBJECTIVES",
@@ -36,5 +45,18 @@ __all__ = [
     "Resources",
     "Translation",
     "Weights",
-    "decide",
 ]
+
+_ROOMS = {
+    "codes": ("Code",),
+    "decide": ("Decider",),
+    "objectives": ("OBJECTIVES", "Objective"),
+    "settings": ("PolicySettings", "Weights"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_ROOM_OF.get(name, 'values')}"), name)

@@ -14,20 +14,12 @@ from berth.pilot.documents import validate, write_json, write_text
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.progress import steps
+from berth.plugin.calibrate.bundles import BUNDLE_FOLDER, CALIBRATED, is_ours
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.edit import changed_text, insert_after
 from berth.plugin.site.load import build_site, load_site
 from berth.plugin.site.site import Site
 from berth.plugin.site.write import PLATFORM_FOLDER
-
-BUNDLE_FOLDER = "bundles"
-CALIBRATED = "calibrated-"
-"""How folders of bundles that calibration made begin."""
-
-
-def is_ours(folder: Path) -> bool:
-    """Whether calibration made this bundle."""
-    return folder.parent.name == BUNDLE_FOLDER and folder.name.startswith(CALIBRATED)
 
 
 def install(

@@ -14,9 +14,8 @@ from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.bundle import schema_of_bundle
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.bundle import BUNDLE_SCHEMA, DEFAULT_BUNDLE, Manifest
+from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 from berth.predictor.families.program.predictor import Predictor
@@ -155,17 +154,6 @@ def qualities(
         for name, rows in found.items()
         if rows
     }
-
-
-def program_bundle(bundles: Sequence[Path]) -> Path:
-    """The bundle of programs among a site's own, else the shipped one."""
-    for folder in bundles:
-        try:
-            if schema_of_bundle(folder) == BUNDLE_SCHEMA:
-                return folder
-        except UsageError:
-            continue
-    return DEFAULT_BUNDLE
 
 
 def enough(kind: Measured) -> bool:

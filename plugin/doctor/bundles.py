@@ -8,13 +8,17 @@ from pathlib import Path
 
 from berth.pilot.errors import BerthError
 from berth.plugin.bundle_readers import reader_of
-from berth.plugin.calibrate.install import CALIBRATED
-from berth.plugin.calibrate.learning import program_bundle
+from berth.plugin.calibrate.bundles import CALIBRATED, program_bundle
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import ForecastRecord
-from berth.predictor.core.bundle import SHIPPED_BUNDLES, BundleManifest, schema_of_bundle
+from berth.predictor.core.bundle import (
+    SHIPPED_BUNDLES,
+    BundleManifest,
+    id_of_bundle,
+    schema_of_bundle,
+)
 from berth.predictor.core.forecast import OLDER_SCHEMA
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
@@ -113,13 +117,13 @@ def check_forecasts(
 
 
 def _present_ids(site: Site) -> set[str]:
-    """Of the site's bundles, and of shipped ones that they leave in place."""
+    """Of the site's bundles, and of shipped ones that they leave in place. Their files are not
+    read: ``check_bundles`` does that."""
     found: dict[str, str] = {}
     shipped = (path for path in SHIPPED_BUNDLES.iterdir() if path.is_dir())
     for folder in (*shipped, *site.bundles):
         try:
-            manifest: BundleManifest = reader_of(folder).verify(folder)
-            found[schema_of_bundle(folder)] = manifest.id
+            found[schema_of_bundle(folder)] = id_of_bundle(folder)
         except BerthError:
             continue
     return set(found.values())

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.collectors.registry import COLLECTORS, collectors_of
 from berth.pilot.errors import BerthError
@@ -27,9 +27,15 @@ from berth.plugin.doctor.store import check_disk, check_left_behind, check_store
 from berth.plugin.site.site import Site
 from berth.policies.values import Mode
 
+if TYPE_CHECKING:
+    from berth.plugin.learning.shown import NewestJobs
 
-def examine(site: Site) -> Findings:
-    """Every check that needs a site file, in the order in which they build on each other."""
+
+def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
+    """Every check that needs a site file, in the order in which they build on each other.
+
+    ``newest``: what the newest jobs teach, where the caller needs it, too.
+    """
     scheduler = cache(site.open_scheduler)
     checks: list[tuple[str, Callable[[], Findings]]] = [
         ("site file", lambda: _site(site)),
@@ -39,7 +45,7 @@ def examine(site: Site) -> Findings:
         ("store", lambda: check_store(site)),
         ("disk", lambda: check_disk(site)),
         ("stale state", lambda: check_left_behind(site)),
-        ("learning", lambda: check_learning(site)),
+        ("learning", lambda: check_learning(site, newest)),
         ("exploring", lambda: check_exploring(site)),
         ("daemon", lambda: check_daemon(site)),
         ("socket", lambda: check_socket(site)),

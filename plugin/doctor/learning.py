@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.doctor.store import opened
 from berth.plugin.outcomes.exploring import Ledger
 from berth.plugin.site.site import Site
-from berth.plugin.store import Store
 from berth.policies.values import Mode
+
+if TYPE_CHECKING:
+    from berth.plugin.learning.shown import NewestJobs
 
 _RECENT_S = 7 * 86_400.0
 _LATE_S = 600.0
@@ -46,27 +50,31 @@ def check_exploring(site: Site) -> Findings:
     yield Finding("exploring", Status.OK, text)
 
 
-def check_learning(site: Site) -> Findings:
-    """By the evidence of the store. Slow where there is much of it: a second for 10,000 jobs."""
+def check_learning(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
+    """By the store's evidence of the newest jobs; ``newest`` gives it where others use it, too."""
+    from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415 - numpy
+
+    if newest is not None:
+        yield from _learnt(newest())
+        return
     with closing(opened(site)) as store:
-        yield from _learnt(store)
+        yield from _learnt(NewestJobs(store))
 
 
-def _learnt(store: Store) -> Findings:
+def _learnt(newest: NewestJobs) -> Findings:
     from berth.plugin.learning.counted import COUNTED  # noqa: PLC0415 - numpy
     from berth.plugin.learning.learner import notices  # noqa: PLC0415
-    from berth.plugin.learning.scope import Stored  # noqa: PLC0415
-    from berth.plugin.learning.shown import site_history  # noqa: PLC0415
+    from berth.plugin.learning.shown import MOST_SHOWN  # noqa: PLC0415
 
     now_s = time.time()
-    stored = Stored(store)
-    records = stored.last
+    store, records = newest.store, newest.stored.last
+    of = f"the newest {MOST_SHOWN:,}" if len(records) == MOST_SHOWN else str(len(records))
     counted = sum(record.use in COUNTED for record in records)
     learnt = len(store.learning.inputs())
     yield Finding(
         "learning",
         Status.OK,
-        f"{counted} of {len(records)} ended jobs count; {learnt} forecasts are learnt",
+        f"{counted} of {of} ended jobs count; {learnt} forecasts are learnt",
     )
     late = store.learning.pending(now_s - _RECENT_S, 1)
     if late and (late[0].end_s or now_s) < now_s - _LATE_S:
@@ -76,7 +84,7 @@ def _learnt(store: Store) -> Findings:
             "jobs that ended more than ten minutes ago are not learnt from",
             "does the daemon run, with [learning] enabled? by hand: berth learn",
         )
-    history = site_history(stored)
+    history = newest.history
     for name in history.platforms:
         found = history.holding(name)
         if found.fails:

@@ -74,6 +74,8 @@ class Learner:
         learning, stored = self._store.learning, Stored(self._store)
         checked = learning.checked(everybody=self._everybody)
         pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
+        if not pending and checked.all and not all_of_them:
+            return Learnt(0, 0, (), (), more=False)
         fresh, replaces = self._looked_at(pending, stored, now_s)
         shared = Scope(stored, EVERYBODY, everybody=self._everybody)
         check_all = (

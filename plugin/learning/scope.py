@@ -15,7 +15,7 @@ from functools import cached_property
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.learning.counted import COUNTED, Use
-from berth.plugin.store.records import EvidenceRecord, WorkloadRecord
+from berth.plugin.store.records import EvidenceRecord, ForecastRecord, WorkloadRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workloads.names import may_use, owner_in
 from berth.predictor.core.forecast import Forecast
@@ -37,8 +37,10 @@ class Stored:
     forecasts were made from.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, most: int = MOST_OF_ALL) -> None:
+        """``most``: jobs that are looked at of all."""
         self._store = store
+        self._most = most
         self._records: dict[str, WorkloadRecord | None] = {}
         self._forecasts: dict[str, tuple[Forecast, str] | None] = {}
 
@@ -53,6 +55,12 @@ class Stored:
         unread = [name for name in names if name not in self._records]
         self._records |= dict.fromkeys(unread)
         self._records |= {one.name: one for one in self._store.workloads_of(unread)}
+
+    def read_forecasts(self, names: Collection[str]) -> None:
+        """Those of these workloads, all at once."""
+        unread = [name for name in names if name not in self._forecasts]
+        found = self._store.forecasts_of(unread)
+        self._forecasts |= {name: _parsed(found.get(name)) for name in unread}
 
     def forecast(self, name: str) -> Forecast | None:
         """The newest forecast without learning; None: there is none that can be read."""
@@ -71,8 +79,8 @@ class Stored:
 
     @cached_property
     def last(self) -> list[EvidenceRecord]:
-        """The last ``MOST_OF_ALL`` jobs that were looked at, in order of their ends."""
-        return self._store.learning.of_all(MOST_OF_ALL)
+        """The last jobs that were looked at, in order of their ends."""
+        return self._store.learning.of_all(self._most)
 
     @cached_property
     def of_owners(self) -> list[EvidenceRecord]:
@@ -101,14 +109,7 @@ class Stored:
 
     def _found(self, name: str) -> tuple[Forecast, str] | None:
         if name not in self._forecasts:
-            newest = next(iter(self._store.forecasts(name)), None)
-            try:
-                found = None if newest is None else Forecast.from_json(newest.document)
-            except DocumentError:
-                found = None
-            text = "" if newest is None else newest.document
-            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            self._forecasts[name] = None if found is None else (found, digest)
+            self.read_forecasts([name])
         return self._forecasts[name]
 
 
@@ -237,7 +238,9 @@ class Scopes:
             if reader != EVERYBODY:
                 found += self._stored.of_user(reader)
         by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
-        self._stored.read_workloads({record.profile for record in by_key.values()})
+        programs = {record.profile for record in by_key.values()}
+        self._stored.read_workloads(programs)
+        self._stored.read_forecasts(programs)
         self._add(list(by_key.values()))
 
     def extend(self, fresh: Sequence[EvidenceRecord]) -> bool:
@@ -275,6 +278,17 @@ def _in_time(record: EvidenceRecord) -> tuple[float, str, str]:
 def with_score(record: EvidenceRecord, score: float | None) -> EvidenceRecord:
     """The record with what it came as a surprise."""
     return record if score is None else replace(record, score=score)
+
+
+def _parsed(newest: ForecastRecord | None) -> tuple[Forecast, str] | None:
+    """A stored forecast and its digest; None: there is none, or it cannot be read."""
+    if newest is None:
+        return None
+    try:
+        found = Forecast.from_json(newest.document)
+    except DocumentError:
+        return None
+    return found, hashlib.sha256(newest.document.encode()).hexdigest()[:16]
 
 
 def _evidence(record: EvidenceRecord) -> Evidence:

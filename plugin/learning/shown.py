@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from berth.plugin.learning.learner import notices
 from berth.plugin.learning.scope import EVERYBODY, Stored, scope_of
@@ -15,6 +16,8 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.learnt import learnt_forecast, pulls
 from berth.predictor.learning.site_history import SiteHistory
 
+MOST_SHOWN = 5_000
+"""Jobs in which changes are looked for, the newest ones: looking at more takes seconds."""
 _HELD = 0.05
 """Weight below which a run was set aside as an outlier."""
 
@@ -75,14 +78,39 @@ def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]
     return found
 
 
-def site_history(stored: Stored) -> SiteHistory:
-    """Of all jobs that count, whoever's they are: for administrators."""
-    return scope_of(stored, EVERYBODY, everybody=True).history
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has changed at the site."""
+
+    sentences: list[str]
+    bound: list[str]
+    """A sentence where only the newest jobs were looked at; nothing where all were."""
 
 
-def changes_since(store: Store, since_s: float) -> list[str]:
-    """Sentences about changes that were noticed after a Unix time."""
-    return notices(site_history(Stored(store)), since_s)
+class NewestJobs:
+    """What the newest ``MOST_SHOWN`` jobs that count teach, whoever's they are: for
+    administrators. Worked out once, when it is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.stored = Stored(store, most=MOST_SHOWN)
+
+    @cached_property
+    def history(self) -> SiteHistory:
+        """Raises StoreError."""
+        return scope_of(self.stored, EVERYBODY, everybody=True).history
+
+    def changes_since(self, since_s: float) -> Changes:
+        """Those that were noticed after a Unix time. Raises StoreError."""
+        found, last = notices(self.history, since_s), self.stored.last
+        is_bound = len(last) == MOST_SHOWN and last[0].ended_s > since_s
+        bound = [f"changes are looked for in the newest {MOST_SHOWN:,} jobs"] if is_bound else []
+        return Changes(found, bound)
+
+
+def changes_since(store: Store, since_s: float) -> Changes:
+    """Those that were noticed after a Unix time, by the newest ``MOST_SHOWN`` jobs."""
+    return NewestJobs(store).changes_since(since_s)
 
 
 def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:

@@ -18,7 +18,7 @@ CHANGE_DAYS = 7.0
 
 def store_metrics(store: Store) -> Iterator[Metric]:
     """Raises StoreError where it cannot be read."""
-    from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy
+    from berth.plugin.learning.shown import MOST_SHOWN, changes_since  # noqa: PLC0415 - numpy
 
     now_s = time.time()
     found, _ = newest_jobs(store, now_s - OUTCOME_DAYS * _DAY_S, now_s + _DAY_S)
@@ -35,8 +35,9 @@ def store_metrics(store: Store) -> Iterator[Metric]:
     changes = changes_since(store, now_s - CHANGE_DAYS * _DAY_S)
     yield GaugeMetricFamily(
         "berth_changes_noticed",
-        f"Programs and platforms that were found to have changed in {CHANGE_DAYS:g} days.",
-        value=float(len(changes)),
+        f"Programs and platforms that were found to have changed in {CHANGE_DAYS:g} days, by the "
+        f"newest {MOST_SHOWN:,} ended jobs.",
+        value=float(len(changes.sentences)),
     )
 
 

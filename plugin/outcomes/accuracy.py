@@ -24,8 +24,10 @@ NOMINAL = 0.90
 """What the intervals promise."""
 FEWEST = 20
 """Below so many jobs nothing is said about coverage."""
-MOST = 30_000
-"""Jobs that are summed up, the newest ones: a share of theirs is known to 0.3 %."""
+MOST = 20_000
+"""Jobs that are summed up, the newest ones: a share of theirs is known to 0.4 %."""
+MOST_COUNTED = 500_000
+"""Where there are more, it is said that there are more."""
 _Z = 1.96
 
 GROUPS = ("platform", "candidate", "profile", "bundle")
@@ -88,16 +90,24 @@ def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Acc
 
 
 def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[EndedJob], int]:
-    """The newest ``MOST`` jobs that ended between two Unix times, and how many did."""
+    """The newest ``MOST`` jobs that ended between two Unix times, and how many did;
+    ``MOST_COUNTED`` where as many or more did."""
     found = store.outcomes.newest(since_s, until_s, MOST)
     if len(found) < MOST:
         return found, len(found)
-    return found, store.outcomes.count(since_s, until_s)
+    return found, store.outcomes.count(since_s, until_s, MOST_COUNTED)
 
 
 def newest_only(what: str, looked_at: int, of: int) -> list[str]:
     """A sentence where only the newest of them are looked at; nothing where all are."""
-    return [f"of {of:,} {what} the newest {looked_at:,} are looked at"] if of > looked_at else []
+    if of <= looked_at:
+        return []
+    return [f"of {number(of)} {what} the newest {looked_at:,} are looked at"]
+
+
+def number(counted: int) -> str:
+    """Of things that were counted up to ``MOST_COUNTED``, in words."""
+    return f"{counted:,}" if counted < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
 
 
 def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:

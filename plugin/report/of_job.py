@@ -21,7 +21,9 @@ _PLACES = (
 )  # fmt: skip
 
 
-def job_report(store: Store | RemoteStore, record: DecisionRecord, why: Why | None) -> Report:
+def job_report(
+    store: Store | RemoteStore, record: DecisionRecord, why: Why | None, *, pictures: bool = True
+) -> Report:
     """Of one decision; ``why``: of its job, where it is known. Raises StoreError."""
     rows: list[dict[str, Any]] = json.loads(record.ranked)
     outcomes = store.outcomes.of_decision(record.id)
@@ -35,7 +37,7 @@ def job_report(store: Store | RemoteStore, record: DecisionRecord, why: Why | No
     parts.append(
         Part(
             "Places",
-            pictures=_times(rows, outcomes),
+            pictures=_times(rows, outcomes) if pictures else (),
             tables=[Table("Places that were looked at", _PLACES, places_cells(rows))],
         )
     )

@@ -8,19 +8,21 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from berth.plugin.calibrate.learning import program_bundle
+from berth.plugin.calibrate.bundles import program_bundle
 from berth.plugin.calibrate.state import FOLDER, Folder
 from berth.plugin.cli.jobs.gain import GAIN, gain_cells, gain_notes, gains_of
 from berth.plugin.cli.jobs.outcomes import ACCURACY, accuracy_cells
 from berth.plugin.doctor.findings import Finding
-from berth.plugin.learning.shown import changes_since
+from berth.plugin.learning.shown import NewestJobs
 from berth.plugin.outcomes.accuracy import (
     MOST,
+    MOST_COUNTED,
     NOMINAL,
     Accuracy,
     is_inside,
     newest_jobs,
     newest_only,
+    number,
     ratio,
     summarise,
 )
@@ -48,8 +50,10 @@ def site_report(
     *,
     days: float = DAYS,
     pictures: bool = True,
+    newest: Callable[[], NewestJobs] | None = None,
 ) -> Report:
     """Of the last days; ``store`` raises BerthError where it cannot be read: the rest goes on.
+    ``newest``: what the newest jobs teach, where it is known already.
 
     Without ``pictures`` it takes half the time.
     """
@@ -59,6 +63,9 @@ def site_report(
     @cache
     def ended() -> tuple[list[EndedJob], int]:
         return newest_jobs(store(), since_s, now_s + DAY_S)
+
+    def taught() -> NewestJobs:
+        return NewestJobs(store())
 
     last = f"last {days:g} days"
     return Report(
@@ -73,7 +80,7 @@ def site_report(
                 f"How good predictions were ({last})",
                 lambda: _accuracy(*ended(), pictures=pictures),
             ),
-            part("What changed", lambda: _changes(store(), since_s)),
+            part("What changed", lambda: _changes((newest or taught)(), since_s)),
             part(f"What placements saved ({last})", lambda: _gain(store(), *ended(), site)),
         ],
     )
@@ -139,8 +146,11 @@ def _sound(findings: Sequence[Finding]) -> Part:
 def _decided(store: Store, since_s: float) -> Part:
     counted = store.decisions.counted(since_s, MOST)
     total = sum(count for *_, count in counted)
-    every = total if total < MOST else store.decisions.count(since_s)
-    lines = [f"{every} jobs were decided upon.", *_below(newest_only("decisions", total, every))]
+    every = total if total < MOST else store.decisions.count_since(since_s, MOST_COUNTED)
+    lines = [
+        f"{number(every)} jobs were decided upon.",
+        *_below(newest_only("decisions", total, every)),
+    ]
     shadow = [one for one in counted if one[0] == _SHADOW]
     if shadow:
         would = sum(count for _, _, code, count in shadow if code == "placed")
@@ -210,8 +220,10 @@ def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
     )  # fmt: skip
 
 
-def _changes(store: Store, since_s: float) -> Part:
-    return Part("What changed", changes_since(store, since_s) or ["Nothing was noticed."])
+def _changes(newest: NewestJobs, since_s: float) -> Part:
+    found = newest.changes_since(since_s)
+    lines = [*(found.sentences or ["Nothing was noticed."]), *_below(found.bound)]
+    return Part("What changed", lines)
 
 
 def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Part:

@@ -14,8 +14,9 @@ from berth.pilot.bounded import BoundedCache
 from berth.pilot.progress import steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
+from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import Asked, DecisionRecord, Ranking
-from berth.plugin.store.statements import delete_before
+from berth.plugin.store.statements import count_of
 from berth.policies.codes import Code
 
 T = TypeVar("T")
@@ -237,13 +238,16 @@ class Decisions:
             query = _records().where(*of_then, table.c.code == Code.EXPLORED.value)
             return jobs, [DecisionRecord(*row) for row in connection.execute(query)]
 
-    def count(self, since_s: float | None = None) -> int:
-        """How many there are, of all times or since then."""
+    def count(self) -> int:
+        """How many there are."""
         query = select(func.count()).select_from(tables.decisions)
-        if since_s is not None:
-            query = query.where(tables.decisions.c.time_s >= since_s)
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
+
+    def count_since(self, since_s: float, most: int) -> int:
+        """How many there are since a Unix time; ``most`` where there are as many or more."""
+        with self._database.read() as connection:
+            return count_of(connection, most, tables.decisions.c.time_s >= since_s)
 
     def prune(self, before_s: float) -> int:
         """Delete decisions older than Unix time ``before_s``; gives how many."""

@@ -11,10 +11,10 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.history import in_pieces
 from berth.plugin.store.outcomes import RECORD
+from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.statements import (
     counter,
-    delete_before,
     distinct,
     insert_into,
     next_revision,

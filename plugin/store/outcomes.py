@@ -12,8 +12,9 @@ from sqlalchemy import Select, func, select, tuple_
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.history import in_pieces
+from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EndedJob, OutcomeRecord
-from berth.plugin.store.statements import delete_before, distinct, upsert
+from berth.plugin.store.statements import count_of, distinct, upsert
 
 _KEYS = ("cluster", "job_id")
 RECORD = tuple(tables.outcomes.c[name] for name in OutcomeRecord.__slots__)
@@ -82,12 +83,12 @@ class Outcomes:
             rows = connection.execute(query.order_by(*order).limit(most)).all()
         return [EndedJob._make(row) for row in reversed(rows)]
 
-    def count(self, since_s: float, until_s: float) -> int:
-        """How many jobs ended between two Unix times, by the index alone."""
+    def count(self, since_s: float, until_s: float, most: int) -> int:
+        """How many jobs ended between two Unix times, by the index alone; ``most`` where there
+        are as many or more."""
         ends = tables.outcomes.c.end_s
-        query = select(func.count()).where(ends >= since_s, ends < until_s)
         with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+            return count_of(connection, most, ends >= since_s, ends < until_s)
 
     def _of_cluster(self, cluster: str, since_s: float, until_s: float) -> Iterator[OutcomeRecord]:
         """By pages that begin where the index has the last one's end."""

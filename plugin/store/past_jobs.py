@@ -9,8 +9,9 @@ from sqlalchemy import func, select, tuple_
 from berth.pilot.progress import is_shown, report, steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
+from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import PastJobRecord
-from berth.plugin.store.statements import delete_before, upsert
+from berth.plugin.store.statements import upsert
 
 _KEYS = ("cluster", "job_id")
 _PAGE = 1_000

@@ -245,6 +245,16 @@ class Store:
             )
             return [_forecast(row) for row in rows]
 
+    def forecasts_of(self, profiles: Collection[str]) -> dict[str, ForecastRecord]:
+        """The newest forecast of those of these workloads that have one."""
+        table = tables.forecasts
+        found: dict[str, ForecastRecord] = {}
+        with self.database.read() as connection:
+            for some in in_pieces(profiles):
+                query = select(table).where(table.c.profile.in_(some)).order_by(table.c.revision)
+                found |= {row.profile: _forecast(row) for row in connection.execute(query)}
+        return found
+
     def attach_script(self, record: FingerprintRecord) -> None:
         """Let a script's fingerprint stand for a workload for its owner's jobs.
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 14))
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 15))
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -108,6 +108,9 @@ decisions = Table(
     Index("ix_decisions_user_time_s", "user", "time_s"),
     Index("ix_decisions_code_time_s", "code", "time_s"),
     Index("ix_decisions_profile_time_s", "profile", "time_s"),
+    Index("ix_decisions_user_code_time_s", "user", "code", "time_s"),
+    Index("ix_decisions_user_profile_time_s_code", "user", "profile", "time_s", "code"),
+    Index("ix_decisions_profile_code_time_s", "profile", "code", "time_s"),
     comment="'ranking': the digest of what stands in 'rankings' in the place of 'ranked'",
 )
 
@@ -159,14 +162,8 @@ outcomes = Table(
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
     Index("ix_outcomes_end_s", "end_s"),
     Index("ix_outcomes_job_id", "job_id"),
-    Index(
-        "ix_outcomes_unseen",
-        "end_s",
-        "cluster",
-        "job_id",
-        sqlite_where=UNSEEN,
-        postgresql_where=UNSEEN,
-    ),
+    # Partial, WHERE UNSEEN: to say so here, SQLAlchemy would load both databases' dialects.
+    Index("ix_outcomes_unseen", "end_s", "cluster", "job_id"),
     comment="'seen_end_s' and 'seen_state': end and state as learning has looked at them",
 )
 

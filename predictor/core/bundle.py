@@ -11,15 +11,17 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import DocumentError
 from berth.predictor.core.arrays import Floats
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 SHIPPED_BUNDLES = Path(__file__).parents[1] / "bundles"
 """The folder of the bundles that come with Berth, one folder each."""
@@ -96,6 +98,23 @@ def read_manifest(folder: Path, model: type[M]) -> M:
 
 def schema_of_bundle(folder: Path) -> str:
     """What the manifest in ``folder`` says it is a bundle of. Raises DocumentError."""
+    schema = _manifest(folder).get("schema")
+    if not isinstance(schema, str):
+        raise DocumentError(folder / MANIFEST, "names no schema", key="schema")
+    return schema
+
+
+def id_of_bundle(folder: Path) -> str:
+    """What the manifest in ``folder`` says that its id is; no file is looked at. Raises
+    DocumentError."""
+    found = _manifest(folder).get("id")
+    if not isinstance(found, str):
+        raise DocumentError(folder / MANIFEST, "names no id", key="id")
+    return found
+
+
+def _manifest(folder: Path) -> dict[str, object]:
+    """As it is written; empty where it is no table."""
     path = folder / MANIFEST
     try:
         data = json.loads(path.read_bytes()[:_MAX_FILE_BYTES])
@@ -105,10 +124,7 @@ def schema_of_bundle(folder: Path) -> str:
         ) from None
     except (ValueError, RecursionError):
         raise DocumentError(path, "is not JSON") from None
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if not isinstance(schema, str):
-        raise DocumentError(path, "names no schema", key="schema")
-    return schema
+    return data if isinstance(data, dict) else {}
 
 
 def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]) -> None:
@@ -137,6 +153,8 @@ def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth 
 
 def open_model(path: Path) -> onnxruntime.InferenceSession:
     """An ONNX model on one thread. Raises DocumentError where it cannot run."""
+    import onnxruntime  # noqa: PLC0415 - who reads manifests needs none of it
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1

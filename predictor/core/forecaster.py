@@ -31,7 +31,7 @@ from berth.predictor.core.family import (
     Question,
 )
 from berth.predictor.core.forecast import Forecast, SourceShare, Unit
-from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware.mig.slices import relatives
 
@@ -326,7 +326,7 @@ def _reference_time(
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
     """With speedups over a time on the reference."""
     return PredictionCurve(
-        tuple(replace(p, speedup=speedup(reference_s, p.runtime_s)) for p in curve.points)
+        tuple(replace(p, speedup=p.runtime_s.over(reference_s)) for p in curve.points)
     )
 
 
@@ -353,11 +353,4 @@ def _of_whole_job(forecast: Forecast, workload: Workload) -> Forecast:
             )
             for name, curve in forecast.curves.items()
         },
-    )
-
-
-def speedup(reference_s: float, runtime_s: Interval) -> Interval:
-    """``t_reference / t_target``."""
-    return Interval(
-        reference_s / runtime_s.high, reference_s / runtime_s.mid, reference_s / runtime_s.low
     )

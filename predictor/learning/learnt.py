@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from berth.predictor.core.forecast import Forecast, SourceShare
-from berth.predictor.core.forecaster import speedup
 from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.nodes import NodeRatio, NodeScaling, NodeTime
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
@@ -140,7 +139,7 @@ def _curve(
                 speedup=(
                     point.speedup.scaled(1 / moved)
                     if reference_s is None
-                    else speedup(reference_s, time)
+                    else time.over(reference_s)
                 ),
                 energy_j=None if point.energy_j is None else point.energy_j.scaled(moved),
                 basis=(basis := _basis(point, cell, posterior, standing)),

@@ -121,7 +121,9 @@ class SiteHistory:
             return None
         program = self._programs.setdefault(evidence.workload, _Program())
         platform = self._platforms.setdefault(place.platform, _Platform(place))
-        stamped = replace(evidence, epoch=program.epoch, place_epoch=platform.epoch)
+        stamped = evidence
+        if program.epoch or platform.epoch:
+            stamped = replace(evidence, epoch=program.epoch, place_epoch=platform.epoch)
         run = run_of(stamped, forecast, self._families)
         if run is None:
             return None

@@ -169,6 +169,9 @@ def test_of_many_jobs_the_newest_are_summed_up_and_a_sentence_says_so(
     monkeypatch.setattr("berth.plugin.outcomes.accuracy.MOST", 2)
     text = CliRunner().invoke(outcomes, words).output
     assert "of 3 jobs the newest 2 are looked at" in text
+    monkeypatch.setattr("berth.plugin.outcomes.accuracy.MOST_COUNTED", 3)
+    text = CliRunner().invoke(outcomes, words).output
+    assert "of 3 or more jobs the newest 2 are looked at" in text
     assert "old" not in text
     (row,) = json.loads(CliRunner().invoke(outcomes, [*words, "--json"]).stdout)
     assert (row["name"], row["jobs"]) == ("h200", 2)

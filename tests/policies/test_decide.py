@@ -18,8 +18,8 @@ from berth.policies import (
     Request,
     Translation,
     Weights,
-    decide,
 )
+from berth.policies.decide import decide
 from berth.policies.settings import ListBy
 from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast

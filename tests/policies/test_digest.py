@@ -9,7 +9,8 @@ from pathlib import Path
 
 PROGRAM = """
 from policy_builders import *
-from berth.policies import PolicySettings, decide
+from berth.policies import PolicySettings
+from berth.policies.decide import decide
 places = (cpu(allowed_users=frozenset("ada bob eve".split())), gpu())
 asked = request(allowed_queues=frozenset("cpu gpu mig long short".split()))
 curves = curve("cpu", 800.0), curve("gpu", 20.0, gpus=True)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from policy_builders import NOW_S, cpu, curve, forecast, gpu, request, states
 
-from berth.policies import Code, Decision, PolicySettings, decide
+from berth.policies import Code, Decision, PolicySettings
+from berth.policies.decide import decide
 from berth.predictor.core.forecast import Forecast, SourceShare
 
 PLACES = (cpu(), gpu())

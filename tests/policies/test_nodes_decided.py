@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, request, states
 
-from berth.policies import Decision, PolicySettings, decide
+from berth.policies import Decision, PolicySettings
+from berth.policies.decide import decide
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.nodes import NodeRatio, NodeScaling
 from berth.predictor.core.prediction import Interval

@@ -18,8 +18,8 @@ from berth.policies import (
     Request,
     Resources,
     Translation,
-    decide,
 )
+from berth.policies.decide import decide
 from berth.policies.settings import ListBy, Weights
 from berth.policies.values import QueueBounds, RuledOut
 from berth.predictor.core.forecast import Forecast

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, request, state, states
 
-from berth.policies import Candidate, Decision, PolicySettings, decide
+from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.constraints import names_no_type
+from berth.policies.decide import decide
 from berth.policies.settings import SliceAim, UntypedGpus
 from berth.predictor.core.prediction import Basis
 

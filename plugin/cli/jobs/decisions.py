@@ -7,7 +7,7 @@ import json
 import statistics
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +16,10 @@ from berth.pilot.units import format_bytes, format_elapsed, format_seconds
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.scheduler import SCHEDULERS
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
-from berth.plugin.users.client import RemoteStore
+
+if TYPE_CHECKING:
+    from berth.plugin.users.client import RemoteStore
 
 _HEADER = (
     "ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "PREDICTED", "RAN", "TOOK",
@@ -120,6 +121,8 @@ def decision_of_job(store: Store | RemoteStore, job: str) -> str:
 
     Raises UsageError where the job has none.
     """
+    from berth.plugin.scheduler import SCHEDULERS  # noqa: PLC0415 - of --job alone
+
     schedulers = [kind() for kind in SCHEDULERS.load_all().values()]
     asked = [(s, job_id) for s in schedulers if (job_id := s.job_id(job)) is not None]
     for job_id in dict.fromkeys([*(job_id for _, job_id in asked), job]):

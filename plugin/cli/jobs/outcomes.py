@@ -130,7 +130,8 @@ def _changes(store: Store, since_s: float) -> list[str]:
         return []
     from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy
 
-    return changes_since(store, since_s)
+    found = changes_since(store, since_s)
+    return [*found.sentences, *found.bound]
 
 
 def _plain(row: OutcomeRecord | Accuracy) -> dict[str, object]:

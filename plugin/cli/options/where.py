@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.common import SITE_FILE
-from berth.plugin.site.load import load_site
-from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.database import BUSY_TIMEOUT_S
-from berth.plugin.users.client import RemoteStore
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
+    from berth.plugin.users.client import RemoteStore
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,9 +43,11 @@ def site_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def find_site(site_file: Path | None) -> Site | None:
     """The site that is named, else the installed one, else None. Raises DocumentError."""
-    if site_file is not None:
-        return load_site(site_file)
-    return load_site(SITE_FILE) if SITE_FILE.exists() else None
+    if site_file is None and not SITE_FILE.exists():
+        return None
+    from berth.plugin.site.load import load_site  # noqa: PLC0415 - the schedulers, pydantic
+
+    return load_site(site_file or SITE_FILE)
 
 
 def store_url_of(site: Site | None, store_url: str | None) -> str:
@@ -87,5 +90,7 @@ def open_view(
     """The store to read from, opened or over the users' socket."""
     path = users_socket(site_file, store_url)
     if path is not None:
+        from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked
+
         return RemoteStore(path)
     return open_store(site_file, store_url, busy_timeout_s=busy_timeout_s)

@@ -251,7 +251,7 @@ def _learn(
     site: Site, kinds: tuple[Kind, ...], folder: Folder
 ) -> tuple[list[str], dict[str, object]]:
     """Platforms and bundle of everything that was measured so far, installed; the report of it."""
-    from berth.plugin.calibrate import alike, install, learning  # noqa: PLC0415 - the extra
+    from berth.plugin.calibrate import alike, bundles, install, learning  # noqa: PLC0415 - the extra
     from berth.plugin.cli.site import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
     from berth.predictor.families.program.bundle import (  # noqa: PLC0415
@@ -269,8 +269,8 @@ def _learn(
             "nothing was measured: the site stays as it was", hint="see the sentences above"
         )
     reference = site.reference_platform if site.reference_platform in found else next(iter(found))
-    source = learning.program_bundle(site.bundles)
-    start = DEFAULT_BUNDLE if install.is_ours(source) else source
+    source = bundles.program_bundle(site.bundles)
+    start = DEFAULT_BUNDLE if bundles.is_ours(source) else source
     prior = verify(start).priors.get("cpu")
     if prior is not None:
         found = alike.with_better_ceilings(found, reference, platforms_for(site), prior)
@@ -284,7 +284,7 @@ def _learn(
         new = install.install(
             Path(site.source), [k.platform for k in found.values()], made, manifest.id, source
         )
-    after = report.qualities_of(new, learning.program_bundle(new.bundles), found, reference)
+    after = report.qualities_of(new, bundles.program_bundle(new.bundles), found, reference)
     known = (new, found, before, after)
     remarks = list(report.remarks(new, found, after, folder))
     lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))

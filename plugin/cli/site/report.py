@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,18 +57,19 @@ def job(
     from berth.plugin.cli.jobs.why import explained  # noqa: PLC0415 - store and scheduler
     from berth.plugin.report.of_job import job_report, undecided_report  # noqa: PLC0415
 
-    store = open_view(site_file, store_url)
+    store, pictures = open_view(site_file, store_url), html is not None or json_
     record = store.decisions.get(job)
     if record is not None:
         ended = store.outcomes.of_decision(record.id)
         found = explained(store, ended[0].job_id, site_file) if ended else None
-        _put(job_report(store, record, found), html, json_=json_)
+        _put(job_report(store, record, found, pictures=pictures), html, json_=json_)
         return
     found = explained(store, job, site_file)
     if found.decision is None:
         _put(undecided_report(found), html, json_=json_)
     else:
-        _put(job_report(store, found.decision, found), html, json_=json_)
+        shown = job_report(store, found.decision, found, pictures=pictures)
+        _put(shown, html, json_=json_)
 
 
 @report.command()
@@ -114,17 +116,21 @@ def site_(
       berth report site --html site.html
     """
     from berth.plugin.doctor.examine import examine  # noqa: PLC0415 - everything
+    from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415
     from berth.plugin.report.of_site import site_report  # noqa: PLC0415
 
     site = find_site(site_file)
     if site is None:
         raise UsageError("there is no site file to report on", hint="give --site FILE")
+    store = cache(lambda: open_store(site_file, store_url))
+    newest = cache(lambda: NewestJobs(store()))
     found = site_report(
         site,
-        lambda: open_store(site_file, store_url),
-        list(examine(site)),
+        store,
+        list(examine(site, newest)),
         days=days,
         pictures=html is not None or json_,
+        newest=newest,
     )
     _put(found, html, json_=json_)
 

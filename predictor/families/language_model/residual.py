@@ -12,15 +12,18 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.memory import memory
 from berth.predictor.families.language_model.physics import Case
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 TIES = ("accelerator", "framework", "model", "gpus", "length", "batch", "bits", "experts")
 """``length`` is that of equal input and output, ``experts`` how they are dealt."""

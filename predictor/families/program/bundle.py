@@ -12,10 +12,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnxruntime
 from pydantic import Field
 
 from berth.pilot.documents import Document
@@ -34,6 +33,9 @@ from berth.predictor.core.bundle import (
 )
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 BUNDLE_SCHEMA = "berth.bundle/1"
 RANGE = "range.json"

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
-import onnxruntime
 from pydantic import Field
 
 from berth.pilot.documents import read_json
@@ -33,6 +32,9 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust
 from berth.predictor.families.relative.trust_file import TrustFile, read_trust
 from berth.predictor.families.relative.views import check_counters
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 RELATIVE_SCHEMA = "berth.relative-bundle/1"
 MODEL_FILE, ONNX, TRUST = "model.json", "model.onnx", "trust.json"

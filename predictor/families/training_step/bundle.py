@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 from pydantic import Field
 
 from berth.pilot.documents import Document
@@ -23,6 +23,9 @@ from berth.predictor.core.bundle import (
 )
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
 from berth.predictor.families.training_step.step_costs import STEP_FEATURES, TERMS
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 STEPS_SCHEMA = "berth.dl-training-bundle/1"
 DEFAULT_STEPS_BUNDLE = SHIPPED_BUNDLES / "dl-training"

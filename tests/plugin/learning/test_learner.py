@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from berth.plugin.cli.workload.text import learnt_text
 from berth.plugin.learning.counted import Use
-from berth.plugin.learning.learner import Learner
+from berth.plugin.learning.learner import Learner, Learnt
 from berth.plugin.learning.scope import Stored
 from berth.plugin.learning.shown import changes_since, moved
 from berth.plugin.store import Store
@@ -452,9 +452,37 @@ def test_changes_are_told_where_people_look(store: Store, jobs: SiteJobs) -> Non
     for n in range(20):
         jobs.job("app", (100 if n < 12 else 220) + n % 3)
     learner(store).until_done()
-    (sentence,) = changes_since(store, 0.0)
+    found = changes_since(store, 0.0)
+    (sentence,) = found.sentences
+    assert found.bound == []
     assert sentence.startswith("workload app: jobs take clearly longer than before since ")
-    assert changes_since(store, NOW_S) == []
+    assert changes_since(store, NOW_S).sentences == []
+
+
+def test_it_is_said_that_only_the_newest_jobs_were_looked_at(
+    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.plugin.learning.shown.MOST_SHOWN", 7)
+    jobs.workload(forecast("app", {CPU: 100}))
+    for n in range(9):
+        jobs.job("app", 100 + n % 3)
+    learner(store).until_done()
+    assert changes_since(store, 0.0).bound == ["changes are looked for in the newest 7 jobs"]
+    assert changes_since(store, NOW_S).bound == []
+
+
+def test_a_round_with_nothing_new_reads_no_evidence(
+    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    jobs.job("app", 100)
+    learner(store).until_done()
+
+    def reads(_self: object, _fresh: object = ()) -> None:
+        raise AssertionError("evidence was read")
+
+    monkeypatch.setattr("berth.plugin.learning.scope.Scopes.begin", reads)
+    assert learner(store).round() == Learnt(0, 0, (), (), more=False)
 
 
 @pytest.mark.parametrize("everybody", [False, True])

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from empty_stores import open_store
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from berth.plugin.store import Store
+from berth.plugin.store.pruning import _of_indexes
 from berth.plugin.store.tables import metadata
 
 ASKED_BY: dict[str, Callable[[Store], object]] = {
@@ -17,6 +18,11 @@ ASKED_BY: dict[str, Callable[[Store], object]] = {
     "ix_decisions_user_time_s": lambda s: s.decisions.last(5, user="alice"),
     "ix_decisions_code_time_s": lambda s: s.decisions.last(5, code="placed"),
     "ix_decisions_profile_time_s": lambda s: s.decisions.last(5, profile="app"),
+    "ix_decisions_user_code_time_s": lambda s: s.decisions.last(5, user="alice", code="placed"),
+    "ix_decisions_user_profile_time_s_code": lambda s: s.decisions.last(
+        5, user="alice", profile="app"
+    ),
+    "ix_decisions_profile_code_time_s": lambda s: s.decisions.last(5, profile="app", code="placed"),
     "ix_rankings_used_s": lambda s: s.decisions.prune(5.0),
     "ix_outcomes_decision": lambda s: s.outcomes.of_decision("d"),
     "ix_outcomes_cluster_end_s": lambda s: s.outcomes.newest_end_s("lab"),
@@ -75,3 +81,27 @@ def test_the_question_is_answered_by_the_index(index: str, plans: dict[str, str]
 )
 def test_rows_come_from_the_index_in_their_order(index: str, plans: dict[str, str]) -> None:
     assert "USE TEMP B-TREE FOR ORDER BY" not in plans[index]
+
+
+@pytest.mark.parametrize("table", ["decisions", "outcomes", "evidence", "past_jobs", "rankings"])
+def test_pruning_reads_each_index_before_it_keeps_others_from_writing(
+    table: str, tmp_path: Path
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    of = metadata.tables[table]
+    column = next(of.c[name] for name in ("time_s", "end_s", "ended_s", "used_s") if name in of.c)
+    with store.database.read() as connection:
+        plans = [
+            " ".join(
+                row[3]
+                for row in connection.execute(
+                    text(f"EXPLAIN QUERY PLAN {statement}"), {"before_s": 5.0, "count": 9}
+                )
+            )
+            for statement in _of_indexes(column)
+        ]
+    store.close()
+    others = [one for one in of.indexes if next(iter(one.columns)).name != column.name]
+    assert f"sqlite_autoindex_{table}_1" in plans[0]
+    for index, plan in zip(others, plans[1:], strict=True):
+        assert f"same USING COVERING INDEX {index.name}" in plan

@@ -18,14 +18,14 @@ from sqlalchemy import text as text_
 from stored import STORED_DECISION
 from thorough import examples
 
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.store import (
     ForecastRecord,
     OutcomeRecord,
     Store,
     WorkloadRecord,
-    statements,
+    pruning,
 )
 from berth.plugin.store.database import Database
 from berth.plugin.store.history import Decisions
@@ -300,7 +300,8 @@ def test_the_newest_outcomes_come_in_order_of_their_ends(store: Store) -> None:
     assert found[-1] == tuple(getattr(rows[15], name) for name in EndedJob._fields)
     every = store.outcomes.newest(0.0, 99.0, 99)
     assert [one.user for one in every] == [one.user for one in store.outcomes.between(0.0, 99.0)]
-    assert store.outcomes.count(2.0, 8.0) == 13
+    assert store.outcomes.count(2.0, 8.0, 99) == 13
+    assert store.outcomes.count(2.0, 8.0, 7) == 7
     assert store.outcomes.newest(99.0, 100.0, 5) == []
 
 
@@ -314,7 +315,8 @@ def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store
     assert store.decisions.counted(50.0, 2) == [(mode, action, "no-profile", 2)]
     assert store.decisions.counted(51.0, 9) == [(mode, action, "no-profile", 2)]
     assert len(store.decisions.counted(50.0, 9)) == 2
-    assert (store.decisions.count(), store.decisions.count(51.0)) == (3, 2)
+    assert (store.decisions.count(), store.decisions.count_since(51.0, 9)) == (3, 2)
+    assert store.decisions.count_since(50.0, 1) == 1
     found = store.decisions.rankings(["c0", "c1", "c9"])
     assert found == {"c0": Ranking(action, DECISION.chosen, DECISION.ranked)}
 
@@ -459,7 +461,8 @@ def test_pruning_lets_others_write_in_between(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In many short transactions; what is younger stays, also what came meanwhile."""
-    monkeypatch.setattr(statements, "PIECE", 10)
+    monkeypatch.setattr(pruning, "FIRST_ROWS", 10)
+    monkeypatch.setattr(pruning, "MOST_ROWS", 10)
     store.decisions.add(
         [replace(DECISION, id=f"old-{n}", time_s=float(n)) for n in range(95)]
         + [replace(DECISION, id="young", time_s=1_000.0)]
@@ -471,10 +474,48 @@ def test_pruning_lets_others_write_in_between(
         store.decisions.add([replace(DECISION, id=name, time_s=2_000.0)])
         written.append(name)
 
-    monkeypatch.setattr(statements.time, "sleep", others_turn)
+    monkeypatch.setattr(pruning.time, "sleep", others_turn)
     assert store.decisions.prune(500.0) == 95
-    assert len(written) == 9
+    assert len(written) == 10
     assert {one.id for one in store.decisions.last(1000)} == {"young", *written}
+
+
+def test_rows_of_one_moment_are_deleted_in_several_pieces(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an array that was cancelled; with a decision of them in every index."""
+    monkeypatch.setattr(pruning, "FIRST_ROWS", 10)
+    monkeypatch.setattr(pruning, "MOST_ROWS", 10)
+    monkeypatch.setattr(pruning.time, "sleep", lambda _seconds: None)
+    store.decisions.add([replace(DECISION, id=f"d{n}", time_s=7.0) for n in range(35)])
+    jobs = [OutcomeRecord("lab", str(n), "a", "cancelled", end_s=7.0) for n in range(35)]
+    store.outcomes.put([*jobs, OutcomeRecord("lab", "running", "a", "running")])
+    assert store.decisions.prune(7.0) == store.outcomes.prune(7.0) == 0
+    assert store.decisions.prune(8.0) == store.outcomes.prune(8.0) == 35
+    assert store.outcomes.of_job("running") is not None
+
+
+def test_what_was_pruned_before_the_store_failed_stays_pruned(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "FIRST_ROWS", 10)
+    monkeypatch.setattr(pruning, "MOST_ROWS", 10)
+
+    def fails(_seconds: float) -> None:
+        raise StoreError("locked")
+
+    store.decisions.add([replace(DECISION, id=f"d{n}", time_s=float(n)) for n in range(35)])
+    monkeypatch.setattr(pruning.time, "sleep", fails)
+    with pytest.raises(StoreError):
+        store.decisions.prune(99.0)
+    assert [one.time_s for one in store.decisions.last(99)] == [float(n) for n in range(34, 9, -1)]
+
+
+def test_pieces_are_as_large_as_their_time_allows() -> None:
+    assert pruning._next_rows(1_000, 10 * pruning.PIECE_S) == 100
+    assert pruning._next_rows(1_000, pruning.PIECE_S / 10) == 2_000
+    assert pruning._next_rows(1, 60.0) == 1
+    assert pruning._next_rows(40_000, 0.0) == pruning.MOST_ROWS
 
 
 def test_outcomes_of_every_cluster_are_found(store: Store) -> None:
@@ -570,4 +611,25 @@ def test_decisions_of_the_twelfth_schema_keep_their_alternatives(store_url: str)
     database.engine.dispose()
     store = Store.open(store_url)
     assert store.decisions.get(before.id) == before
+    store.close()
+
+
+def test_decisions_of_the_thirteenth_schema_are_found_by_two_conditions(store_url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    database = Database(store_url)
+    database.create_file()
+    config = Config()
+    config.set_main_option("script_location", "berth.plugin.store:migrations")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "v0013")
+    Store(database).decisions.add([DECISION, replace(DECISION, id="other", code="off")])
+    database.engine.dispose()
+    store = Store.open(store_url)
+    with store.database.read() as connection:
+        found = {i["name"] for i in inspect(connection).get_indexes("decisions")}
+    assert {"ix_decisions_user_code_time_s", "ix_decisions_profile_code_time_s"} <= found
+    assert store.decisions.last(5, user=DECISION.user, code=DECISION.code) == [DECISION]
     store.close()

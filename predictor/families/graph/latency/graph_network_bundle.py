@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -33,6 +32,9 @@ from berth.predictor.families.graph.latency.node_features import (
 from berth.predictor.families.graph.source_errors import SourceError
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.roofs import Numbers
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 NETWORK_SCHEMA: Literal["berth.graph-network/2"] = "berth.graph-network/2"
 ONNX = "network.onnx"

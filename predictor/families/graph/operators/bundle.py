@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import onnxruntime
 from pydantic import Field
 
 from berth.pilot.documents import Document, read_json
@@ -28,6 +28,9 @@ from berth.predictor.families.graph.operators.physics import (
     VECTOR_FEATURES,
     PowerLimit,
 )
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 OPERATORS_SCHEMA = "berth.operators-bundle/1"
 CONSTANTS_SCHEMA = "berth.operator-law/1"

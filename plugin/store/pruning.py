@@ -1,0 +1,155 @@
+"""Deleting old rows while others write: many short transactions, each as large as time allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from sqlalchemy import Column, Table, func, select, text
+
+from berth.pilot.progress import is_shown, report
+from berth.plugin.store.database import Database
+
+PIECE_S = 0.2
+"""A transaction is to take so long: who writes meanwhile waits for one of them."""
+PAUSE_S = 0.1
+"""Between two of them, or as long as it took where that was less: SQLite's others look every
+0.1 s."""
+FIRST_ROWS = 200
+MOST_ROWS = 50_000
+_GROWTH = 2.0
+"""A piece is at most so many times as large as the one before it."""
+_READ_AHEAD = 50_000
+"""Rows whose pages are read before the first of them is deleted, while nobody waits: of a large
+file that is most of the time."""
+_CACHE_KIB = 64 * 1024
+"""Pages of every index are changed by each piece: written once where all of them fit."""
+
+# By the row's own address, found by the column's index: rows of one moment may be many, and a
+# join by the primary key reads a second index for each row.
+_SQLITE = """
+DELETE FROM {table} WHERE rowid IN
+  (SELECT rowid FROM {table} WHERE {column} < :before_s ORDER BY {column} LIMIT :count)
+"""
+_OF_INDEX = """
+SELECT count(*) FROM (SELECT {columns} FROM {table} WHERE {column} < :before_s
+  ORDER BY {column} LIMIT :count) AS old CROSS JOIN {table} AS same {by} WHERE {equal}
+"""
+# From where the last piece ended: PostgreSQL's index holds deleted rows until the next vacuum.
+_POSTGRESQL = """
+WITH gone AS (
+  DELETE FROM {table} WHERE {column} < :before_s AND ctid = ANY (ARRAY(
+    SELECT ctid FROM {table} WHERE {column} >= :from_s AND {column} < :before_s
+    ORDER BY {column} LIMIT :count))
+  RETURNING {column} AS time_s)
+SELECT count(*), max(time_s) FROM gone
+"""
+
+
+def delete_before(database: Database, column: Column[float], before_s: float) -> int:
+    """Delete rows whose ``column`` is less than ``before_s``; gives how many.
+
+    Some at a time, each in a transaction of its own with a pause after it: who writes decisions
+    meanwhile never waits long, and what is done stays done where this is interrupted.
+    """
+    name, count, there = column.table.name, 0, 0
+    if is_shown():
+        there = _there(database, column, before_s)
+    kind = _Pieces if database.path is None else _PiecesOfFile
+    pieces = kind(database, column, before_s)
+    rows = FIRST_ROWS
+    while True:
+        begun_s = time.monotonic()
+        found, held_s = pieces.delete(rows)
+        free_s = time.monotonic() - begun_s - held_s
+        count += found
+        report(f"{name} deleted", count, there if found else count)
+        if not found:
+            return count
+        time.sleep(max(0.0, min(held_s, PAUSE_S) - free_s))
+        rows = _next_rows(rows, held_s)
+
+
+def _next_rows(rows: int, held_s: float) -> int:
+    """So many as take ``PIECE_S``, by how long ``rows`` took."""
+    factor = min(_GROWTH, PIECE_S / max(held_s, 1e-6))
+    return max(1, min(MOST_ROWS, round(rows * factor)))
+
+
+class _Pieces:
+    """The oldest rows of PostgreSQL, some at a time."""
+
+    def __init__(self, database: Database, column: Column[float], before_s: float) -> None:
+        self._database = database
+        self._before_s = before_s
+        self._from_s = float("-inf")
+        self._statement = text(_POSTGRESQL.format(table=column.table.name, column=column.name))
+
+    def delete(self, count: int) -> tuple[int, float]:
+        """Delete at most ``count`` of them; gives how many there were, and the seconds for which
+        others were kept from writing."""
+        values = {"before_s": self._before_s, "from_s": self._from_s, "count": count}
+        begun_s = time.monotonic()
+        with self._database.write() as connection:
+            found, newest_s = connection.execute(self._statement, values).one()
+        self._from_s = self._from_s if newest_s is None else newest_s
+        return int(found), time.monotonic() - begun_s
+
+
+class _PiecesOfFile:
+    """... of SQLite, where whoever writes keeps all others from writing."""
+
+    def __init__(self, database: Database, column: Column[float], before_s: float) -> None:
+        self._database = database
+        self._before_s = before_s
+        self._ahead = 0
+        """Rows that were read and not yet deleted."""
+        self._statement = text(_SQLITE.format(table=column.table.name, column=column.name))
+        self._of_indexes = [text(one) for one in _of_indexes(column)]
+
+    def delete(self, count: int) -> tuple[int, float]:
+        """As of PostgreSQL."""
+        if self._ahead < count:
+            self._read_ahead(max(count, _READ_AHEAD))
+        begun_s = time.monotonic()
+        with self._database.write() as connection:
+            connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 0")
+            values = {"before_s": self._before_s, "count": count}
+            found = int(connection.execute(self._statement, values).rowcount)
+        took_s = time.monotonic() - begun_s
+        self._ahead -= found
+        with self._database.read() as connection:  # what a commit would do while others wait
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
+        return found, took_s
+
+    def _read_ahead(self, count: int) -> None:
+        with self._database.read() as connection:
+            for one in self._of_indexes:
+                connection.execute(one, {"before_s": self._before_s, "count": count})
+        self._ahead = count
+
+
+def _of_indexes(column: Column[float]) -> Iterator[str]:
+    """Statements that read the oldest rows' places in each index. One that begins with the time
+    has them side by side."""
+    table = column.table
+    assert isinstance(table, Table)  # noqa: S101
+    names = {index.name: [one.name for one in index.columns] for index in table.indexes}
+    every = [("", [one.name for one in table.primary_key])]
+    every += [(f"INDEXED BY {name}", columns) for name, columns in names.items()]
+    for by, columns in every:
+        if columns[0] != column.name:
+            yield _OF_INDEX.format(
+                table=table.name,
+                column=column.name,
+                by=by,
+                columns=", ".join(f'"{one}"' for one in columns),
+                equal=" AND ".join(f'same."{one}" IS old."{one}"' for one in columns),
+            )
+
+
+def _there(database: Database, column: Column[float], before_s: float) -> int:
+    with database.read() as connection:
+        query = select(func.count()).where(column < before_s)
+        return int(connection.execute(query).scalar_one())
