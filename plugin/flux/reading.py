@@ -8,6 +8,7 @@ from typing import Any
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
+from berth.plugin.flux.banks import banks_of
 from berth.plugin.flux.frobnicator import ANONYMOUS, Queue, at
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.host_lists import hostlist, idset
@@ -19,11 +20,16 @@ _PENDING = ("priority", "sched")
 
 
 def read_cluster(
-    *, memory: bool = False, timeout_s: float = commands.DEFAULT_TIMEOUT_S
+    *,
+    memory: bool = False,
+    banks: bool = False,
+    timeout_s: float = commands.DEFAULT_TIMEOUT_S,
 ) -> ClusterFacts:
-    """Queues and nodes as they are now; ``memory``: also how much each node has (slower)."""
+    """Queues and nodes as they are now; ``memory``: also how much each node has (slower);
+    ``banks``: also what flux-accounting allows."""
     now_s = time.time()
-    answers = commands.ask("memory" if memory else "state", timeout_s=timeout_s)
+    more = ("banks",) if banks else ()
+    answers = commands.ask("memory" if memory else "state", *more, timeout_s=timeout_s)
     return parse_cluster(answers, as_of_s=now_s)
 
 
@@ -54,6 +60,7 @@ def _cluster(answers: Mapping[str, Any], as_of_s: float) -> ClusterFacts:
         queues={name: _queue(name, answers, config) for name in requires},
         nodes=nodes,
         owner=answers.get("owner"),
+        rights=banks_of(answers["banks"]) if "banks" in answers else None,
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from berth.plugin.scheduler import (
     WorkersJob,
     stamped_decision,
 )
+from berth.policies.limits import Rights
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
@@ -41,8 +44,12 @@ _ENDED_TIMEOUT_S = 120.0
 """For the jobspecs of everything that ended in some hours; nobody waits for it."""
 
 
+_BANKS_S = 60.0
+"""So often is flux-accounting asked who may use which queue: its answer names every user."""
+
+
 class Flux(Scheduler):
-    """The Scheduler that speaks to Flux. Remembers nothing: each call asks again."""
+    """The Scheduler that speaks to Flux. Each call asks again, but for flux-accounting's banks."""
 
     name = "flux"
     title = "Flux"
@@ -52,10 +59,17 @@ class Flux(Scheduler):
 
     def __init__(self, settings: Any = None) -> None:
         """Flux has no settings of its own."""
+        self._rights: Rights | None = None
+        self._rights_s: float | None = None
 
     def read(self, *, full: bool = True) -> ClusterFacts:
         """See Scheduler. Full: with each node's memory, where Flux gives it."""
-        return read_cluster(memory=full)
+        now_s = time.monotonic()
+        if self._rights_s is not None and now_s - self._rights_s < _BANKS_S:
+            return replace(read_cluster(memory=full), rights=self._rights)
+        facts = read_cluster(memory=full, banks=True)
+        self._rights, self._rights_s = facts.rights, now_s
+        return facts
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
         """See Scheduler. Raises SchedulerError for what Flux has no words for."""

@@ -2,6 +2,7 @@
 
     flux python services.py state          configuration, resources, queues, counts of jobs
     flux python services.py memory         the same, with memory and architecture by rank
+                            (either with the further word `banks`: what flux-accounting allows)
     flux python services.py jobs ID...     job-list's records, or eventlogs of forgotten jobs
     flux python services.py ended SINCE UNTIL
                                            jobs that ended between two Unix times, one a line, with
@@ -45,6 +46,14 @@ def state(handle: Any) -> Answers:
     except (KeyError, ValueError, TypeError, OSError):
         found["owner"] = None
     found["host"] = handle.attr_get("hostlist") or handle.attr_get("hostname")
+    return found
+
+
+def banks(handle: Any) -> Answers:
+    """Users, their banks and queues, as flux-accounting's plugin holds them."""
+    found: Answers = asked(
+        handle.rpc("job-manager.jobtap-query", {"name": "mf_priority.so"}, nodeid=0)
+    )
     return found
 
 
@@ -177,6 +186,8 @@ def main() -> None:
         answer = jobs(handle, sys.argv[2:])
     else:
         answer = {"state": state, "memory": with_memory}[what](handle)
+        if sys.argv[2:] == ["banks"]:
+            answer["banks"] = banks(handle)
     json.dump(answer, sys.stdout)
 
 

@@ -129,12 +129,12 @@ def _node(record: Record) -> NodeFacts:
         features=names(record, "ActiveFeatures") or names(record, "AvailableFeatures"),
         gpus=total,
         idle_gpus={name: max(0, count - used.get(name, 0)) for name, count in total.items()},
-        system=_system(record.get("OS")),
+        system=system_of(record.get("OS")),
         used_memory_bytes=whole(record, "AllocMem") * _MIB,
     )
 
 
-def _system(text: str | None) -> str | None:
+def system_of(text: str | None) -> str | None:
     """``Linux 6.1.0-18-amd64`` from that and the build's date; None where it is not given."""
     words = (text or "").split()
     return " ".join(words[:2]) if len(words) >= 2 else None

@@ -2,8 +2,9 @@
 
 pyslurm speaks Slurm's own binary protocol and is built against one major version: its builds on
 PyPI are for Slurm 25.11 and no other. So the commands are the default, and this refuses, saying
-why, wherever the versions differ. It has been tested against recorded data in pyslurm's form only,
-never against a Slurm 25.11. Jobs are submitted, and their outcomes read, by the commands.
+why, wherever the versions differ. Tried with pyslurm 25.11.2 on Slurm 25.11.7: it gives what the
+commands give, but for TRESBillingWeights, which it does not read. Jobs are submitted, and their
+outcomes read, by the commands.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import importlib
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.cluster import UNUSABLE
+from berth.plugin.slurm.cluster import UNUSABLE, system_of
 from berth.plugin.slurm.states import waits_for_room
+from berth.policies.values import QueueBounds
 
 _MIB = 2**20
 _MINUTE_S = 60.0
+_HOLDING = frozenset(("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED"))
 _MAJOR = re.compile(r"(\d+\.\d+)")
 
 
@@ -61,12 +64,13 @@ def read_cluster() -> ClusterFacts:
             for j in jobs
             if j.state == "PENDING" and waits_for_room(j.state_reason or "")
         )
+        gpus = _gpus_in_use(jobs)
         return ClusterFacts(
             name="slurm",
             version=f"slurm {module.__version__} (pyslurm)",
             as_of_s=now_s,
             queues={p.name: _queue(p, waiting) for p in partitions},
-            nodes=tuple(_node(n) for n in nodes),
+            nodes=tuple(_node(n, gpus) for n in nodes),
         )
     except (AttributeError, TypeError, ValueError, LookupError) as error:
         raise SchedulerError(f"pyslurm gave something unreadable: {error}") from None
@@ -84,7 +88,36 @@ def _queue(partition: Any, waiting: Mapping[str, int]) -> QueueFacts:
         allowed_accounts=_allowed(partition.allowed_accounts),
         allowed_qos=_allowed(partition.allowed_qos),
         pending_jobs=sum(n for names, n in waiting.items() if partition.name in names.split(",")),
+        bounds=_bounds(partition),
+        qos=partition.qos or None,
     )
+
+
+def _bounds(partition: Any) -> QueueBounds:
+    """Limits of a partition. What cannot be read counts: pyslurm knows no TRESBillingWeights."""
+    return QueueBounds(
+        min_nodes=_count(partition.min_nodes) or 0,
+        max_nodes=_count(partition.max_nodes),
+        max_cores_per_node=_count(partition.max_cpus_per_node),
+        max_memory_bytes_per_node=_bytes(partition.max_memory_per_node),
+        max_memory_bytes_per_core=_bytes(partition.max_memory_per_cpu),
+        default_memory_bytes_per_node=_bytes(partition.default_memory_per_node),
+        default_memory_bytes_per_core=_bytes(partition.default_memory_per_cpu),
+        max_time_s=_seconds(partition.max_time),
+        default_time_s=_seconds(partition.default_time),
+        exclusive=partition.oversubscribe == "EXCLUSIVE",
+        weighted=True,
+    )
+
+
+def _count(value: Any) -> int | None:
+    """``UNLIMITED`` and None are no limit."""
+    return value if isinstance(value, int) else None
+
+
+def _bytes(mib: Any) -> int | None:
+    found = _count(mib)
+    return found * _MIB if found else None
 
 
 def _seconds(minutes: Any) -> float | None:
@@ -96,11 +129,22 @@ def _allowed(names: list[str] | None) -> tuple[str, ...] | None:
     return None if not names or names == ["ALL"] else tuple(names)
 
 
-def _node(node: Any) -> NodeFacts:
+def _gpus_in_use(jobs: Iterable[Any]) -> Counter[tuple[str, str]]:
+    """By node and type, from what each job holds: a node's own count (its TRES) has GPUs only
+    where the site accounts for them (AccountingStorageTRES)."""
+    found: Counter[tuple[str, str]] = Counter()
+    for job in jobs:
+        if job.state in _HOLDING:
+            for node, held in job.get_resource_layout_per_node().items():
+                for name, gres in (held["gres"] or {}).items():
+                    found[node, name] += int(gres["count"] if isinstance(gres, dict) else gres)
+    return found
+
+
+def _node(node: Any, in_use: Mapping[tuple[str, str], int]) -> NodeFacts:
     cores = max(1, node.sockets * node.cores_per_socket or node.total_cpus)
     per_core = max(1, node.total_cpus // cores)
     gpus = {k: int(v) for k, v in (node.configured_gres or {}).items() if k.startswith("gpu")}
-    used = node.allocated_gres or {}
     return NodeFacts(
         name=node.name,
         queues=tuple(node.partitions or ()),
@@ -111,6 +155,7 @@ def _node(node: Any) -> NodeFacts:
         architecture=node.architecture or "x86_64",
         features=tuple(node.active_features or node.available_features or ()),
         gpus=gpus,
-        idle_gpus={name: max(0, n - int(used.get(name, 0))) for name, n in gpus.items()},
+        idle_gpus={name: max(0, n - in_use.get((node.name, name), 0)) for name, n in gpus.items()},
+        system=system_of(node.operating_system),
         used_memory_bytes=(node.allocated_memory or 0) * _MIB,
     )

@@ -147,6 +147,7 @@ def live_flux(
     *,
     size: int = 4,
     queues: str = QUEUES,
+    resources: str = RESOURCES,
     extra: str = "",
     prefix: Sequence[str] = (),
 ) -> Iterator[LiveFlux]:
@@ -158,7 +159,7 @@ def live_flux(
     folder.chmod(0o755)
     config = folder / "config"
     config.mkdir()
-    (config / "resource.toml").write_text(RESOURCES)
+    (config / "resource.toml").write_text(resources)
     (config / "queues.toml").write_text(queues + extra)
     (config / "ingest.toml").write_text(ingest)
     ready = folder / "uri"

@@ -101,7 +101,7 @@ def test_the_daemon_gets_states_of_a_flux_site(
     assert (states["cpu"].up, states["cpu"].idle_cores) == (True, 8)
     assert (states["gpu"].idle_gpus, states["gpu"].usable_nodes) == (3, 2)
     assert not states["slice"].up
-    assert flux.calls == ["flux python " + flux.calls[0].split()[2] + " state"]
+    assert flux.calls == ["flux python " + flux.calls[0].split()[2] + " state banks"]
 
 
 @given(st.randoms(use_true_random=False))

@@ -12,6 +12,15 @@ _PARTITION = {
     "default_time": "UNLIMITED",
     "allowed_accounts": ["ALL"],
     "allowed_qos": ["high"],
+    "qos": None,
+    "min_nodes": 1,
+    "max_nodes": 2,
+    "max_cpus_per_node": "UNLIMITED",
+    "max_memory_per_node": 4000,
+    "max_memory_per_cpu": None,
+    "default_memory_per_node": None,
+    "default_memory_per_cpu": 1000,
+    "oversubscribe": "NO",
 }
 PARTITIONS = (
     {**_PARTITION, "name": "gpu"},
@@ -31,7 +40,7 @@ GPU_NODE = {
     "active_features": ["h100"],
     "available_features": ["h100"],
     "configured_gres": {"gpu:h100": 4, "shard": 8},
-    "allocated_gres": {"gpu:h100": 1},
+    "operating_system": "Linux 6.1.0-18-amd64 #1 SMP",
 }
 CPU_NODE = {
     **GPU_NODE,
@@ -43,13 +52,14 @@ CPU_NODE = {
     "active_features": None,
     "available_features": None,
     "configured_gres": None,
-    "allocated_gres": None,
 }
 JOBS = (
     {"state": "PENDING", "partition": "gpu,cpu", "state_reason": "Priority"},
     {"state": "PENDING", "partition": "gpu", "state_reason": "JobHeldUser"},
     {"state": "RUNNING", "partition": "gpu", "state_reason": "None"},
 )
+HELD = {"n1": {"cpu_ids": "0-15", "gres": {"gpu:h100": {"count": 1, "indexes": "0"}}, "memory": 1}}
+"""What the running job holds."""
 
 
 def recorded_pyslurm(version: str = "25.11.2", **changes: Any) -> SimpleNamespace:
@@ -63,5 +73,5 @@ def recorded_pyslurm(version: str = "25.11.2", **changes: Any) -> SimpleNamespac
         __version__=version,
         Nodes=loads({**GPU_NODE, **changes}, CPU_NODE),
         Partitions=loads(*PARTITIONS),
-        Jobs=loads(*JOBS),
+        Jobs=loads(*({**job, "get_resource_layout_per_node": lambda: HELD} for job in JOBS)),
     )
