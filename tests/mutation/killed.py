@@ -37,11 +37,14 @@ TESTS = {
         "tests/policies/test_account_limits.py", "tests/policies/test_objectives.py",
         "tests/policies/test_slices.py", "tests/policies/test_nodes_decided.py",
         "tests/policies/test_exploring.py", "tests/policies/test_digest.py",
-        "tests/policies/test_properties.py",
+        "tests/policies/test_properties.py", "tests/policies/test_bounds.py",
+        "tests/policies/test_memory_by_core.py", "tests/policies/test_present.py",
+        "tests/policies/test_drawn_decisions.py", "tests/policies/test_choosing.py",
     ),
     "plugin": (
         "tests/plugin/daemon/test_service.py", "tests/plugin/daemon/test_requests.py",
         "tests/plugin/daemon/test_untyped_gpus.py", "tests/plugin/daemon/test_messages.py",
+        "tests/plugin/daemon/test_usernames.py", "tests/plugin/daemon/test_protocol_page.py",
     ),
 }  # fmt: skip
 """By a module's room."""

@@ -145,6 +145,9 @@ def test_tasks_of_an_array(indices: str | None, tasks: int) -> None:
             Job(nodes=2, tasks=3, cpus_per_task=2, memory_mib_per_cpu=10),
             Resources(2, 3, 2, 0, 30 * MIB),
         ),
+        (Job(nodes=2, gpus=3, memory_mib_per_gpu=10), Resources(2, 2, 1, 3, 20 * MIB)),
+        (Job(gpus=3, memory_mib_per_gpu=10), Resources(0, 1, 1, 3, 30 * MIB)),
+        (Job(memory_mib_per_gpu=10), Resources(0, 1, 1, 0, None)),
     ],
 )
 def test_what_is_asked_for(job: Job, resources: Resources) -> None:

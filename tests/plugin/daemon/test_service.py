@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -237,6 +238,65 @@ def test_a_state_that_grows_old_is_not_acted_on_even_from_memory() -> None:
     assert decide(service)["action"] == "edit"
     service.snapshot = Snapshot(fresh.states, fresh.wall_s, fresh.monotonic_s - 10_000)
     assert decide(service)["code"] == "stale-state"
+
+
+def test_an_answer_holds_until_its_state_is_older_than_the_site_allows() -> None:
+    service, _ = knowing_service()
+    fresh, patience_s = service.snapshot, service.site.decider.settings.stale_after_s
+    for age_s, code in ((patience_s - 5, "placed"), (patience_s + 5, "stale-state")):
+        service.snapshot = Snapshot(fresh.states, fresh.wall_s, fresh.monotonic_s - age_s)
+        assert decide(service)["code"] == code
+        # The same line and another one of the same job, both from memory now.
+        assert decide(service)["code"] == decide(service, name="again")["code"] == code
+        age = service.status()["state_age_s"]
+        assert isinstance(age, float)
+        assert age_s <= age < age_s + 5
+
+
+def test_what_was_decided_from_a_fresh_state_is_not_said_when_it_grew_old() -> None:
+    service, _ = knowing_service()
+    fresh, patience_s = service.snapshot, service.site.decider.settings.stale_after_s
+    old = {name: replace(s, as_of_s=fresh.wall_s - patience_s + 0.2)
+           for name, s in fresh.states.items()}  # fmt: skip
+    service.snapshot = Snapshot(MappingProxyType(old), fresh.wall_s, time.monotonic())
+    assert decide(service)["code"] == "placed"
+    time.sleep(0.3)
+    assert decide(service)["code"] == decide(service, name="again")["code"] == "stale-state"
+
+
+def test_the_time_of_an_answer_is_counted_in_microseconds() -> None:
+    service, recorded = knowing_service()
+    begun_s = time.perf_counter()
+    decide(service)
+    decide(service, comment="berth:off")
+    took_us = 1e6 * (time.perf_counter() - begun_s)
+    assert all(0 < one.latency_us < took_us for one in recorded)
+    off, _ = knowing_service(site=site_of("off"))
+    decide(off)
+    summary = off.stats.summary()["latency_us"]
+    assert isinstance(summary, dict)
+    assert 0 <= summary["p99"] < took_us
+
+
+def test_a_user_gets_the_own_workload_before_a_shared_one() -> None:
+    slow = forecast("stream", cpu_s=1.0)
+    service, recorded = knowing_service(slow, forecast("alice/stream"))
+    assert decide(service)["action"] == "edit"
+    assert recorded[-1].request.profile == "alice/stream"
+    decide(service, user="bob", uid=1001)
+    assert recorded[-1].request.profile == "stream"
+
+
+def test_of_many_failures_inside_only_the_first_hundred_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service, _ = knowing_service()
+    service._record = lambda _: 1 / 0  # type: ignore[assignment, return-value]
+    line = json.dumps({"v": 1, "op": "decide", "scheduler": "slurm", "job": ASK}).encode()
+    for _ in range(103):
+        service.handle(line)
+    assert service.stats.counts["internal-errors"] == 103
+    assert len([one for one in caplog.records if "left as it is" in one.message]) == 100
 
 
 def test_a_wall_clock_set_back_or_forth_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
