@@ -67,6 +67,7 @@ def commands(rows: int, site: Path) -> list[list[str]]:
         ["report", "job", f"d{last}"],
         ["outcomes"],
         ["outcomes", "--days", "1"],
+        ["outcomes", "--jobs"],
         ["outcomes", "--gain", "--against", "cpu"],
         ["report", "site", *of_site],
         ["serve", "--metrics", "--once", *of_site],

@@ -83,6 +83,14 @@ class Outcomes:
             rows = connection.execute(query.order_by(*order).limit(most)).all()
         return [EndedJob._make(row) for row in reversed(rows)]
 
+    def last(self, since_s: float, until_s: float, most: int) -> list[OutcomeRecord]:
+        """The last ``most`` jobs that ended between two Unix times, with all that is known of
+        them, in order of their ends."""
+        table = tables.outcomes
+        order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
+        query = select(*RECORD).where(table.c.end_s >= since_s, table.c.end_s < until_s)
+        return self._found(query.order_by(*order).limit(most))[::-1]
+
     def count(self, since_s: float, until_s: float, most: int) -> int:
         """How many jobs ended between two Unix times, by the index alone; ``most`` where there
         are as many or more."""

@@ -179,6 +179,15 @@ def test_of_many_jobs_the_newest_are_summed_up_and_a_sentence_says_so(
     assert len(json.loads(listed)) == 3
 
 
+def test_the_newest_jobs_are_listed_and_how_many_there_are(store_url: str) -> None:
+    words = ["--store", store_url, "--days", "60", "--jobs", "--json"]
+    every = [job["job_id"] for job in json.loads(CliRunner().invoke(outcomes, words).stdout)]
+    two = CliRunner().invoke(outcomes, [*words, "--last", "2"])
+    assert [job["job_id"] for job in json.loads(two.stdout)] == every[-2:]
+    assert "of 3 jobs the newest 2 are shown: --last" in two.stderr
+    assert CliRunner().invoke(outcomes, [*words, "--last", "3"]).stderr == ""
+
+
 @pytest.mark.parametrize("by", GROUPS)
 def test_sums_are_those_of_whole_records(store_url: str, by: str) -> None:
     with closing(Store.open(store_url, create=False)) as store:

@@ -17,10 +17,12 @@ from berth.plugin.cli.options.where import find_site, open_store, store_options
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
+    MOST_COUNTED,
     Accuracy,
     is_inside,
     newest_jobs,
     newest_only,
+    number,
     ratio,
     summarise,
 )
@@ -41,6 +43,8 @@ _DAY_S = 86_400.0
     "--days", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Looked back."
 )
 @click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
+@click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True,
+              help="With --jobs: so many.")  # fmt: skip
 @click.option("--short", is_flag=True, help="With --jobs: fewer columns, as squeue has them.")
 @click.option("--gain", is_flag=True, help="What placements saved or cost in run time.")
 @click.option(
@@ -55,6 +59,7 @@ def outcomes(
     by: str,
     days: float,
     jobs: bool,
+    last: int,
     short: bool,
     gain: bool,
     against: str | None,
@@ -84,8 +89,12 @@ def outcomes(
     until_s = time.time() + _DAY_S
     since_s = until_s - (days + 1) * _DAY_S
     if jobs:
-        every = list(store.outcomes.between(since_s, until_s))
-        _show(every, lambda: _jobs(every, short=short), store, since_s, days, json_=json_)
+        newest = store.outcomes.last(since_s, until_s, last)
+        _show(newest, lambda: _jobs(newest, short=short), store, since_s, days, json_=json_)
+        if len(newest) == last:
+            every = store.outcomes.count(since_s, until_s, MOST_COUNTED)
+            more = f"of {number(every)} jobs the newest {last:,} are shown: --last"
+            _say([more] if every > last else [], json_=json_)
         return
     found, ended = newest_jobs(store, since_s, until_s)
     if gain:
