@@ -142,10 +142,10 @@ class Daemon:
         self.core = core
         core.start()
         cluster.start()
-        end = core.server.run()
+        end, all_well = core.server.run(), not world.faults.on
         cluster.stop()
         core.stop()
-        if end is Ended.SOCKET_LOST and world.faults.on is False:
+        if end is Ended.SOCKET_LOST and all_well:
             raise Violation("the daemon gave its socket up")
         process.kill()
 
