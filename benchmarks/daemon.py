@@ -30,7 +30,16 @@ from types import MappingProxyType
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
-from berth_daemon import fake_slurm, forecast, harbour, put, wait_until  # noqa: E402
+from berth_daemon import wait_until  # noqa: E402
+from daemon_bench.process import TICK_S, connected, processor_s, resident_mib  # noqa: E402
+from daemon_bench.site import (  # noqa: E402
+    CANDIDATES,
+    forecasts,
+    programs_site,
+    request_line,
+    site_text,
+    started,
+)
 
 from berth.plugin.daemon.answered import Answered  # noqa: E402
 from berth.plugin.daemon.app import view  # noqa: E402
@@ -44,7 +53,6 @@ from berth.plugin.site import load_site  # noqa: E402
 from berth.plugin.store import Store  # noqa: E402
 from berth.policies.values import CandidateState, QueueBounds  # noqa: E402
 
-CANDIDATES = 20
 BAR_DECISION_US = 150.0
 BAR_RATE = 5_000.0
 BAR_READY_S = 1.0
@@ -52,7 +60,6 @@ BAR_RESIDENT_MIB = 120 * 1e6 / 2**20
 KINDS = ("new", "sizes", "mix", "burst")
 _CLIENTS = 16
 CORES = os.sched_getaffinity(0)
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 PEERS = {
     "asyncio echo": """
@@ -100,77 +107,12 @@ class Row:
     a_core: float
 
 
-def site_text(folder: Path) -> str:
-    """A site with twenty candidates: half CPU, half GPU partitions of distinct kinds."""
-    lines = [
-        'schema = "berth.site/1"\nmode = "enforce"\n[site]\nauto_partition = "auto"\n'
-        f'[daemon]\nsocket = "berth.sock"\nstore = "sqlite:///{folder}/store.db"\n'
-        'kill_switch = "off"\nscheduler_users = ["root"]\nstate_refresh_s = 1\n'
-    ]
-    for index in range(CANDIDATES // 2):
-        lines.append(
-            f'[[candidates]]\nname = "cpu{index}"\nplatform = "rome-7742"\n'
-            f'partition = "cpu{index}"\ncores_per_node = {32 + index}\nnodes = 8\n'
-            f'[[candidates]]\nname = "gpu{index}"\nplatform = "a100-80gb"\n'
-            f'partition = "gpu{index}"\ngres = "gpu:a100"\ngpus_per_node = 4\n'
-            f"cores_per_node = {32 + index}\nnodes = 4\n"
-            "[candidates.translation]\ngpus = 1\ncpus_per_gpu = 8\n"
-        )
-    return "\n".join(lines)
-
-
-def slurm_texts() -> tuple[str, str]:
-    """What the fake scontrol says of that site's partitions and nodes."""
-    partitions, nodes = [], []
-    for index in range(CANDIDATES // 2):
-        for kind, gres in (("cpu", "(null)"), ("gpu", "gpu:a100:4")):
-            name = f"{kind}{index}"
-            partitions.append(f"PartitionName={name} State=UP MaxTime=UNLIMITED AllowAccounts=ALL")
-            nodes.append(
-                f"NodeName={name} CPUTot=64 CPUAlloc=0 Sockets=2 CoresPerSocket=32 State=IDLE "
-                f"Gres={gres} GresUsed={gres} RealMemory=262144 Partitions={name}"
-            )
-    return "\n".join(partitions) + "\n", "\n".join(nodes) + "\n"
-
-
-def request_line(number: int, kind: str) -> bytes:
-    """A decide request as the Slurm filter sends it.
-
-    ``new``: every one has a shape (tasks, memory, time) never seen before, the worst case.
-    ``sizes``: every one has a problem size never seen before.
-    ``mix``: fifty users, seven programs, a few hundred shapes between them.
-    ``burst``: five jobs again and again, as a loop around sbatch sends them.
-    """
-    if kind == "burst":
-        number %= 5
-    queues = [f"{kind}{index}" for kind in ("cpu", "gpu") for index in range(CANDIDATES // 2)]
-    job = {
-        "uid": 1000 + number % 50,
-        "user": f"user{number % 50}",
-        "account": "physics",
-        "queue": "auto",
-        "queues": queues,
-        "comment": f"berth:program{number % 7}",
-        "script": "#!/bin/bash\n#SBATCH -n 16\nsrun ./app input\n" * 4,
-        "kind": "batch",
-        "tasks": 1 + number % 16,
-        "cpus_per_task": 1,
-        "time_limit_min": 720 * (1 + number % 3),
-    }
-    if kind == "new":
-        job["memory_mib_per_node"] = 1000 + number
-    if kind == "sizes":
-        job["comment"] = f"berth:program{number % 7}@{1000 + number}"
-    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": job}
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
 def service_of(folder: Path, record: Record, keep: Keep) -> Service:
     """A service over 20 candidates that knows seven programs."""
     (folder / "berth.toml").write_text(site_text(folder))
     site = load_site(folder / "berth.toml")
     service = Service(view(site), record, keep=keep)
-    service.shelf = Shelf.of([forecast(f"program{n}", cpu_s=600.0 + n) for n in range(7)])
+    service.shelf = Shelf.of(forecasts())
     read_again(service)
     return service
 
@@ -228,19 +170,6 @@ def inside(requests: int, kind: str) -> tuple[float, float]:
         service.handle(line)
         spent.append((time.perf_counter_ns() - start) / 1e3)
     return statistics.median(spent), statistics.quantiles(spent, n=100)[98]
-
-
-def processor_s(pid: int) -> float:
-    """User and system seconds a process has used, all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def connected(path: str) -> socket.socket:
-    """A connection to the server."""
-    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    peer.connect(path)
-    return peer
 
 
 def one_by_one(path: str, lines: list[bytes], *, keep_open: bool) -> list[float]:
@@ -311,7 +240,7 @@ def measure(name: str, pid: int, path: str, lines: list[bytes]) -> Iterator[Row]
             statistics.median(spent),
             statistics.quantiles(spent, n=100)[98],
             rate,
-            len(lines) / max(used, 1 / _TICKS),
+            len(lines) / max(used, TICK_S),
         )
 
 
@@ -360,19 +289,14 @@ def main() -> None:
             f"record {record:.0f} us, store {stored:.0f} us"
         )
     rows: list[Row] = []
-    with harbour() as site:
-        site.site_file.write_text(site_text(site.folder))
-        put(site.store(), *(forecast(f"program{n}", cpu_s=600.0 + n) for n in range(7)))
-        partitions, nodes = slurm_texts()
-        commands = fake_slurm(site.folder / "bin", partitions=partitions, nodes=nodes)
+    with programs_site() as (site, commands):
         starts = []
         for _ in range(5):
             start = time.perf_counter()
             daemon = site.start(state=False, path=commands)
             starts.append(time.perf_counter() - start)
             daemon.stop()
-        daemon = site.start(state=False, path=commands)
-        wait_until(lambda: daemon.stats()["state_age_s"] is not None)
+        daemon = started(site, commands)
         on_core(0, daemon.pid)
         on_core(1)
         first = json.loads(one_answer(str(site.socket), request_line(0, "new")))
@@ -402,12 +326,6 @@ def one_answer(path: str, line: bytes) -> bytes:
         while not reply.endswith(b"\n"):
             reply += peer.recv(65536)
         return reply
-
-
-def resident_mib(pid: int) -> float:
-    """Resident memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def show(

@@ -28,22 +28,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
-from berth_daemon import RunningDaemon, fake_slurm, forecast, harbour, put, wait_until  # noqa: E402
-from daemon import (  # noqa: E402
-    connected,
-    processor_s,
-    request_line,
-    resident_mib,
-    site_text,
-    slurm_texts,
-)
+from berth_daemon import RunningDaemon, wait_until  # noqa: E402
+from daemon_bench.process import connected, processor_s, resident_mib  # noqa: E402
+from daemon_bench.site import programs_site, request_line, started  # noqa: E402
 
 BARS = {"seen shapes": 8_000.0, "new problem sizes": 5_000.0}
 """Decisions a second."""
 BAR_GROWTH_MB = 2.0
 BAR_P99_MS = 5.0
 KINDS = {"seen shapes": "burst", "new problem sizes": "sizes"}
-PROGRAMS = 7
 _SLEEP_S = 0.2
 """The longest wait of the clients' loop."""
 
@@ -198,13 +191,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows: list[Row] = []
-    with harbour() as site:
-        site.site_file.write_text(site_text(site.folder))
-        put(site.store(), *(forecast(f"program{n}", cpu_s=600.0 + n) for n in range(PROGRAMS)))
-        partitions, nodes = slurm_texts()
-        programs = fake_slurm(site.folder / "bin", partitions=partitions, nodes=nodes)
-        daemon = site.start(state=False, path=programs)
-        wait_until(lambda: daemon.stats()["state_age_s"] is not None)
+    with programs_site() as (site, commands):
+        daemon = started(site, commands)
         path = str(site.socket)
         print(
             f"{'requests':<19}{'loop':<8}{'a second':>10}{'daemon us':>11}{'p50 ms':>9}"

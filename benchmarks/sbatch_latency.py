@@ -14,97 +14,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pwd
 import statistics
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "slurm"), str(ROOT / "tests" / "support")]
 
-from real_daemon import real_daemon  # noqa: E402
-from slurm_cluster import (  # noqa: E402
-    USER,
-    Cluster,
-    ClusterUnavailable,
-    cluster,
-    require_slurm,
-    tool_path,
+from sbatch_bench.submitter import (  # noqa: E402
+    TWO_FILTERS,
+    Submitter,
+    as_user,
+    cluster_with,
+    why_no_slurm,
 )
-
-from berth.plugin.slurm.filter import FILTER_PATH  # noqa: E402
+from slurm_cluster import USER, Cluster  # noqa: E402
 
 BAR_P50_MS = 0.5
 BAR_P99_MS = 3.0
 WARM_UP = 100
 CLEAN_EVERY = 250
-
-TWO_FILTERS = """\
-dofile("{filter}")
-local socket = require "socket"
-local berth_submit = slurm_job_submit
-local spent = {{}}
-function slurm_job_submit(job_desc, part_list, submit_uid)
-  local name = job_desc.name
-  if name == "noop" then return slurm.SUCCESS end
-  if name == "report" then
-    local file = io.open("{timings}", "w")
-    file:write(table.concat(spent, "\\n"))
-    file:close()
-    return slurm.SUCCESS
-  end
-  local begun = socket.gettime()
-  local code = berth_submit(job_desc, part_list, submit_uid)
-  spent[#spent + 1] = string.format("%.9f", socket.gettime() - begun)
-  return code
-end
-return slurm.SUCCESS
-"""
-
-
-@contextmanager
-def as_user(name: str) -> Iterator[None]:
-    """Submit as an ordinary user: the processes started meanwhile are his."""
-    entry = pwd.getpwnam(name)
-    os.setresgid(entry.pw_gid, entry.pw_gid, 0)
-    os.setresuid(entry.pw_uid, entry.pw_uid, 0)
-    try:
-        yield
-    finally:
-        os.setresuid(0, 0, 0)
-        os.setresgid(0, 0, 0)
-
-
-class Submitter:
-    """Starts ``sbatch --hold`` with as little around it as can be, and times it."""
-
-    def __init__(self, running: Cluster) -> None:
-        self._sbatch = tool_path("sbatch")
-        self._environment = running.environment
-        self._script = str(running.work / "job.sh")
-        Path(self._script).write_text("#!/bin/sh\n#SBATCH --ntasks=8\nsrun ./app\n")
-        self._null = os.open(os.devnull, os.O_RDWR)
-
-    def ms(self, name: str) -> float:
-        """Milliseconds from fork to exit."""
-        words = [self._sbatch, "--hold", "-p", "auto", "-J", name, "--comment=berth:stream",
-                 "-o", "/dev/null", self._script]  # fmt: skip
-        begun = time.perf_counter_ns()
-        child = os.posix_spawn(
-            self._sbatch,
-            words,
-            self._environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, self._null, fd) for fd in (0, 1, 2)],
-        )
-        _, status = os.waitpid(child, 0)
-        took = (time.perf_counter_ns() - begun) / 1e6
-        if status != 0:
-            raise SystemExit("sbatch refused a job")
-        return took
-
 
 ORDERS = (("noop", "again", "job"), ("again", "job", "noop"), ("job", "noop", "again"))
 """Of the submissions of one round; ``again`` is a second no-op, whose difference is the noise."""
@@ -137,16 +67,11 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5000)
     parser.add_argument("--json", type=Path, dest="json_file")
     given = parser.parse_args()
-    try:
-        require_slurm()
-    except ClusterUnavailable as missing:
+    if missing := why_no_slurm():
         print(f"skipped: {missing}")
         return 0
-    with cluster(min_job_age_s=2) as running:
-        running.set_job_submit(TWO_FILTERS.format(filter=FILTER_PATH, timings=running.timings))
-        running.set_filter_config(socket=running.berth_socket)
-        with real_daemon(running):
-            took = measure(running, given.pairs)
+    with cluster_with(TWO_FILTERS) as running:
+        took = measure(running, given.pairs)
         inside = [1000 * value for value in running.calls_s()][WARM_UP:]
     noop = took["noop"]
     added = [b - n for n, b in zip(noop, took["job"], strict=True)]

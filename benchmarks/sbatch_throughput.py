@@ -22,18 +22,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests" / "slurm"), str(HERE.parent / "tests" / "support")]
 
-from real_daemon import real_daemon  # noqa: E402
-from sbatch_latency import TWO_FILTERS, as_user  # noqa: E402
-from slurm_cluster import (  # noqa: E402
-    USER,
-    Cluster,
-    ClusterUnavailable,
-    cluster,
-    require_slurm,
-    tool_path,
+from sbatch_bench.submitter import (  # noqa: E402
+    TWO_FILTERS,
+    Submitter,
+    as_user,
+    check,
+    cluster_with,
+    why_no_slurm,
 )
-
-from berth.plugin.slurm.filter import FILTER_PATH  # noqa: E402
+from slurm_cluster import USER, Cluster, cluster  # noqa: E402
 
 BAR = 0.95
 WITHOUT, NO_OP, FILTER = "no job_submit", "no-op Lua", "Berth's filter"
@@ -48,45 +45,31 @@ def without_plugin(texts: dict[str, str]) -> dict[str, str]:
     return {**texts, "slurm.conf": "\n".join(kept) + "\n"}
 
 
-def rate(running: Cluster, name: str, count: int, at_once: int) -> float:
+def rate(submitter: Submitter, name: str, count: int, at_once: int) -> float:
     """Submissions a second of one block."""
-    sbatch, null = tool_path("sbatch"), os.open(os.devnull, os.O_RDWR)
-    words = [sbatch, "--hold", "-p", "auto", "-J", name, "--comment=berth:stream",
-             "-o", "/dev/null", str(running.work / "job.sh")]  # fmt: skip
-    environment = running.environment
-    going = left = 0
+    left, going = count, 0
     began_s = time.perf_counter()
     with as_user(USER):
-        left = count
         while left or going:
             while left and going < at_once:
-                os.posix_spawn(
-                    sbatch,
-                    words,
-                    environment,
-                    file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)],
-                )
+                submitter.start(name)
                 left, going = left - 1, going + 1
             _, status = os.wait()
             going -= 1
-            if status != 0:
-                raise SystemExit(f"sbatch refused a job ({name})")
-    took_s = time.perf_counter() - began_s
-    os.close(null)
-    return count / took_s
+            check(status, name)
+    return count / (time.perf_counter() - began_s)
 
 
 def measured(
     clusters: dict[str, Cluster], jobs: int, block: int, at_once: int
 ) -> dict[str, list[float]]:
     """Rates of each kind, block by block; a first block of each is left out."""
-    for running in set(clusters.values()):
-        (running.work / "job.sh").write_text("#!/bin/sh\n#SBATCH --ntasks=8\nsrun ./app\n")
+    submitters = {kind: Submitter(running) for kind, running in clusters.items()}
     found: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for index in range(1 + -(-jobs // block)):
         turn = index % len(KINDS)
         for kind in KINDS[turn:] + KINDS[:turn]:
-            one = rate(clusters[kind], JOB_NAMES[kind], block, at_once)
+            one = rate(submitters[kind], JOB_NAMES[kind], block, at_once)
             if index:
                 found[kind].append(one)
             clusters[kind].run("scancel", f"--user={USER}", "--state=PENDING", "--quiet")
@@ -102,20 +85,15 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    try:
-        require_slurm()
-    except ClusterUnavailable as missing:
+    if missing := why_no_slurm():
         print(f"skipped: {missing}")
         return 0
     with (
         cluster(min_job_age_s=2, amend=without_plugin) as plain,
-        cluster(min_job_age_s=2) as running,
+        cluster_with(TWO_FILTERS) as running,
     ):
-        running.set_job_submit(TWO_FILTERS.format(filter=FILTER_PATH, timings=running.timings))
-        running.set_filter_config(socket=running.berth_socket)
         clusters = {WITHOUT: plain, NO_OP: running, FILTER: running}
-        with real_daemon(running):
-            found = measured(clusters, given.jobs, given.block, given.at_once)
+        found = measured(clusters, given.jobs, given.block, given.at_once)
     print(
         f"{given.jobs} sbatch --hold of each, {given.at_once} at once, in blocks of {given.block}; "
         f"load {os.getloadavg()[0]:.2f}"

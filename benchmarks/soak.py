@@ -29,16 +29,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
-from berth_daemon import (  # noqa: E402
-    Harbour,
-    RunningDaemon,
-    fake_slurm,
-    forecast,
-    harbour,
-    put,
-    wait_until,
-)
-from daemon import connected, processor_s, request_line, site_text, slurm_texts  # noqa: E402
+from berth_daemon import Harbour, RunningDaemon, forecast, put, wait_until  # noqa: E402
+from daemon_bench.process import connected, processor_s  # noqa: E402
+from daemon_bench.site import PROGRAMS, programs_site, request_line, started  # noqa: E402
 
 BERTH = (sys.executable, "-c", "from berth.plugin.cli import main; main()")
 MINUTE_S = 60.0
@@ -47,7 +40,6 @@ EDGE_MINUTES = 10
 PRUNE_EVERY = 5
 NEW_EVERY = 5
 """Every fifth submission has a shape never seen before."""
-PROGRAMS = 7
 MOST = {
     "memory_mib": (1.0, 2.0), "descriptors": (1.0, 2.0), "threads": (1.0, 1.0),
     "files": (1.0, 2.0), "store_mib": (1.1, 1.0), "processor_us": (1.3, 20.0),
@@ -218,13 +210,8 @@ def main() -> int:
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     rows: list[Minute] = []
-    with harbour() as site:
-        site.site_file.write_text(site_text(site.folder))
-        put(site.store(), *(forecast(f"program{n}", cpu_s=600.0 + n) for n in range(PROGRAMS)))
-        partitions, nodes = slurm_texts()
-        commands = fake_slurm(site.folder / "bin", partitions=partitions, nodes=nodes)
-        daemon = site.start(state=False, path=commands)
-        wait_until(lambda: daemon.stats()["state_age_s"] is not None)
+    with programs_site() as (site, commands):
+        daemon = started(site, commands)
         soak = Soak(site, daemon, given.rate, given.keep)
         soak.warm(given.warm)
         time.sleep(min(MINUTE_S, 60 * given.keep) if given.warm else 0)

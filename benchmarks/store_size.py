@@ -1,7 +1,7 @@
 """How fast commands read a large store, and how long pruning keeps others from writing.
 
 ``python benchmarks/store_size.py --rows 10000000``: so many decisions, outcomes and evidence of a
-year (``large_store``), in SQLite or (``--store URL``) in an empty PostgreSQL database. Every
+year (``store_bench.year``), in SQLite or (``--store URL``) in an empty PostgreSQL database. Every
 command is started as a user would. The bar: each under 2 s. The table is one of Markdown.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from large_store import DENSE_SHARE, YEAR_S, fill
+from store_bench.year import DENSE_SHARE, YEAR_S, fill
 
 from berth.plugin.site.demo import DEMO_FILE
 from berth.plugin.store import Store

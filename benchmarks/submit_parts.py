@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
-from sbatch_latency import (
-    FILTER_PATH,
-    USER,
-    WARM_UP,
-    ClusterUnavailable,
-    Submitter,
-    as_user,
-    cluster,
-    real_daemon,
-    require_slurm,
-)
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests" / "slurm"), str(ROOT / "tests" / "support")]
+
+from sbatch_bench.submitter import Submitter, as_user, cluster_with, why_no_slurm  # noqa: E402
+from slurm_cluster import USER  # noqa: E402
+
+WARM_UP = 100
 
 STOPWATCH = """\
 local socket = require "socket"
@@ -109,21 +107,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--fields", action="store_true", help="each field by itself, too")
     given = parser.parse_args()
-    try:
-        require_slurm()
-    except ClusterUnavailable as missing:
+    if missing := why_no_slurm():
         print(f"skipped: {missing}")
         return 0
-    with cluster(min_job_age_s=2) as running:
-        running.set_job_submit(STOPWATCH.format(filter=FILTER_PATH, timings=running.timings))
-        running.set_filter_config(socket=running.berth_socket)
-        with real_daemon(running):
-            submitter = Submitter(running)
-            with as_user(USER):
-                for _ in range(WARM_UP + given.jobs):
-                    submitter.ms("job")
-            running.run("sbatch", "--hold", "-J", "report", "--wrap=true")
-            text = running.timings.read_text()
+    with cluster_with(STOPWATCH) as running:
+        submitter = Submitter(running)
+        with as_user(USER):
+            for _ in range(WARM_UP + given.jobs):
+                submitter.ms("job")
+        running.run("sbatch", "--hold", "-J", "report", "--wrap=true")
+        text = running.timings.read_text()
     _print(text, fields=given.fields)
     return 0
 

@@ -98,11 +98,11 @@ def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[Ende
     return found, store.outcomes.count(since_s, until_s, MOST_COUNTED)
 
 
-def newest_only(what: str, looked_at: int, of: int) -> list[str]:
+def newest_only(what: str, some: int, of: int, done: str = "looked at") -> list[str]:
     """A sentence where only the newest of them are looked at; nothing where all are."""
-    if of <= looked_at:
+    if of <= some:
         return []
-    return [f"of {number(of)} {what} the newest {looked_at:,} are looked at"]
+    return [f"of {number(of)} {what} the newest {some:,} are {done}"]
 
 
 def number(counted: int) -> str:

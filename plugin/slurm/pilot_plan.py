@@ -59,11 +59,17 @@ class SlurmPilot:
                 hint="set site.reference_partition and site.reference_platform",
             )
         self._site, self._options, self._submit = site, options, submit
+        limit_s = _seconds("--time-limit", options["time_limit"])
+        if limit_s == 0:
+            raise UsageError(
+                f"--time-limit {options['time_limit']!r} is no time at all",
+                hint="leave it out for no limit",
+            )
         shape = Shape(
             tasks=options["tasks"],
             cpus_per_task=options["cpus_per_task"],
             memory_bytes_per_node=None if options["mem"] is None else parse_bytes(options["mem"]),
-            time_limit_s=_seconds("--time-limit", options["time_limit"]),
+            time_limit_s=limit_s,
         )
         asked = split(command)
         counts = options["nodes"]
@@ -259,14 +265,10 @@ def _seconds(option: str, text: str | None) -> float | None:
     minutes, clock = whole_number(text), _MINUTES_AND_SECONDS.fullmatch(text)
     try:
         if clock is not None:
-            found = 60.0 * int(clock[1]) + int(clock[2])
-        else:
-            found = parse_duration_s(text) if minutes is None else minutes * 60.0
+            return 60.0 * int(clock[1]) + int(clock[2])
+        return parse_duration_s(text) if minutes is None else minutes * 60.0
     except ValueError as error:
         raise UsageError(f"{option} {text!r} {error}") from None
-    if found == 0:
-        raise UsageError(f"{option} {text!r} is no time at all", hint="leave it out for no limit")
-    return found
 
 
 def _name(text: str) -> str:

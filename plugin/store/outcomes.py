@@ -7,7 +7,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Select, func, select, tuple_
+from sqlalchemy import Column, Select, func, select, tuple_
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
@@ -76,20 +76,14 @@ class Outcomes:
     def newest(self, since_s: float, until_s: float, most: int) -> list[EndedJob]:
         """The last ``most`` jobs that ended between two Unix times (the last excluded), in order
         of their ends: one statement, and only what sums over many jobs need."""
-        table = tables.outcomes
-        order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
-        query = select(*_ENDED).where(table.c.end_s >= since_s, table.c.end_s < until_s)
         with self._database.read() as connection:
-            rows = connection.execute(query.order_by(*order).limit(most)).all()
+            rows = connection.execute(_newest(_ENDED, since_s, until_s, most)).all()
         return [EndedJob._make(row) for row in reversed(rows)]
 
     def last(self, since_s: float, until_s: float, most: int) -> list[OutcomeRecord]:
         """The last ``most`` jobs that ended between two Unix times, with all that is known of
         them, in order of their ends."""
-        table = tables.outcomes
-        order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
-        query = select(*RECORD).where(table.c.end_s >= since_s, table.c.end_s < until_s)
-        return self._found(query.order_by(*order).limit(most))[::-1]
+        return self._found(_newest(RECORD, since_s, until_s, most))[::-1]
 
     def count(self, since_s: float, until_s: float, most: int) -> int:
         """How many jobs ended between two Unix times, by the index alone; ``most`` where there
@@ -134,3 +128,13 @@ class Outcomes:
     def _found(self, query: Select[Any]) -> list[OutcomeRecord]:
         with self._database.read() as connection:
             return [OutcomeRecord(*row) for row in connection.execute(query)]
+
+
+def _newest(
+    columns: Sequence[Column[Any]], since_s: float, until_s: float, most: int
+) -> Select[Any]:
+    """Of the jobs that ended between two Unix times (the last excluded), the newest first."""
+    table = tables.outcomes
+    order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
+    between = select(*columns).where(table.c.end_s >= since_s, table.c.end_s < until_s)
+    return between.order_by(*order).limit(most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
@@ -263,8 +263,3 @@ def _short(value: object) -> str:
         parts += f"+{value.gpus}gpu" if value.gpus else ""
         return parts if memory is None else f"{parts}/{memory}"
     return str(value)
-
-
-def at_another_moment(drawn: Case) -> Case:
-    """The same case by its later states."""
-    return replace(drawn, states=drawn.later)

@@ -22,7 +22,6 @@ from berth.plugin.outcomes.accuracy import (
     is_inside,
     newest_jobs,
     newest_only,
-    number,
     ratio,
     summarise,
 )
@@ -93,8 +92,7 @@ def outcomes(
         _show(newest, lambda: _jobs(newest, short=short), store, since_s, days, json_=json_)
         if len(newest) == last:
             every = store.outcomes.count(since_s, until_s, MOST_COUNTED)
-            more = f"of {number(every)} jobs the newest {last:,} are shown: --last"
-            _say([more] if every > last else [], json_=json_)
+            _say(newest_only("jobs", last, every, "shown: --last"), json_=json_)
         return
     found, ended = newest_jobs(store, since_s, until_s)
     if gain:
