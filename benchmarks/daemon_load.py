@@ -4,7 +4,8 @@ Two kinds of requests, over kept connections to a daemon with its store, both sh
 cores with the clients: shapes seen before (as loops around ``sbatch`` send them) and problem sizes
 never seen. Of each, first in a closed loop (each client sends its next request when it has its
 answer), then in an open one: requests come at random moments (Poisson) at half the rate of the
-closed loop, and one that finds all connections in use waits for one, which counts.
+closed loop, and one that finds all connections in use waits for one, which counts. Beside it: what
+programs wait that only read the clock, one on each core (a shared machine stalls them, too).
 
     python benchmarks/daemon_load.py [--clients 64] [--seconds 60] [--warm 20000] [--json FILE]
 """
@@ -31,12 +32,14 @@ sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 from berth_daemon import RunningDaemon, wait_until  # noqa: E402
 from daemon_bench.process import connected, processor_s, resident_mib  # noqa: E402
 from daemon_bench.site import programs_site, request_line, started  # noqa: E402
+from daemon_bench.stalls import stalled_ms  # noqa: E402
 
 BARS = {"seen shapes": 8_000.0, "new problem sizes": 5_000.0}
 """Decisions a second."""
 BAR_GROWTH_MB = 2.0
 BAR_P99_MS = 5.0
 KINDS = {"seen shapes": "burst", "new problem sizes": "sizes"}
+_STALLS_S = 20.0
 _SLEEP_S = 0.2
 """The longest wait of the clients' loop."""
 
@@ -220,6 +223,7 @@ def main() -> None:
                 ),
             )  # fmt: skip
             rows.append(shown(row))
+    print(f"the machine's own stalls, without Berth: p99 {stalled_ms(_STALLS_S):.2f} ms")
     verdicts(rows)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
