@@ -126,7 +126,7 @@ lock: venv  ## the newest versions of what the packages carry, with digests
 
 lowest: venv  ## the quick tests under the lowest version that pyproject.toml allows of each dependency
 	@$(PY) -c 'import uv' 2>/dev/null || $(PY) -m pip install --quiet 'uv~=0.13'
-	$(PY) -m uv venv --quiet --allow-existing --python $(PY) .venv-lowest
+	$(PY) -m uv venv --quiet --seed --allow-existing --python $(PY) .venv-lowest
 	$(PY) -m uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[dev]'
 	.venv-lowest/bin/python -m pytest -q --numprocesses auto -m 'not slurm and not flux and not valgrind and not slow'
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import tempfile
 import tomllib
@@ -126,9 +127,11 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
     try:
         # By way of JSON: pydantic's strict mode then takes lists for tuples and strings for enums,
         # and still refuses "5" for a number.
-        return model.model_validate_json(json.dumps(data, default=str), strict=True)
+        found = model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         raise _explain(error, data, model, source) from None
+    _check_numbers(data, source)
+    return found
 
 
 def to_json(document: Document) -> str:
@@ -216,6 +219,19 @@ def _check_shape(data: object, source: str | Path) -> None:
             stack.extend((child, depth + 1) for child in value)
         if keys > MAX_KEYS:
             raise DocumentError(source, f"holds more than {MAX_KEYS} keys and items")
+
+
+def _check_numbers(data: object, source: str | Path) -> None:
+    """Of fields that take anything: 2e308, say, cannot be written and read again."""
+    stack = [data]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DocumentError(source, f"holds {value}; only finite numbers are accepted")
+        if isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
 
 
 def _check_schema(data: dict[str, Any], model: type[Document], source: str | Path) -> None:

@@ -97,7 +97,9 @@ def stage(root: Path, wheel: Path, wheels: Path, python: str, *, project: Path =
     shutil.rmtree(root, ignore_errors=True)
     home = root / HOME
     packages = home / f"lib/python{python}/site-packages"
-    _install(packages, python, *_platforms_of(wheels), *wheels.glob("*.whl"))
+    # By name: of a file that is named, pip notes where it was, and two builds would differ.
+    locked = ["==".join(path.stem.split("-")[:2]) for path in sorted(wheels.glob("*.whl"))]
+    _install(packages, python, *_platforms_of(wheels), "--find-links", wheels, *locked)
     _install(packages, python, "--find-links", wheel.parent, f"berth=={wheel.name.split('-')[1]}")
     _environment(home, python)
     _commands(root, wheel)

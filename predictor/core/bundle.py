@@ -28,6 +28,7 @@ SHIPPED_BUNDLES = Path(__file__).parents[1] / "bundles"
 MANIFEST = "manifest.json"
 CARD = "CARD.md"
 _MAX_FILE_BYTES = 64 * 2**20
+_LONGEST_NAME = 255
 
 
 class BundleManifest(Document):
@@ -85,6 +86,10 @@ def read_manifest(folder: Path, model: type[M]) -> M:
         )
     manifest = read_json(folder / MANIFEST, model)
     for name, expected in manifest.files.items():
+        if len(name) > _LONGEST_NAME:
+            raise DocumentError(
+                folder / MANIFEST, f"names a file of {len(name)} characters", key="files"
+            )
         if Path(name).name != name:
             raise DocumentError(folder / MANIFEST, f"names a file elsewhere: {name!r}", key="files")
         if _sha256(folder / name) != expected:

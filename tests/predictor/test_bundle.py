@@ -71,6 +71,13 @@ def test_a_file_outside_the_folder_is_refused(copy: Path) -> None:
         bundles.load(copy)
 
 
+def test_a_name_that_no_file_has_is_refused_in_a_short_sentence(copy: Path) -> None:
+    edit(copy, files={"x" * 3000: "0" * 64})
+    with pytest.raises(DocumentError, match="a file of 3000 characters") as refused:
+        bundles.load(copy)
+    assert len(str(refused.value)) < 300
+
+
 def test_a_file_without_checksum_is_refused(copy: Path) -> None:
     data = json.loads((copy / MANIFEST).read_text())
     edit(copy, files={k: v for k, v in data["files"].items() if k != RANGE})

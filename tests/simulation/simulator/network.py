@@ -331,7 +331,8 @@ class SimListener:
 
     def renew(self) -> Any:
         self._process.check()
-        if self._process.world.random.random() < 0.2:
+        world = self._process.world
+        if world.random.random() < 0.2 and world.faults.on:
             raise BerthError("cannot listen there", hint="look")
         old = _Old(self.inbox)
         self._bind()
