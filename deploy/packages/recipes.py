@@ -35,13 +35,14 @@ def config_map(text: str, version: str) -> str:
 
 
 def spack_range(requirement: Requirement) -> str:
-    """``numpy~=2.4`` as Spack says it: ``py-numpy@2.4:2``. ValueError for what it cannot say."""
+    """``numpy~=2.4`` as Spack says it: ``py-numpy@2.4:2``, with ``>=2.4.1`` ``py-numpy@2.4.1:2``.
+    ValueError for what it cannot say."""
     name = f"py-{requirement.name.lower().replace('_', '-')}"
-    [only] = list(requirement.specifier)
-    if only.operator == "==":
-        return f"{name}@={only.version}"
-    if only.operator == "~=":
-        return f"{name}@{only.version}:{only.version.rpartition('.')[0]}"
+    said = {one.operator: one.version for one in requirement.specifier}
+    if said.keys() == {"=="}:
+        return f"{name}@={said['==']}"
+    if "~=" in said and said.keys() <= {"~=", ">="}:
+        return f"{name}@{said.get('>=', said['~='])}:{said['~='].rpartition('.')[0]}"
     raise ValueError(f"Spack has no range like {requirement}")
 
 

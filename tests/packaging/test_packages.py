@@ -117,7 +117,8 @@ def test_the_spack_recipe_asks_for_what_the_wheel_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "spack"),
-    [("numpy~=2.4", "py-numpy@2.4:2"), ("onnxruntime==1.31.1", "py-onnxruntime@=1.31.1"),
+    [("numpy~=2.4", "py-numpy@2.4:2"), ("numpy~=2.4,>=2.4.1", "py-numpy@2.4.1:2"),
+     ("onnxruntime==1.31.1", "py-onnxruntime@=1.31.1"),
      ("psycopg[binary]~=3.3", "py-psycopg@3.3:3")],
 )  # fmt: skip
 def test_version_ranges_in_spacks_words(text: str, spack: str) -> None:

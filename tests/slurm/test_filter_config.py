@@ -70,7 +70,8 @@ def test_a_path_that_the_format_cannot_hold_is_refused(tmp_path: Path) -> None:
 def test_doctor_names_the_settings_that_were_changed_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = load_site(site_with(tmp_path, 'socket = "/x/s.sock"\ndeadline_ms = 50'))
+    daemon = 'socket = "/x/s.sock"\ndeadline_ms = 50\nscheduler_users = ["root"]'
+    site = load_site(site_with(tmp_path, daemon))
     conf = tmp_path / "filter.conf"
     monkeypatch.setenv("BERTH_FILTER_CONFIG", str(conf))
     conf.write_text("# by hand\n" + filter_config(site))
