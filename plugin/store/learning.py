@@ -121,7 +121,8 @@ class Learning:
 
     def of_all(self, count: int) -> list[EvidenceRecord]:
         """The last ``count`` jobs."""
-        return self._last(tables.evidence.c.job_id.is_not(None), count)
+        # Without a bound SQLite 3.53 reads them all and sorts them.
+        return self._last(tables.evidence.c.ended_s >= 0.0, count)
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, int]]:
         """The last ``most`` jobs that ended since then, counted by what they are used for."""
