@@ -24,6 +24,7 @@ sys.path[:0] = [str(ROOT / "tests" / "slurm"), str(ROOT / "tests" / "support")]
 
 from sbatch_bench.submitter import (  # noqa: E402
     TWO_FILTERS,
+    WARM_UP,
     Submitter,
     as_user,
     cluster_with,
@@ -33,7 +34,6 @@ from slurm_cluster import USER, Cluster  # noqa: E402
 
 BAR_P50_MS = 0.5
 BAR_P99_MS = 3.0
-WARM_UP = 100
 CLEAN_EVERY = 250
 
 ORDERS = (("noop", "again", "job"), ("again", "job", "noop"), ("job", "noop", "again"))

@@ -21,10 +21,14 @@ from statistics import median
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "slurm"), str(ROOT / "tests" / "support")]
 
-from sbatch_bench.submitter import Submitter, as_user, cluster_with, why_no_slurm  # noqa: E402
+from sbatch_bench.submitter import (  # noqa: E402
+    WARM_UP,
+    Submitter,
+    as_user,
+    cluster_with,
+    why_no_slurm,
+)
 from slurm_cluster import USER  # noqa: E402
-
-WARM_UP = 100
 
 STOPWATCH = """\
 local socket = require "socket"

@@ -33,6 +33,7 @@ from berth.pilot.units import whole_number
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 32
 MAX_KEYS = 100_000
+_NOT_FINITE = "holds {}; only finite numbers are accepted"
 
 
 class Document(BaseModel):
@@ -122,7 +123,7 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
     """Check plain data against ``model``; one DocumentError names the first key at fault."""
     if not isinstance(data, dict):
         raise DocumentError(source, f"holds {_kind(data)} where an object is needed")
-    _check_shape(data, source)
+    infinite = _check_shape(data, source)
     _check_schema(data, model, source)
     try:
         # By way of JSON: pydantic's strict mode then takes lists for tuples and strings for enums,
@@ -130,7 +131,8 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
         found = model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         raise _explain(error, data, model, source) from None
-    _check_numbers(data, source)
+    if infinite is not None:  # in a field that takes anything
+        raise DocumentError(source, _NOT_FINITE.format(infinite))
     return found
 
 
@@ -173,7 +175,7 @@ class _Refused(ValueError):
 
 
 def _refuse_constant(name: str) -> float:
-    raise _Refused(f"holds {name}; only finite numbers are accepted")
+    raise _Refused(_NOT_FINITE.format(name))
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -204,8 +206,9 @@ def _read_bounded(path: Path) -> bytes:
     return raw
 
 
-def _check_shape(data: object, source: str | Path) -> None:
-    keys = 0
+def _check_shape(data: object, source: str | Path) -> float | None:
+    """A number that is not finite (2e308, say), if there is one. Raises DocumentError."""
+    keys, infinite = 0, None
     stack: list[tuple[object, int]] = [(data, 1)]
     while stack:
         value, depth = stack.pop()
@@ -219,19 +222,9 @@ def _check_shape(data: object, source: str | Path) -> None:
             stack.extend((child, depth + 1) for child in value)
         if keys > MAX_KEYS:
             raise DocumentError(source, f"holds more than {MAX_KEYS} keys and items")
-
-
-def _check_numbers(data: object, source: str | Path) -> None:
-    """Of fields that take anything: 2e308, say, cannot be written and read again."""
-    stack = [data]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, float) and not math.isfinite(value):
-            raise DocumentError(source, f"holds {value}; only finite numbers are accepted")
-        if isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, list):
-            stack.extend(value)
+        if infinite is None and isinstance(value, float) and not math.isfinite(value):
+            infinite = value
+    return infinite
 
 
 def _check_schema(data: dict[str, Any], model: type[Document], source: str | Path) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
 
 _SPIN = """
 import json, sys, time
@@ -24,7 +25,7 @@ print(json.dumps([last - began, gaps]))
 def stalled_ms(seconds: float, quantile: float = 0.99) -> float:
     """What a program that is always ready waits at a random moment, at this quantile.
 
-    One process for each core only reads the clock; the worst of them is told.
+    One process for each core only reads the clock; the figure is that of the worst.
     """
     words = [sys.executable, "-c", _SPIN, str(seconds)]
     running = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
@@ -35,9 +36,7 @@ def stalled_ms(seconds: float, quantile: float = 0.99) -> float:
 def waited_s(gaps_s: Sequence[float], of_s: float, share: float) -> float:
     """The wait that this share of moments in ``of_s`` seconds exceeds; a moment within a gap waits
     until its end."""
-    low, high = 0.0, max(gaps_s, default=0.0)
-    for _ in range(50):
-        middle = (low + high) / 2
-        longer_s = sum(max(0.0, gap - middle) for gap in gaps_s)
-        low, high = (middle, high) if longer_s > share * of_s else (low, middle)
-    return high
+    longest_first = sorted(gaps_s, reverse=True)
+    # Beyond a wait w lie sum(gap - w) seconds of moments, over the gaps that are longer.
+    waits = ((total_s - share * of_s) / k for k, total_s in enumerate(accumulate(longest_first), 1))
+    return max((0.0, *waits))

@@ -14,6 +14,8 @@ from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm, t
 
 from berth.plugin.slurm.filter import FILTER_PATH
 
+WARM_UP = 100
+"""Submissions before those that count."""
 TWO_FILTERS = """\
 dofile("{filter}")
 local socket = require "socket"

@@ -98,9 +98,9 @@ def stage(root: Path, wheel: Path, wheels: Path, python: str, *, project: Path =
     home = root / HOME
     packages = home / f"lib/python{python}/site-packages"
     # By name: of a file that is named, pip notes where it was, and two builds would differ.
-    locked = ["==".join(path.stem.split("-")[:2]) for path in sorted(wheels.glob("*.whl"))]
+    locked = map(_requirement, sorted(wheels.glob("*.whl")))
     _install(packages, python, *_platforms_of(wheels), "--find-links", wheels, *locked)
-    _install(packages, python, "--find-links", wheel.parent, f"berth=={wheel.name.split('-')[1]}")
+    _install(packages, python, "--find-links", wheel.parent, _requirement(wheel))
     _environment(home, python)
     _commands(root, wheel)
     _system_files(root, project)
@@ -109,6 +109,11 @@ def stage(root: Path, wheel: Path, wheels: Path, python: str, *, project: Path =
 def _platforms_of(wheels: Path) -> list[str]:
     tags = {tag for path in wheels.glob("*.whl") for tag in path.stem.split("-")[-1].split(".")}
     return [word for tag in sorted(tags - {"any"}) for word in ("--platform", tag)]
+
+
+def _requirement(wheel: Path) -> str:
+    """``name==version`` of a wheel's file."""
+    return "==".join(wheel.name.split("-")[:2])
 
 
 def _install(packages: Path, python: str, *what: str | Path) -> None:

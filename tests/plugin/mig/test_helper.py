@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -124,7 +123,7 @@ def test_a_user_who_is_not_named_is_refused(server: HelperServer, fleet: FakeFle
     [
         (b"", "ended before"),
         (b"{}\n", "schema"),
-        (b"[" * 5000 + b"\n", "deeper|not JSON"),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"\n", "deeper"),
         (b"not json\n", "not JSON"),
         (b'{"schema": "berth.mig-request/1", "command": "shell"}\n', "command"),
         (b'{"schema": "berth.mig-request/1", "command": "apply", "path": "/etc"}\n', "path"),
@@ -142,7 +141,7 @@ def test_a_bad_request_is_one_sentence_and_touches_nothing(
     look = fleet.layout()
     answer = ask(server, line)
     assert answer["kind"] == "error"
-    assert re.search(message, str(answer["message"]))
+    assert message in str(answer["message"])
     assert "\n" not in str(answer["message"])
     assert fleet.layout() == look
 
