@@ -58,11 +58,11 @@ def trained(folder: Path) -> Path:
     runs = folder / "runs"
     runs.mkdir(parents=True)
     for program in range(5):
-        work, intensity = 10 ** rng.uniform(9.5, 11), rng.uniform(0.5, 2)
+        work, intensity = _rounded(10 ** rng.uniform(9.5, 11)), _rounded(rng.uniform(0.5, 2))
         for size in (1, 2, 3):
             name, amount = f"app{program}-{size}", work * 4**size
             for platform in (CPU, GPU):
-                noise = float(np.exp(rng.normal(0, 0.1)))
+                noise = _rounded(np.exp(rng.normal(0, 0.1)))
                 one = piloted(name, amount, intensity * amount, platform, noise)
                 text = json.dumps(one.model_dump(mode="json", by_alias=True))
                 (runs / f"{platform}-{name}.json").write_text(text)
@@ -74,3 +74,8 @@ def trained(folder: Path) -> Path:
     family = VaeFamily(settings=small, cpus=(CPU,), counted_on_cpu=True)
     train_relative(replace(site, title="made-up runs"), folder / "network", 0, family=family)
     return folder / "network"
+
+
+def _rounded(value: float) -> float:
+    """To six digits: the last ones of powers differ from processor to processor."""
+    return float(f"{value:.6g}")
