@@ -9,6 +9,7 @@ ones look at who asks and at the candidate's state (a Moment), in the order of `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -274,32 +275,49 @@ def memory_fits(case: Case) -> Exclusion | None:
 
 def time_fits(case: Case) -> Exclusion | None:
     """The upper predicted time fits the limits, or the request's limit may be raised to it."""
-    if case.runtime_s is None:
-        return None
     request, candidate = case.request, case.candidate
-    longest = candidate.max_time_s
-    # Of a step or a token nothing is known of the whole job: only what was asked can be judged.
-    upper = case.runtime_s.high * case.settings.time_margin if case.forecast.whole_job else 0.0
-    if longest is not None:
-        if upper > longest:
-            return Exclusion(
-                Code.TIME_OVER_QUEUE,
-                f"it may take {format_seconds(upper)}; {candidate.queue} allows "
-                f"{format_seconds(longest)}",
-            )
-        if request.time_limit_s is not None and request.time_limit_s > longest:
-            return Exclusion(
-                Code.ASKED_TIME_OVER_QUEUE,
-                f"you asked for {format_seconds(request.time_limit_s)}; {candidate.queue} allows "
-                f"{format_seconds(longest)}",
-            )
-    limit = present_limit_s(request, candidate)
-    if limit is None or upper <= limit or case.settings.may_raise_time_limit:
+    upper = upper_s(case.runtime_s, case.forecast, case.settings)
+    if upper <= admitted_s(request, candidate, case.settings):
         return None
+    longest = candidate.max_time_s
+    if longest is not None and upper > longest:
+        return Exclusion(
+            Code.TIME_OVER_QUEUE,
+            f"it may take {format_seconds(upper)}; {candidate.queue} allows "
+            f"{format_seconds(longest)}",
+        )
+    asked = request.time_limit_s
+    if longest is not None and asked is not None and asked > longest:
+        return Exclusion(
+            Code.ASKED_TIME_OVER_QUEUE,
+            f"you asked for {format_seconds(asked)}; {candidate.queue} allows "
+            f"{format_seconds(longest)}",
+        )
+    limit = present_limit_s(request, candidate)
+    assert limit is not None  # noqa: S101 - only a limit is left that rules the place out
     return Exclusion(
         Code.TIME_OVER_LIMIT,
         f"it may take {format_seconds(upper)} and the time limit is {format_seconds(limit)}",
     )
+
+
+def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettings) -> float:
+    """What time limits are judged by; less than any limit where no time is predicted.
+
+    Of a step or a token nothing is known of the whole job: only what was asked can be judged.
+    """
+    if runtime is None:
+        return -math.inf
+    return runtime.high * settings.time_margin if forecast.whole_job else 0.0
+
+
+def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings) -> float:
+    """Up to which upper predicted time the limits admit the job; below zero: they never do."""
+    longest = math.inf if candidate.max_time_s is None else candidate.max_time_s
+    if request.time_limit_s is not None and request.time_limit_s > longest:
+        return -1.0
+    limit = None if settings.may_raise_time_limit else present_limit_s(request, candidate)
+    return longest if limit is None else min(limit, longest)
 
 
 def present_limit_s(request: Request, candidate: Candidate) -> float | None:
@@ -423,8 +441,8 @@ OF_PREDICTION: tuple[LastingConstraint, ...] = (
     intervals_hold,
 )
 """Likewise; a node that has not the memory that was asked is named before these."""
-OF_SIZE: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits, time_fits)
-"""Those that look at one of the three."""
+OF_NUMBERS: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits)
+"""Those that look at what is predicted and at memory; ``time_fits`` comes after them."""
 
 
 def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:

@@ -15,11 +15,11 @@ from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
 from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, Moment, present_limit_s
-from berth.policies.edits import edit_of, raised_limit_s
+from berth.policies.edits import changed_alike, edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.objectives import OBJECTIVES, Offer, Term
 from berth.policies.objectives.costs import expected_wait_s
-from berth.policies.present import Places, Standing, alike, places, read_again, standing
+from berth.policies.present import Places, Standing, alike, checked, places, read_again
 from berth.policies.ranking import SHAPES_KEPT, Ranking, Remembered, Shape, order
 from berth.policies.settings import ListBy, PolicySettings
 from berth.policies.slice_choice import one_of_each
@@ -137,7 +137,10 @@ class Decider:
         key = (id(here.made), usable)
         known = self._answers.get(key)
         if known is None or known[0] is not here.made:
-            found = self._sorted_out(request, here, forecast, now_s)
+            if usable == here.queues:
+                found = [place.row for place in here.standing], list(here.ruled_out)
+            else:
+                found = self._sorted_out(request, here, forecast, now_s)
             known = self._answers.put(key, (here.made, self._among("", request, forecast, found)))
         return known[1]
 
@@ -182,7 +185,7 @@ class Decider:
         alike = self._alike(request, edit, fits, forecast)
         if alike:
             queues = [self._by_name[row.candidate].queue for row in alike]
-            edit = replace(edit, queue=_queues(edit, queues))
+            edit = edit.with_queue(_queues(edit, queues))
         reason = "" if not self._identified else sentences.placed(
             best,
             fits[1:],
@@ -237,12 +240,15 @@ class Decider:
             return []
         states = self._states or {}
         found = []
+        like, its_place, same = best, self._by_name[best.candidate], True
         for row in fits[1:]:
             candidate = self._by_name[row.candidate]
             if candidate.slice_of is not None or not listed_beside(best, row, settings, states):
                 continue
-            other = edit_of(request, candidate, row, forecast, settings)
-            if other.queue is not None and other.same_but_queue(edit):
+            if not changed_alike(like, row, its_place, candidate):
+                like, its_place = row, candidate
+                same = edit_of(request, candidate, row, forecast, settings).same_but_queue(edit)
+            if same and request.queue != candidate.queue:
                 found.append(row)
         return found
 
@@ -286,14 +292,29 @@ class Decider:
                 continue
             here = self._scored(request, row, offer, state) if scored else row
             moved = moved or here is not row
-            candidate = self._by_name[row.candidate]
-            stands = standing((here, offer), request, candidate, state, self.settings)
+            stands = self._standing(request, shape, here, offer, state)
             same = same and place is not None and place.says_same(stands)
             found.append(stands)
         if same and before is not None:
             return read_again(before, tuple(found), states)
         in_order = sorted(found, key=lambda place: order(place.row)) if moved else found
         return places(shape, tuple(found), in_order)
+
+    def _standing(
+        self,
+        request: Request,
+        shape: Shape,
+        row: Ranked,
+        offer: Offer | None,
+        state: CandidateState | None,
+    ) -> Standing:
+        """A place that fits; what may rule it out is looked at once for all problem sizes."""
+        name = row.candidate
+        candidate, known = self._by_name[name], shape.checked.get(name)
+        if known is None or known.state is not state:
+            known = checked(request, candidate, row.resources, state, self.settings)
+            shape.checked[name] = known
+        return Standing(row, offer, candidate, state, known.checks, known.open_to_all)
 
     def _says_same(
         self, name: str, before: CandidateState | None, state: CandidateState | None
@@ -466,6 +487,8 @@ def _within(best: Ranked, row: Ranked, most: float) -> bool:
     apart = row.score / best.score
     if apart > most:
         return False
+    if apart <= 1.0:
+        return True
     widths = (math.log(t.high / t.low) / 2 for t in (best.runtime_s, row.runtime_s))
     return math.log(apart) <= math.hypot(*widths)
 

@@ -24,10 +24,17 @@ from berth.policies.constraints import (
 )
 from berth.policies.limits import Rights
 from berth.policies.objectives.protocol import Offer
-from berth.policies.ranking import Shape
+from berth.policies.ranking import Checked, Shape
 from berth.policies.settings import PolicySettings
 from berth.policies.shares import UsedShares
-from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Ranked, Request
+from berth.policies.values import (
+    UNBOUNDED,
+    Candidate,
+    CandidateState,
+    Ranked,
+    Request,
+    Resources,
+)
 
 
 class Standing(NamedTuple):
@@ -82,17 +89,29 @@ def standing(
 ) -> Standing:
     """A place that fits, by its state. ``scored``: its row, and what the score is made of."""
     row, offer = scored
+    seen = checked(request, candidate, row.resources, state, settings)
+    return Standing(row, offer, candidate, state, seen.checks, seen.open_to_all)
+
+
+def checked(
+    request: Request,
+    candidate: Candidate,
+    held: Resources,
+    state: CandidateState | None,
+    settings: PolicySettings,
+) -> Checked:
+    """What may still rule a place out, whatever problem size is asked for."""
     if (
         state is not None
         and state.bounds is UNBOUNDED
-        and (state.usable_nodes is None or state.usable_nodes >= row.resources.nodes)
+        and (state.usable_nodes is None or state.usable_nodes >= held.nodes)
         and state.rights is None
         and not state.ruled_out
         and candidate.slice_of is None
     ):
         found = _PLAIN
     else:
-        found = checks(Moment(request, candidate, settings, row.resources, state, 0.0))
+        found = checks(Moment(request, candidate, settings, held, state, 0.0))
     open_to_all = (
         found == _PLAIN
         and state is not None
@@ -102,7 +121,7 @@ def standing(
         and candidate.allowed_accounts is None
         and candidate.allowed_qos is None
     )
-    return Standing(row, offer, candidate, state, found, open_to_all)
+    return Checked(state, found, open_to_all)
 
 
 def places(shape: Shape, as_ranked: tuple[Standing, ...], in_order: Sequence[Standing]) -> Places:
@@ -110,7 +129,7 @@ def places(shape: Shape, as_ranked: tuple[Standing, ...], in_order: Sequence[Sta
     return Places(
         shape, as_ranked, tuple(in_order),
         frozenset([place.candidate.queue for place in as_ranked]),
-        _oldest_s(as_ranked), tuple(row for row in shape.rows if row.score is None), object(),
+        _oldest_s(as_ranked), shape.rows[len(as_ranked) :], object(),
     )  # fmt: skip
 
 
@@ -159,10 +178,12 @@ def _digest(of: Rights | UsedShares | None) -> str | None:
 
 
 def _oldest_s(as_ranked: Sequence[Standing]) -> float:
-    if not all([place.open_to_all for place in as_ranked]):  # noqa: C419 - a third of the time
-        return -math.inf
-    readings = [place.state.as_of_s for place in as_ranked if place.state is not None]
-    return min(readings, default=math.inf)
+    oldest_s = math.inf
+    for place in as_ranked:
+        if place.state is None or not place.open_to_all:
+            return -math.inf
+        oldest_s = min(oldest_s, place.state.as_of_s)
+    return oldest_s
 
 
 _PLAIN: tuple[PresentConstraint, ...] = (allowed, fresh_and_up)

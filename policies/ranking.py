@@ -13,12 +13,23 @@ from typing import NamedTuple
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
 from berth.policies.codes import Code
-from berth.policies.constraints import OF_KIND, OF_PREDICTION, OF_SIZE, Case, Exclusion, first_of
+from berth.policies.constraints import (
+    OF_KIND,
+    OF_NUMBERS,
+    OF_PREDICTION,
+    Case,
+    Exclusion,
+    PresentConstraint,
+    admitted_s,
+    first_of,
+    time_fits,
+    upper_s,
+)
 from berth.policies.objectives.costs import price_per_hour
 from berth.policies.objectives.protocol import Objective, Offer
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate, with_memory
-from berth.policies.values import Candidate, Ranked, Request, Resources
+from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast, Growth, memory_with
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Interval, Prediction
@@ -29,6 +40,15 @@ _ASKED_KEPT = 250
 _LOOKUPS_KEPT = 8_192
 
 
+class Checked(NamedTuple):
+    """What may still rule a place out by a reading of it."""
+
+    state: CandidateState | None
+    checks: tuple[PresentConstraint, ...]
+    open_to_all: bool
+    """Only an old reading, or queues that the submitter may not use, can rule it out."""
+
+
 class Shape(NamedTuple):
     """The candidates ranked for one shape of job."""
 
@@ -36,6 +56,9 @@ class Shape(NamedTuple):
     """Those that fit, best first (without any waiting time), then those ruled out."""
     offers: tuple[Offer | None, ...]
     """What each row's score is made of; None: nothing is predicted there."""
+    checked: dict[str, Checked]
+    """By candidate, of the newest reading that was looked at: filled by who looks. The same in all
+    shapes that differ by the problem size alone."""
 
 
 class _Known(NamedTuple):
@@ -55,13 +78,24 @@ class _Place(NamedTuple):
     """A candidate for what was asked, whatever the problem size, the memory and the time limit."""
 
     candidate: Candidate
-    resources: Resources | str
-    """Translated, without memory."""
-    known: _Known
     price_per_hour: float | None
     guess: bool
     of_another_kind: Exclusion | None
     unpredicted: Exclusion | None
+
+    @property
+    def ruled_out(self) -> Exclusion | None:
+        """Whatever memory and problem size are asked for."""
+        return self.of_another_kind or self.unpredicted
+
+
+class _Alike(NamedTuple):
+    """Places for which any problem size and memory gives the same numbers: one platform's, say."""
+
+    resources: Resources | str
+    """Translated, without memory."""
+    known: _Known
+    places: tuple[_Place, ...]
 
 
 class Remembered:
@@ -76,7 +110,7 @@ class Remembered:
         self.digests: BoundedCache[int, tuple[Forecast, str]] = BoundedCache(forecasts)
         """By identity: each forecast is kept with its digest, so that its identity stays its
         own."""
-        self.places: BoundedCache[object, tuple[_Place, ...]] = BoundedCache(asked)
+        self.places: BoundedCache[object, tuple[_Alike, ...]] = BoundedCache(asked)
 
 
 class Ranking:
@@ -93,7 +127,9 @@ class Ranking:
         self._settings = settings
         self._objective = objective
         self._score = objective.score
-        self._shapes: BoundedCache[object, Shape] = BoundedCache(SHAPES_KEPT)
+        self._checked: BoundedCache[object, dict[str, Checked]] = BoundedCache(SHAPES_KEPT)
+        self._shapes: BoundedCache[tuple[int, float | None], Shape] = BoundedCache(SHAPES_KEPT)
+        """By the identity of ``checked``, which each shape holds, and the problem size."""
         self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
             SHAPES_KEPT
         )
@@ -121,7 +157,6 @@ class Ranking:
         key = (
             digest_,
             request.resources,
-            request.size,
             request.queue,
             request.wants_placement,
             request.pinned,
@@ -130,27 +165,37 @@ class Ranking:
             request.time_limit_s,
             request.needs,
         )
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes.put(key, self._ranked(request, forecast, digest_))
+        checked = self._checked.get(key)
+        if checked is None:
+            checked = self._checked.put(key, {})
+        shape = self._shapes.get((id(checked), request.size))
+        if shape is None or shape.checked is not checked:
+            shape = self._ranked(request, forecast, digest_, checked)
+            self._shapes.put((id(checked), request.size), shape)
         return shape
 
-    def _ranked(self, request: Request, forecast: Forecast, digest_: str) -> Shape:
+    def _ranked(
+        self, request: Request, forecast: Forecast, digest_: str, checked: dict[str, Checked]
+    ) -> Shape:
         growths: dict[int, Growth] = {}
-        found = []
-        for place in self._places_for(request, forecast, digest_):
-            growth = None
+        found: list[tuple[Ranked, Offer | None]] = []
+        for alike in self._places_for(request, forecast, digest_):
+            held, growth = alike.resources, None
+            if not isinstance(held, str):
+                held = with_memory(request, alike.places[0].candidate, held)
+            lacks = Exclusion(Code.TOO_FEW_RESOURCES, held) if isinstance(held, str) else None
+            held = _held(request, held)
             if request.size is not None:
-                nodes = max(1, _held(request, place.resources).nodes)
+                nodes = held.nodes or 1
                 growth = growths.get(nodes)
                 if growth is None:
                     growth = growths[nodes] = forecast.growth(request.size, nodes)
-            found.append(self._row(request, place, forecast, growth))
+            found += self._rows(request, alike, held, forecast, lacks=lacks, growth=growth)
         found.sort(key=_in_order)
         rows, offers = zip(*found, strict=True) if found else ((), ())
-        return Shape(rows, offers)
+        return Shape(rows, offers, checked)
 
-    def _places_for(self, request: Request, forecast: Forecast, digest_: str) -> tuple[_Place, ...]:
+    def _places_for(self, request: Request, forecast: Forecast, digest_: str) -> tuple[_Alike, ...]:
         key = (
             self._rules,
             digest_,
@@ -164,12 +209,14 @@ class Ranking:
         )
         found = self._places.get(key)
         if found is None:
-            made = [
-                self._place(request, candidate, resources, forecast, digest_)
-                for candidate, resources in zip(
-                    self._candidates, self._translate(request), strict=True
-                )
-            ]
+            alike: dict[object, tuple[Resources | str, _Known, list[_Place]]] = {}
+            translated = zip(self._candidates, self._translate(request), strict=True)
+            for candidate, resources in translated:
+                known = self._known(request, candidate, resources, forecast, digest_)
+                place = self._place(request, candidate, resources, forecast, known)
+                kind = _kind(request, place, resources, known)
+                alike.setdefault(kind, (resources, known, []))[2].append(place)
+            made = (_Alike(held, known, tuple(places)) for held, known, places in alike.values())
             found = self._places.put(key, tuple(made))
         return found
 
@@ -181,17 +228,26 @@ class Ranking:
             self._translations.put(key, found)
         return found
 
-    def _place(
+    def _known(
         self,
         request: Request,
         candidate: Candidate,
         resources: Resources | str,
         forecast: Forecast,
         digest_: str,
-    ) -> _Place:
+    ) -> _Known:
         held = _held(request, resources)
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        known = self._look_up(forecast, digest_, candidate.platform, units, max(1, held.nodes))
+        return self._look_up(forecast, digest_, candidate.platform, units, max(1, held.nodes))
+
+    def _place(
+        self,
+        request: Request,
+        candidate: Candidate,
+        resources: Resources | str,
+        forecast: Forecast,
+        known: _Known,
+    ) -> _Place:
         settings, prediction = self._settings, known.prediction
         case = Case(
             request, candidate, settings, forecast, resources,
@@ -200,61 +256,66 @@ class Ranking:
         of_another_kind = first_of(OF_KIND, case)
         return _Place(
             candidate,
-            resources,
-            known,
-            price_per_hour(candidate, held),
+            price_per_hour(candidate, _held(request, resources)),
             prediction is not None and _is_guess(prediction, settings),
             of_another_kind,
             first_of(OF_PREDICTION, case) if of_another_kind is None else None,
         )
 
-    def _row(
-        self, request: Request, place: _Place, forecast: Forecast, growth: Growth | None
-    ) -> tuple[Ranked, Offer | None]:
-        """``growth``: to the problem size that is asked for; None: as profiled."""
-        candidate, resources, known, price, guess, excluded, unpredicted = place
-        prediction, runtime, memory, speedup, memory_ratio, source = known
-        settings = self._settings
-        if not isinstance(resources, str):
-            resources = with_memory(request, candidate, resources)
-        held = _held(request, resources)
-        if excluded is None:
-            if isinstance(resources, str):
-                excluded = Exclusion(Code.TOO_FEW_RESOURCES, resources)
-            else:
-                excluded = unpredicted
+    def _rows(
+        self,
+        request: Request,
+        alike: _Alike,
+        held: Resources,
+        forecast: Forecast,
+        *,
+        lacks: Exclusion | None,
+        growth: Growth | None,
+    ) -> list[tuple[Ranked, Offer | None]]:
+        """``lacks``: no node has the memory; ``growth``: to the problem size that is asked for
+        (None: as profiled)."""
+        settings, places = self._settings, alike.places
+        prediction, runtime, memory, speedup, memory_ratio, source = alike.known
         if memory is not None:
             memory = memory_with(memory, growth, memory_ratio)
-        cost = points = offer = None
-        if runtime is not None and prediction is not None:
-            runtime = runtime if growth is None else growth.runtime(runtime)
-            cost = None if price is None else price * runtime.mid / 3600.0
-            offer = Offer(candidate, held, runtime, runtime.mid, cost, memory, prediction, request)
-        if excluded is None:
-            case = Case(request, candidate, settings, forecast, held, prediction, runtime, memory)
-            excluded = first_of(OF_SIZE, case)
+        if runtime is not None and growth is not None:
+            runtime = growth.runtime(runtime)
+        case = Case(
+            request, places[0].candidate, settings, forecast, held, prediction, runtime, memory
+        )
+        if lacks is None and places[0].ruled_out is None:
+            unfit = first_of(OF_NUMBERS, case)
+        else:
+            unfit = None
+        upper = upper_s(runtime, forecast, settings)
+        shown_memory = where_known(memory)
+        basis = None if prediction is None else prediction.basis
+        warning = sentences.warning(prediction, runtime, settings)
+        found: list[tuple[Ranked, Offer | None]] = []
+        for candidate, price, guess, of_another_kind, unpredicted in places:
+            cost = points = offer = None
+            if runtime is not None and prediction is not None:
+                cost = None if price is None else price * runtime.mid / 3600.0
+                offer = Offer(
+                    candidate, held, runtime, runtime.mid, cost, memory, prediction, request
+                )
+            excluded = of_another_kind or lacks or unpredicted or unfit
+            if excluded is None and upper > admitted_s(request, candidate, settings):
+                case.candidate = candidate
+                excluded = time_fits(case)
             if excluded is None and offer is not None:
                 points = self._score(offer)
                 if points is None:
                     excluded = Exclusion(*self._objective.why_missing(offer))
-        code, sentence = (None, None) if excluded is None else (excluded.code.value, excluded[1])
-        row = Ranked(
-            candidate.name,
-            candidate.platform,
-            held,
-            points,
-            runtime,
-            speedup,
-            where_known(memory),
-            cost,
-            None if prediction is None else prediction.basis,
-            sentence,
-            code,
-            sentences.warning(prediction, runtime, settings),
-            guess,
-            source,
-        )
-        return row, offer
+            code = sentence = None
+            if excluded is not None:
+                code, sentence = excluded.code.value, excluded.sentence
+            row = Ranked(
+                candidate.name, candidate.platform, held, points, runtime, speedup, shown_memory,
+                cost, basis, sentence, code, warning, guess, source,
+            )  # fmt: skip
+            found.append((row, offer))
+        return found
 
     def _look_up(
         self, forecast: Forecast, digest_: str, platform: str, units: int, nodes: int
@@ -275,6 +336,21 @@ class Ranking:
             forecast.source_of(platform),
         )
         return self._lookups.put(key, known)
+
+
+def _kind(request: Request, place: _Place, resources: Resources | str, known: _Known) -> object:
+    """Places of one kind get the same numbers, whatever memory and problem size are asked for."""
+    candidate = place.candidate
+    return (
+        resources,
+        id(known),
+        candidate.is_gpu,
+        candidate.gpu_memory_bytes,
+        candidate.memory_bytes_per_node,
+        candidate.translation.keep_memory,
+        candidate.cores_per_node if request.needs.memory_per_core else None,
+        place.ruled_out is None,
+    )
 
 
 def _held(request: Request, resources: Resources | str) -> Resources:

@@ -34,7 +34,7 @@ _REQUEST = (
 _SHORT = '{"candidate":%s,"platform":%s,"score":%.9g}'
 _EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s}'
 _REMEMBERED = 512
-_ROWS_REMEMBERED = 8_192
+_ROWS_REMEMBERED = 2_048
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode
 
 
@@ -49,9 +49,8 @@ class Writer:
             _REMEMBERED
         )
         self._requests: BoundedCache[int, tuple[Request, str]] = BoundedCache(_REMEMBERED)
-        self._rows: BoundedCache[tuple[int, bool], tuple[Ranked, str]] = BoundedCache(
-            _ROWS_REMEMBERED
-        )
+        self._rows: BoundedCache[int, tuple[Ranked, str]] = BoundedCache(_ROWS_REMEMBERED)
+        """Those with all their figures."""
 
     def record(self, a: Answered) -> DecisionRecord:
         """One decision as a row of the store."""
@@ -100,13 +99,12 @@ class Writer:
         return text
 
     def _row(self, row: Ranked, among_best: bool) -> str:
-        in_full = among_best and row.score is not None
-        found = self._rows.get((id(row), in_full))
-        if found is not None:
-            return found[1]
-        text = _full(row) if in_full else _short(row)
-        self._rows.put((id(row), in_full), (row, text))
-        return text
+        if row.score is None:
+            return _excluded(row)
+        if not among_best:
+            return _SHORT % (_quoted(row.candidate), _quoted(row.platform), row.score)
+        found = self._rows.get(id(row))
+        return self._rows.put(id(row), (row, _full(row)))[1] if found is None else found[1]
 
 
 def clean(text: str, longest: int = 256) -> str:
@@ -139,18 +137,12 @@ def _full(r: Ranked) -> str:
     )
 
 
-def _short(r: Ranked) -> str:
-    if r.score is None:
-        return _EXCLUDED % (
-            _quoted(r.candidate),
-            _quoted(r.platform),
-            _quoted(r.code),
-            _encode(r.excluded),
-        )
-    return _SHORT % (
+def _excluded(r: Ranked) -> str:
+    return _EXCLUDED % (
         _quoted(r.candidate),
         _quoted(r.platform),
-        r.score,
+        _quoted(r.code),
+        _encode(r.excluded),
     )
 
 

@@ -90,8 +90,8 @@ class Soak:
                 len,
                 (
                     service._repeats, service._decisions._known, service.stats._latencies_us,
-                    decider._places, decider._answers, ranking._shapes, ranking._translations,
-                    ranking._lookups, ranking._places,
+                    decider._places, decider._answers, ranking._shapes,
+                    ranking._checked, ranking._translations, ranking._lookups, ranking._places,
                     writer._rows, writer._rankings, writer._requests,
                     core.recorder._store.decisions._met,
                 ),
