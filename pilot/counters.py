@@ -678,10 +678,12 @@ COUNTERS: tuple[Counter, ...] = (
         "threads_busy",
         "count",
         "Largest number of threads of one process that computed and were there at one time: those "
-        "with at least a tenth of the busiest one's processor time.",
+        "with at least a tenth of the busiest one's processor time that, while they were there, "
+        "ran for at least a quarter as much of the time as the busiest (a reader or writer beside "
+        "the workers does not), or that together with others like them ran for half as much.",
         "parallel",
         {},
-        {"proc": "/proc/PID/task/TID/schedstat, sampled"},
+        {"proc": "/proc/PID/task/TID/schedstat and stat, sampled"},
     ),
     Counter(
         "run_queue_s",

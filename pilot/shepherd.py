@@ -37,7 +37,11 @@ HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 LIBRARIES_MAX = 2_000
 THREADS_MAX = 1_000
 BUSY_SHARE = 10
-"""A thread with less than this part of the busiest one's processor time does not compute."""
+"""A thread with less than this part of the busiest one's processor time does not compute,"""
+RATE_SHARE = 4
+"""nor does one that, while it was there, ran for less than this part as much of the time,"""
+TEAM_SHARE = 2
+"""unless such threads together ran for at least this part as much."""
 
 
 def read_file(path: str) -> str:
@@ -113,6 +117,16 @@ def numbers_of(text: str) -> dict[str, int]:
     return result
 
 
+def age_of(stat: str) -> int:
+    """Nanoseconds since the thread of this ``stat`` file was started; 0 where nothing tells it."""
+    words = read_file(stat).rpartition(")")[2].split()
+    if len(words) < 20 or not (words[19].isascii() and words[19].isdigit()):
+        return 0
+    started = int(words[19]) * (1_000_000_000 // TICKS_PER_S)
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return now - started if 0 < started < now else 0
+
+
 def machine_ticks() -> dict[str, int]:
     """Processor time of the whole machine since it started, in clock ticks: busy and stolen."""
     words = read_file("/proc/stat").split("\n", 1)[0].split()[1:]
@@ -144,6 +158,8 @@ class Tree:
         self.next_slow = 0.0
         self.threads_run: dict[tuple[int, str], tuple[int, int]] = {}
         """Nanoseconds that each thread ran and that it waited for a processor, last seen."""
+        self.threads_age: dict[tuple[int, str], int] = {}
+        """Nanoseconds since it was started, then; of the threads of which that is known."""
         self.threads_together: dict[int, set[frozenset[str]]] = {}
         """By process: the threads that were there at one time, of each look."""
 
@@ -190,15 +206,35 @@ class Tree:
             words = read_file(f"/proc/{pid}/task/{name}/schedstat").split()
             if len(words) >= 2:
                 self.threads_run[pid, name] = (int(words[0]), int(words[1]))
+                if age := age_of(f"/proc/{pid}/task/{name}/stat"):
+                    self.threads_age[pid, name] = age
 
     def threads_busy(self) -> int:
-        """Most threads of one process at one time with at least a tenth of the busiest's time."""
+        """Most threads of one process that computed at one time.
+
+        A thread computes that ran for at least a tenth of the busiest's time and, while it was
+        there, for at least a quarter as much of the time as the busiest. Uneven workers do: with
+        half of the work one runs for half of the time, and one that ended early ran until then.
+        A helper that reads or writes beside them (a tenth) takes its turns on their cores. Threads
+        below that quarter count where together they reach half of the busiest's part: they are a
+        team, of a program that is parallel for a short part of its time.
+        """
         longest = max((ran for ran, _ in self.threads_run.values()), default=0)
         if not longest:
             return 0
-        busy = {one for one, (ran, _) in self.threads_run.items() if ran * BUSY_SHARE >= longest}
+        rates = {
+            one: ran / max(ran, self.threads_age.get(one, 0))
+            for one, (ran, _) in self.threads_run.items()
+            if ran * BUSY_SHARE >= longest
+        }
+        best = max(rates.values())
+
+        def computed(those: list[tuple[int, str]]) -> int:
+            lesser = [rates[one] for one in those if rates[one] * RATE_SHARE < best]
+            return len(those) - (len(lesser) if sum(lesser) * TEAM_SHARE < best else 0)
+
         return max(
-            sum((pid, name) in busy for name in names)
+            computed([(pid, name) for name in names if (pid, name) in rates])
             for pid, looks in self.threads_together.items()
             for names in looks
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from berth.pilot.plausible import impossible, ran_elsewhere
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run import run_pilot
-from berth.pilot.shepherd import Tree
+from berth.pilot.shepherd import Tree, age_of
 
 Program = Callable[[str], str]
 
@@ -53,6 +54,60 @@ def test_threads_that_come_one_after_another_are_not_added_up() -> None:
         tree.threads_run.update({(7, name): (10**9, 0) for name in workers})
     tree.threads_run[7, "7"] = (10**6, 0)
     assert tree.threads_busy() == 2
+
+
+SECOND = 10**9
+
+
+def seen(*looks: dict[str, tuple[float, float]]) -> Tree:
+    """One process; of each look the threads there, with seconds that they ran and were there."""
+    tree = Tree()
+    for look in looks:
+        tree.threads_together.setdefault(7, set()).add(frozenset(look))
+        for name, (ran_s, age_s) in look.items():
+            tree.threads_run[7, name] = (int(ran_s * SECOND), 0)
+            tree.threads_age[7, name] = int(age_s * SECOND)
+    return tree
+
+
+@pytest.mark.parametrize("share", [0.1, 0.15, 0.2])
+def test_a_helper_beside_the_workers_is_no_core(share: float) -> None:
+    workers = {"8": (100.0, 100.0), "9": (98.0, 100.0)}
+    tree = seen({"7": (0.1, 100.0), "10": (share * 100, 100.0), **workers})
+    assert tree.threads_busy() == 2
+
+
+def test_a_helper_beside_workers_that_are_started_anew_for_each_batch_is_no_core() -> None:
+    helper = {"7": (20.0, 200.0)}
+    looks = [{**helper, f"{n}-a": (9.0, 9.0), f"{n}-b": (9.0, 9.0)} for n in range(20)]
+    assert seen(*looks).threads_busy() == 2
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+def test_a_worker_with_less_work_is_a_worker(share: float) -> None:
+    tree = seen({"7": (100.0, 100.0), "8": (100.0, 100.0), "9": (share * 100, 100.0)})
+    assert tree.threads_busy() == 3
+
+
+def test_a_worker_that_ended_early_is_a_worker() -> None:
+    assert seen({"7": (100.0, 100.0), "8": (12.0, 12.0)}).threads_busy() == 2
+
+
+def test_a_team_of_a_program_that_is_parallel_for_a_short_time_is_counted() -> None:
+    team = {f"w{n}": (15.0, 100.0) for n in range(7)}
+    assert seen({"7": (100.0, 100.0), **team}).threads_busy() == 8
+
+
+def test_threads_of_unknown_age_count_by_their_time() -> None:
+    tree = seen({"7": (100.0, 100.0), "8": (20.0, 100.0)})
+    tree.threads_age.clear()
+    assert tree.threads_busy() == 2
+
+
+def test_the_age_of_a_thread_is_read_from_the_kernel() -> None:
+    age_s = age_of("/proc/self/stat") / SECOND
+    assert 0 < age_s < time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert age_of("/proc/self/none") == 0
 
 
 def test_a_quiet_machine_gives_no_warning() -> None:
