@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import PilotError, ToolMissing, UsageError
-from berth.pilot.suite import Suite, build_suite
+from berth.pilot.suite import Kernel, Suite, build_suite
 
 SOURCES = Path(__file__).parents[2] / "pilot" / "kernels"
 SMALL = 5_000
@@ -45,10 +45,16 @@ def copying_cc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: Suite) ->
     return body
 
 
-def close(a: float | None, b: float | None) -> bool:
+SINGLE_PRECISION = 1e-5
+"""Of a sum of some 70 single-precision terms, whose order each compiler and build chooses: 70 times
+2**-24, and as much again where they cancel. Compilers differ by up to 4e-7."""
+
+
+def close(kernel: Kernel, a: float | None, b: float | None) -> bool:
     assert a is not None
     assert b is not None
-    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+    share = SINGLE_PRECISION if kernel.group == "Single" else 1e-9
+    return math.isclose(a, b, rel_tol=share, abs_tol=1e-9)
 
 
 OWN_GROUPS = {"File", "Integer", "Irregular", "Message", "Single"}
@@ -70,7 +76,7 @@ def test_serial_and_openmp_agree_on_every_kernel(openmp_suite: Suite) -> None:
         threaded = openmp_suite.run(kernel, SMALL, reps=2, threads=3)
         assert threaded.threads == 3
         assert len(serial.seconds) == 2
-        if not close(serial.checksum, threaded.checksum):
+        if not close(kernel, serial.checksum, threaded.checksum):
             differing.append((kernel.name, serial.checksum, threaded.checksum))
     assert not differing
 

@@ -56,7 +56,7 @@ def test_counts_are_of_one_repetition(suite: Suite, tmp_path: Path, valgrind: No
 @pytest.mark.slow
 def test_a_campaign_goes_on_where_it_stopped(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    native = options(path, emulated=False)
+    native = options(path, emulated=False, openmp=False)
     said: list[tuple[object, ...]] = []
     run_campaign(native, suite)
     first = path.read_text()
@@ -117,7 +117,7 @@ def test_an_unknown_kernel_is_refused(suite: Suite, tmp_path: Path) -> None:
 
 def test_a_kernel_that_cannot_run_does_not_stop_the_others(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    result = run_campaign(options(path, emulated=False, sizes=(1 << 62, N)), suite)
+    result = run_campaign(options(path, emulated=False, openmp=False, sizes=(1 << 62, N)), suite)
     assert result.measured == 1
     assert len(result.failed) == 1
     assert result.failed[0].startswith("Stream_TRIAD-4611686018427387904: ")
@@ -125,7 +125,7 @@ def test_a_kernel_that_cannot_run_does_not_stop_the_others(suite: Suite, tmp_pat
 
 def test_written_profiles_are_read_back_equal(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    run_campaign(options(path, emulated=False), suite)
+    run_campaign(options(path, emulated=False, openmp=False), suite)
     before = read_profiles(path)
     write_profiles(tmp_path / "copy.jsonl", before)
     assert read_profiles(tmp_path / "copy.jsonl") == before
