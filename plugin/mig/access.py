@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from berth.plugin.mig.apply import Applier, GpuPreview, Report
+from berth.plugin.mig.apply import Applier, GpuPreview, Report, read_fleet
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.keeper import Keeper, NoKeeper
 from berth.plugin.mig.nvml import Nvml
@@ -46,7 +46,7 @@ class LocalAccess:
 
     def inventory(self) -> Fleet:
         with Nvml() as nvml:
-            return nvml.read()
+            return read_fleet(nvml, Path(self._settings.state_dir))
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
         with Nvml() as nvml:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from berth.plugin.host import HOST, Host
 from berth.plugin.mig.blueprint import changes, recorded, wanted
-from berth.plugin.mig.errors import PlanRefused
+from berth.plugin.mig.errors import NvmlFailure, PlanRefused
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.keeper import Keeper
-from berth.plugin.mig.lock import applier_lock
+from berth.plugin.mig.lock import applier_lock, refuse_while_locked
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.target import Target, checked, find
 from berth.plugin.mig.transaction import Terms, Transaction
@@ -66,8 +66,8 @@ class Applier:
         self._tell = tell
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """What an apply would do; reads only. Raises PlanRefused."""
-        fleet = self._nvml.read()
+        """What an apply would do; reads only. Raises PlanRefused, and what ``read_fleet`` does."""
+        fleet = read_fleet(self._nvml, self._folder, host=self._host)
         return previews(fleet, checked(target, fleet))
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
@@ -131,6 +131,19 @@ class Applier:
                 f"MIG is asked for on GPU {gpu.index} and needs a reset of the GPU",
                 hint=f"when it is empty: nvidia-smi --gpu-reset -i {gpu.index}; then apply again",
             )
+
+
+def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
+    """The GPUs as they are, read without the lock of the state folder.
+
+    Raises Locked where NVML fails because another process is just making and destroying instances,
+    NvmlFailure where it fails otherwise.
+    """
+    try:
+        return nvml.read()
+    except NvmlFailure:
+        refuse_while_locked(folder, host=host)
+    return nvml.read()  # the other process may just have ended
 
 
 def previews(fleet: Fleet, layouts: dict[str, Layout]) -> tuple[GpuPreview, ...]:

@@ -28,11 +28,7 @@ def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
         try:
             files.lock(descriptor)
         except BlockingIOError:
-            holder = _holder(files, descriptor)
-            raise Locked(
-                f"another applier is at work (process {holder})",
-                hint="wait for it; a lock never outlives its process",
-            ) from None
+            raise _locked(files, descriptor) from None
         except OSError as error:
             raise BerthError(f"{path}: cannot be locked: {error.strerror}") from None
         with contextlib.suppress(OSError):  # the name is for people, the lock holds without it
@@ -42,6 +38,26 @@ def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             files.close(descriptor)
+
+
+def refuse_while_locked(folder: Path, *, host: Host = HOST) -> None:
+    """Raises Locked where a process holds the lock of this state folder, as far as we may see."""
+    files = host.files
+    with contextlib.suppress(OSError):
+        descriptor = files.open(folder / "lock", os.O_RDONLY)
+        try:
+            files.lock(descriptor)
+        except BlockingIOError:
+            raise _locked(files, descriptor) from None
+        finally:
+            files.close(descriptor)
+
+
+def _locked(files: Files, descriptor: int) -> Locked:
+    return Locked(
+        f"another apply is under way (process {_holder(files, descriptor)})",
+        hint="wait for it; a lock never outlives its process",
+    )
 
 
 def _holder(files: Files, descriptor: int) -> str:

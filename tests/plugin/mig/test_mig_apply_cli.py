@@ -106,6 +106,8 @@ def cli(fleet: FakeFleet, state_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     return found
 
 
+HALF_READ = "nvmlDeviceGetGpuInstances:1:fail:6"
+"""A reading while another process destroys what is read."""
 OLD, NEW = SCENE.old[0], SCENE.new[0]
 
 
@@ -270,13 +272,28 @@ def test_two_appliers_at_once_one_is_refused(cli: Cli, fleet: FakeFleet) -> None
                 if "destroy" in line:
                     break
             second = cli("apply", plan, "--yes")
-            while "NVML refused" in second.stderr:  # it read while the first one destroyed
-                second = cli("apply", plan, "--yes")
             assert second.returncode == 1
-            assert f"another applier is at work (process {first.pid})" in second.stderr
+            assert f"another apply is under way (process {first.pid})" in second.stderr
+            for words in (("apply", plan, "--yes"), ("apply", plan), ("show", "--here")):
+                fleet.faults(HALF_READ)
+                half_read = cli(*words)
+                assert half_read.returncode == 1
+                assert f"another apply is under way (process {first.pid})" in half_read.stderr
+                assert "NVML" not in half_read.stderr
         finally:
             first.kill()
     assert cli("apply", "--resume").returncode == 0
+
+
+def test_gpus_that_another_apply_has_just_cut_are_read_again(cli: Cli, fleet: FakeFleet) -> None:
+    (cli.folder / "state").mkdir()
+    (cli.folder / "state" / "lock").write_text("1\n")  # of an apply that has ended
+    fleet.faults(HALF_READ)
+    assert cli("show", "--here").returncode == 0
+    fleet.faults(HALF_READ.replace(":1:", ":1+:"))
+    lasting = cli("show", "--here")
+    assert lasting.returncode == 1
+    assert "NVML refused nvmlDeviceGetGpuInstances" in lasting.stderr
 
 
 @pytest.mark.parametrize(
