@@ -142,3 +142,16 @@ def test_a_schema_names_its_draft_and_its_command(made: Made) -> None:
         written = json.loads((FOLDER / f"{name}.schema.json").read_text())
         assert written["$schema"].startswith("https://json-schema.org/")
         assert written["title"].startswith("berth ")
+
+
+@pytest.mark.parametrize(
+    ("key", "kinds"),
+    [
+        ("now", ["null", "object"]), ("expected", ["null", "object"]),
+        ("unexpected", ["null", "string"]), ("problem", ["null", "string"]),
+        ("outcome", ["null", "object"]), ("evidence", ["null", "object"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_of_every_job_may_be_null(key: str, kinds: list[str]) -> None:
+    written = json.loads((FOLDER / "why.schema.json").read_text())
+    assert written["properties"][key]["type"] == kinds

@@ -28,7 +28,7 @@ from json_schema import merged, problems, schema_of
 from pydantic import TypeAdapter
 from small_models import convolutional
 from toy_profiles import profile
-from ui_store import decision
+from ui_store import RANKED, decision
 
 from berth.pilot.dl.document import ModelRun
 from berth.pilot.documents import to_json
@@ -51,6 +51,8 @@ JOBS = {
     "schema": "berth.mig-jobs/1",
     "jobs": [{"name": "bert", "count": 9, "slices": [{"profile": "2g.10gb", "throughput": 1.0}]}],
 }
+UNPREDICTED = {**RANKED[1], "candidate": "old", "runtime_s": None, "excluded": None}
+"""A place of a decision of which nothing was predicted."""
 SWF = "{} {} 0 60 1 -1 -1 1 90 -1 1 {} 1 1 1 1 -1 -1\n"
 Replacing = Callable[[pytest.MonkeyPatch, Path], None]
 
@@ -206,7 +208,10 @@ def cases(folder: Path) -> dict[str, Case]:
             ),
         ),
         "waits": Case(("waits", "--site", at["live.toml"]), stand_ins.queue),
-        "why": Case(("why", "77", *here), also=(("why", "78", *here),)),
+        "why": Case(
+            ("why", "77", *here), stand_ins.queried,
+            also=tuple(("why", job, *here) for job in ("78", "79", "80")),
+        ),
         "workload-add": Case(("workload", "add", at["triad.json"], "--replace", *here)),
         "workload-collect": Case(
             ("workload", "collect", str(folder / "spool"), *here), stand_ins.spool
@@ -229,7 +234,10 @@ def _files(folder: Path) -> dict[str, str]:
     site.write_text("\n".join([DEMO_FILE.read_text(), "[daemon]", *lines, ""]))
     now_s = time.time()
     made = Store.open(str(store))
-    made.decisions.add([replace(decision(n), time_s=now_s - 500.0) for n in (1, 2)])
+    made.decisions.add([
+        replace(decision(n), time_s=now_s - 500.0, ranked=json.dumps([*RANKED, UNPREDICTED]))
+        for n in (1, 2)
+    ])  # fmt: skip
     made.outcomes.put([
         OutcomeRecord(
             "demo", "77", "alice", "completed", decision=decision(1).id, elapsed_s=11.0,

@@ -20,7 +20,8 @@ from toy_profiles import profile
 
 from berth.pilot.campaign import CampaignResult
 from berth.pilot.documents import to_json, write_json
-from berth.plugin.scheduler import NodeJob
+from berth.plugin.cli.replay.live import Start
+from berth.plugin.scheduler import JobNow, NodeJob
 from berth.plugin.scheduler import ruled_out as ruled_out_places
 from berth.plugin.scheduler.jobs import Replacing
 from berth.plugin.site import load_site
@@ -103,6 +104,19 @@ def ruled_out(_patch: pytest.MonkeyPatch, folder: Path) -> None:
 def queue(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """Two jobs run and two wait."""
     pretend(patch)
+
+
+def queried(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """A scheduler that cannot be asked for job 78; two others wait, one with an estimate."""
+    waiting = JobNow("pending", "gpu", "other jobs (Priority)", 2e9, "n1", 0.0, 3600.0)
+    known = {"79": waiting, "80": JobNow("pending", "gpu")}
+    starts = {"79": (Start(2e9, 2e9 + 60.0, 2e9 + 600.0), None), "80": (None, "too many jobs wait")}
+
+    def now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
+        return known.get(job), "slurmctld does not answer" if job == "78" else None, [job]
+
+    patch.setattr("berth.plugin.cli.jobs.why._now", now)
+    patch.setattr("berth.plugin.cli.replay.live.start_of", lambda job, *_: starts[job])
 
 
 def replaced(patch: pytest.MonkeyPatch, folder: Path) -> None:
