@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.toml_keys import has_deeper_key
 from berth.pilot.units import whole_number
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
@@ -86,7 +87,10 @@ def read_toml(path: Path, model: type[D]) -> D:
     """Read and validate one TOML document. Raises DocumentError naming the key at fault."""
     raw = _read_bounded(path)
     try:
-        data = tomllib.loads(raw.decode("utf-8"))
+        text = raw.decode("utf-8")
+        if has_deeper_key(text, MAX_DEPTH - 1):  # the document and its last value are levels, too
+            raise DocumentError(path, f"is nested deeper than {MAX_DEPTH} levels")
+        data = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise DocumentError(path, f"is not UTF-8 text (byte {error.start})") from None
     except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits

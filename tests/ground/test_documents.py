@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from berth.pilot.documents import (
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
+from berth.pilot.toml_keys import has_deeper_key
 
 GOOD: dict[str, Any] = {
     "schema": "berth.profile/1",
@@ -95,6 +98,82 @@ def test_a_refusal_is_one_short_line_whatever_the_file_says(changes: dict[str, A
     error = refusal(**changes)
     assert len(error.message) < 1100
     assert error.message.isprintable()
+
+
+DEEP_KEYS = [
+    "x." * 1800 + "y = 1",
+    "[" + "x." * 1800 + "y]",
+    'a = {b = """""""", ' + "x." * 31 + "y = 1}",
+    " . ".join(["x", '"a.b"', "'c'", *"defg"] * 8) + " = 1",
+    "s = 'an end' # of a line\n" + "x." * 31 + "y = 1",
+]
+
+
+@pytest.mark.parametrize("text", DEEP_KEYS)
+def test_a_toml_key_of_too_many_parts_is_refused_before_it_is_parsed(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.pilot.documents.tomllib.loads", None)
+    (tmp_path / "p.toml").write_text(text)
+    with pytest.raises(DocumentError, match="is nested deeper than 32 levels"):
+        read_toml(tmp_path / "p.toml", Profile)
+
+
+DOTS = "a." * 1800
+NO_DEEP_KEYS = [
+    f"# {DOTS}\nx = 1 # {DOTS}",
+    f"x = \"{DOTS}\"\ny = '{DOTS}'",
+    f'x = """\n{DOTS}\n\\"""{DOTS}""{DOTS}\n""" # {DOTS}',
+    f"x = '''\n{DOTS}\n''{DOTS}\n'''",
+    f'"{DOTS}" = 1',
+    "x." * 31 + "y = 1",
+    "\n".join(f"a.b{n} = {n}.5" for n in range(2000)),
+]
+
+
+@pytest.mark.parametrize("text", NO_DEEP_KEYS)
+def test_dots_in_strings_and_comments_are_no_keys(text: str) -> None:
+    tomllib.loads(text)
+    assert not has_deeper_key(text, 31 + text.startswith("x."))
+
+
+@pytest.mark.parametrize(
+    "piece", ['"""', "'''", '"', "'", "#", '\\"', "a. ", "a ", " ", ".", '\n"']
+)
+def test_looking_for_deep_keys_is_quick_whatever_the_text(piece: str) -> None:
+    began_s = time.thread_time()
+    has_deeper_key(piece * (100_000 // len(piece)), 10**6)
+    assert time.thread_time() - began_s < 1
+
+
+def depth_of(data: object) -> int:
+    """Of tables in tables; those in lists count as well."""
+    inside = list(data.values()) if isinstance(data, dict) else data
+    if not isinstance(inside, list):
+        return 0
+    return isinstance(data, dict) + max(map(depth_of, inside), default=0)
+
+
+KEY_PARTS = st.text(max_size=8).map(lambda text: json.dumps(text, ensure_ascii=True)) | (
+    st.sampled_from(["a", "b-1", "_", "3", "'.'", "'\"'", "''"])
+)
+
+
+@given(st.lists(KEY_PARTS, min_size=3, max_size=9), st.sampled_from([".", " .", "\t. "]))
+def test_the_parts_of_a_key_are_counted(parts: list[str], dot: str) -> None:
+    key = dot.join(parts)
+    for text in (f"{key} = 1.5", f"[{key}]", f"[[ {key} ]]", f"x = [1, {{ {key} = 'a.b.c' }}]"):
+        assert has_deeper_key(text, len(parts) - 1)
+        assert not has_deeper_key(text, len(parts))
+
+
+@given(st.text(alphabet="ab.\"'\\\n#=[]{}, ", max_size=60))
+def test_no_valid_toml_is_taken_for_deeper_than_it_is(text: str) -> None:
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return
+    assert not has_deeper_key(text, 2) or depth_of(data) > 2
 
 
 def test_toml_with_an_endless_number_or_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:
