@@ -97,8 +97,7 @@ def plan(
             continue
         chosen = chosen_nodes(kind, facts, settings.nodes_per_kind)
         if not chosen:
-            why = "has no node in the cluster" if not kind.nodes else "none of its nodes works now"
-            found.append(Todo(kind, None, f"{why}"))
+            found.append(Todo(kind, None, _none_chosen(kind, facts)))
         for node in chosen:
             result = folder.result(kind.name, node.name)
             stale = None if result is None else outdated(result, node, drivers)
@@ -107,6 +106,15 @@ def plan(
         if settings.links:
             found += _links(kind, facts, folder, settings)
     return found
+
+
+def _none_chosen(kind: Kind, facts: ClusterFacts) -> str:
+    """Why no node of the kind can be measured."""
+    if not kind.nodes:
+        return "has no node in the cluster"
+    queues = dict.fromkeys(place.queue for place in kind.places)
+    closed = [f"{q} is {facts.queues[q].closed or 'not up'}" for q in queues if q in facts.queues]
+    return "none of its nodes works now" if kind.open_places(facts) else "; ".join(closed)
 
 
 def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:

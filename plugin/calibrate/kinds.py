@@ -29,12 +29,18 @@ class Kind:
     def places_of(self, nodes: Sequence[str], facts: ClusterFacts) -> tuple[Candidate, ...]:
         """The places by which a job reaches all of these nodes."""
         return tuple(
-            p for p in self.places if {n.name for n in nodes_of(p, facts)}.issuperset(nodes)
+            place
+            for place in self.open_places(facts)
+            if {node.name for node in nodes_of(place, facts)}.issuperset(nodes)
         )
+
+    def open_places(self, facts: ClusterFacts) -> tuple[Candidate, ...]:
+        """The places whose queue takes jobs and starts them now."""
+        return tuple(p for p in self.places if p.queue in facts.queues and facts.queues[p.queue].up)
 
     def free_pair(self, facts: ClusterFacts) -> tuple[NodeFacts, ...]:
         """Two nodes that one job can hold and that nothing runs on; empty where there are none."""
-        for place in self.places:
+        for place in self.open_places(facts):
             free = [n for n in nodes_of(place, facts) if n.usable and n.idle_cores == n.cores]
             if len(free) > 1:
                 return (free[0], free[1])
@@ -54,10 +60,14 @@ def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
 
 
 def chosen_nodes(kind: Kind, facts: ClusterFacts, most: int) -> tuple[NodeFacts, ...]:
-    """At most ``most`` nodes that work: one of each place first, idle ones before busy ones."""
-    ordered = sorted((n for n in kind.nodes if n.usable), key=lambda n: n.idle_cores < n.cores)
+    """At most ``most`` nodes that work, by places that start jobs: one of each place first, idle
+    ones before busy ones."""
+    places = kind.open_places(facts)
+    reached = {n.name for place in places for n in nodes_of(place, facts)}
+    works = [n for n in kind.nodes if n.usable and n.name in reached]
+    ordered = sorted(works, key=lambda n: n.idle_cores < n.cores)
     found: dict[str, NodeFacts] = {}
-    for place in kind.places:
+    for place in places:
         here = {n.name for n in nodes_of(place, facts)}
         if not here & found.keys():
             first = next((n for n in ordered if n.name in here), None)

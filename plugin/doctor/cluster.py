@@ -43,10 +43,36 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
             f"there is no {word} {site.auto_queue}: jobs for it are refused",
             "add it to the scheduler's configuration with a safe set of nodes",
         )
+    yield from _closed(site, facts, word)
     for candidate in site.candidates:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
         if nodes and candidate.slice_of is None:
             yield from _place(candidate, nodes, word)
+
+
+def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
+    """Queues of the site file that are not up: their places are left out of decisions."""
+    places: dict[str, list[str]] = {}
+    for candidate in site.candidates:
+        places.setdefault(candidate.queue, []).append(candidate.name)
+    for queue, names in places.items():
+        found = facts.queues.get(queue)
+        if found is not None and not found.up:
+            yield Finding(
+                "candidate",
+                Status.WARN,
+                f"{', '.join(names)}: {word} {queue} is {found.closed or 'not up'}",
+                "no job is placed there until it is up; if that is for good, take it out of the "
+                "site file",
+            )
+    auto = None if site.auto_queue is None else facts.queues.get(site.auto_queue)
+    if auto is not None and not auto.up:
+        yield Finding(
+            "auto queue",
+            Status.WARN,
+            f"{word} {auto.name} is {auto.closed or 'not up'}",
+            f"jobs name it to be placed: set it up, or take auto_{word} out of the site file",
+        )
 
 
 def _place(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:

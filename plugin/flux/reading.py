@@ -75,9 +75,15 @@ def _queue(name: str, answers: Mapping[str, Any], config: Mapping[str, Any]) -> 
     status = answers["job-manager.queue-status"]["" if name == ANONYMOUS else name]
     policy = Queue(config, name)
     default = at(config, "policy", "jobspec", "defaults", "system", "queue")
+    closed = None
+    if status.get("enable") is not True:
+        closed = "disabled: takes no jobs"
+    elif status.get("start") is not True:
+        closed = "stopped: takes jobs and starts none"
     return QueueFacts(
         name=name,
-        up=status.get("enable") is True and status.get("start") is True,
+        up=closed is None,
+        closed=closed,
         is_default=name in (default, ANONYMOUS),
         max_time_s=policy.longest_s,
         default_time_s=policy.default_s,

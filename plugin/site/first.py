@@ -78,8 +78,10 @@ def first_site(
         kinds = _kinds(nodes)
         for kind in kinds:
             _add(site, queue, kind, kinds, known)
-    in_default = [c for c in site.candidates if c.queue.is_default and c.gres is None]
-    reference = next(iter(in_default or [c for c in site.candidates if c.gres is None]), None)
+    on_cpus = [c for c in site.candidates if c.gres is None]
+    # Pilots run there: one that starts jobs comes before the default.
+    on_cpus.sort(key=lambda c: (not c.queue.up, not c.queue.is_default))
+    reference = next(iter(on_cpus), None)
     if reference is not None:
         site.reference_platform = reference.platform
         site.reference_queue = reference.queue.name
@@ -128,6 +130,8 @@ def _add(
     constraint = _own_feature(kind, kinds) if len(kinds) > 1 else None
     mixed = len({n.cores for n in kind}) > 1
     remarks = ["holds several kinds of nodes that no feature tells apart"] if mixed else []
+    if not queue.up:
+        remarks.append(f"the {site.queue_word} is {queue.closed or 'not up'}")
     smallest = min(kind, key=lambda n: n.cores)
     features = _shared_features(kind)
     types: list[str | None] = [

@@ -20,7 +20,7 @@ from berth.plugin.slurm.records import (
     records,
     whole,
 )
-from berth.plugin.slurm.states import waits_for_room
+from berth.plugin.slurm.states import closed_as, waits_for_room
 from berth.policies.values import QueueBounds
 
 _MIB = 2**20
@@ -70,10 +70,11 @@ def parse_cluster(
 
 
 def _queue(record: Record, pending: Mapping[str, int]) -> QueueFacts:
-    name = record["PartitionName"]
+    name, closed = record["PartitionName"], closed_as(record.get("State", "UP"))
     return QueueFacts(
         name=name,
-        up=record.get("State", "UP") == "UP",
+        up=closed is None,
+        closed=closed,
         is_default=record.get("Default") == "YES",
         max_time_s=duration_s(record.get("MaxTime")),
         default_time_s=duration_s(record.get("DefaultTime")),

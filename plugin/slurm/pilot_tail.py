@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from berth.pilot.errors import SchedulerError
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import allowed, records
+from berth.plugin.slurm.states import closed_as
 from berth.policies.values import Edit, Request
 
 _MIB = 2**20
@@ -121,8 +122,8 @@ def _check_open(queue: str | None) -> None:
 def _check_one_open(queue: str) -> None:
     text = commands.run(("scontrol", "-o", "show", "partition", queue))
     partition = next(iter(records(text, "PartitionName")), {})
-    if partition.get("State", "UP") != "UP":
-        raise SchedulerError(f"partition {queue} is {partition['State'].lower()}")
+    if closed := closed_as(partition.get("State", "UP")):
+        raise SchedulerError(f"partition {queue} is {closed}")
     groups = allowed(partition, "AllowGroups")
     if groups is None or os.geteuid() == 0:
         return

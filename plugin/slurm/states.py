@@ -26,6 +26,21 @@ _TURN = frozenset(("None", "Priority", "Resources", "", "Nodes required for job 
 _RESERVED = "Reserved for maintenance"
 """``ReqNodeNotAvail, ...``: its nodes will be reserved before it would have ended."""
 
+_CLOSED = {
+    "DOWN": "takes jobs and starts none",
+    "DRAIN": "takes no new jobs",
+    "INACTIVE": "takes no jobs and starts none",
+}
+"""States of a partition beside UP, and what they mean (slurm.conf, ``State``)."""
+
+
+def closed_as(state: str) -> str | None:
+    """``INACTIVE: takes no jobs and starts none`` of a partition's state; None: it is up."""
+    if state == "UP":
+        return None
+    meaning = _CLOSED.get(state)
+    return f"{state}: {meaning}" if meaning else state
+
 
 def state_of(text: str) -> str:
     """``CANCELLED by 1000`` is ``cancelled``."""

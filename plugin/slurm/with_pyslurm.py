@@ -20,7 +20,7 @@ from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.cluster import UNUSABLE, system_of
-from berth.plugin.slurm.states import waits_for_room
+from berth.plugin.slurm.states import closed_as, waits_for_room
 from berth.policies.values import QueueBounds
 
 _MIB = 2**20
@@ -79,9 +79,11 @@ def read_cluster() -> ClusterFacts:
 
 
 def _queue(partition: Any, waiting: Mapping[str, int]) -> QueueFacts:
+    closed = closed_as(str(partition.state))
     return QueueFacts(
         name=partition.name,
-        up=partition.state == "UP",
+        up=closed is None,
+        closed=closed,
         is_default=bool(partition.is_default),
         max_time_s=_seconds(partition.max_time),
         default_time_s=_seconds(partition.default_time),

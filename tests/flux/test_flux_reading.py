@@ -53,6 +53,7 @@ def test_a_queue_is_up_when_it_is_enabled_and_started() -> None:
             status = {"cpu": {"enable": enable, "start": start}, "gpu": {"error": "no"}}
             facts = read(**{"job-manager.queue-status": status})
             assert facts.queues["cpu"].up is (enable and start)
+            assert (facts.queues["cpu"].closed is None) is (enable and start)
             assert not facts.queues["gpu"].up
 
 

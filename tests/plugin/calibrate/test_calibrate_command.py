@@ -19,16 +19,19 @@ from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Machine
 from berth.plugin.calibrate import jobs
+from berth.plugin.calibrate.kinds import Kind, chosen_nodes
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.site.calibrate import calibrate as command
 from berth.plugin.doctor.bundles import check_bundles, check_places
 from berth.plugin.doctor.findings import Status
-from berth.plugin.scheduler import NodeJob, Outcome
+from berth.plugin.scheduler import ClusterFacts, NodeJob, Outcome
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store, WorkloadRecord
+from berth.policies import Candidate
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import load
+from berth.predictor.hardware import platforms
 
 ROME = "rome-7742"
 FACTORS = {"f1": 1.0, "f2": 1.02, "s1": 1.7}
@@ -92,6 +95,35 @@ def test_the_site_files_other_lines_stay(calibrate: Callable[..., Result], tmp_p
     assert [x for x in before.splitlines() if x not in after.splitlines()] == []
     assert after.count("[predictor]") == 1
     assert len(list((tmp_path / "bundles").iterdir())) == 1
+
+
+def closed(*queues: str, word: str = "INACTIVE: takes no jobs and starts none") -> ClusterFacts:
+    """The cluster with these queues not up."""
+    changed = {q: replace(CLUSTER.queues[q], up=False, closed=word) for q in queues}
+    return replace(CLUSTER, queues={**CLUSTER.queues, **changed})
+
+
+def test_nothing_is_submitted_to_a_partition_that_starts_no_jobs(
+    calibrate: Callable[..., Result],
+) -> None:
+    scheduler = FakeScheduler(usual, cluster=closed("slow"))
+    said = calibrate(scheduler).output
+    assert f"{ROME} (1 node): slow is INACTIVE: takes no jobs and starts none" in said
+    assert {job.queue for job in scheduler.jobs.values()} == {"fast"}
+    assert "3 nodes" not in said
+
+
+def test_a_node_is_reached_by_the_partition_that_starts_jobs() -> None:
+    site_places = (
+        Candidate(name="a", platform="quick", queue="fast"),
+        Candidate(name="b", platform="quick", queue="slow"),
+    )
+    both = facts(node("n1", "fast", queues=("fast", "slow")))
+    one = replace(both, queues={**both.queues, "fast": replace(both.queues["fast"], up=False)})
+    kind = Kind(platforms.load()["rome-7742"], site_places, both.nodes)
+    assert [p.name for p in kind.places_of(["n1"], both)] == ["a", "b"]
+    assert [p.name for p in kind.places_of(["n1"], one)] == ["b"]
+    assert [n.name for n in chosen_nodes(kind, one, 3)] == ["n1"]
 
 
 def test_a_second_call_measures_nothing_twice(calibrate: Callable[..., Result]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from berth_daemon import Harbour, fake_slurm, forecast, harbour, put
+from berth_daemon import PARTITIONS, Harbour, fake_slurm, forecast, harbour, put
 from ui_store import decision
 
 from berth.pilot.version import VERSION
@@ -240,6 +240,20 @@ def test_places_that_no_node_can_give_are_named(
     assert "there are no GPUs" in wrong.text
     small = nodes.replace("CoresPerSocket=32", "CoresPerSocket=1")
     assert any("cores (at most" in f.text for f in of_cluster(site, nodes=small))
+
+
+def test_partitions_that_start_no_jobs_are_named(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
+    fake_slurm(site.folder / "bin", partitions=PARTITIONS.replace("State=UP", "State=INACTIVE"))
+    found = [f for f in check_cluster(load_site(site.site_file), Slurm()) if f.advice]
+    assert {f.status for f in found} == {Status.WARN}
+    assert sorted(f.text for f in found) == [
+        "cpu: partition cpu is INACTIVE: takes no jobs and starts none",
+        "gpu: partition gpu is INACTIVE: takes no jobs and starts none",
+        "partition auto is INACTIVE: takes no jobs and starts none",
+    ]
 
 
 def test_refusals_of_security_modules_are_found(tmp_path: Path) -> None:

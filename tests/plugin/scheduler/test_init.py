@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from fake_slurm import FakeSlurm
+from fake_slurm import NODES, PARTITIONS, FakeSlurm
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +66,21 @@ def test_the_file_is_written_and_accepted(slurm: FakeSlurm, tmp_path: Path) -> N
     assert gpu.allowed_qos == {"high"}
     assert (site.reference_platform, site.reference_queue) == ("rome-7742", "cpu")
     assert "PartitionName=auto Nodes=cpu1,cpu2" in done.output
+
+
+def test_a_partition_that_starts_no_jobs_is_marked_and_not_the_reference(
+    slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    inactive = PARTITIONS.replace("State=UP", "State=INACTIVE", 1).replace(
+        "State=DRAIN", "State=UP"
+    )
+    slurm.says("partition", inactive)
+    both = NODES.replace("Partitions=gpu,old", "Partitions=gpu")
+    slurm.says("node", both.replace("Partitions=cpu  CfgTRES", "Partitions=cpu,old  CfgTRES"))
+    done = run("--output", str(tmp_path / "berth.toml"))
+    assert done.exit_code == 0, done.output
+    assert "CHECK cpu: the partition is INACTIVE: takes no jobs and starts none." in done.output
+    assert load_site(tmp_path / "berth.toml").reference_queue == "old"
 
 
 def test_nothing_is_overwritten_without_force(slurm: FakeSlurm, tmp_path: Path) -> None:

@@ -44,6 +44,17 @@ def test_partitions_and_nodes_are_read(slurm: FakeSlurm) -> None:
     assert cpu1.memory_bytes == 128000 * 2**20
 
 
+@pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])
+def test_only_a_partition_that_is_up_takes_and_starts_jobs(slurm: FakeSlurm, state: str) -> None:
+    slurm.says("partition", PARTITIONS.replace("State=UP", f"State={state}"))
+    cpu = read_cluster().queues["cpu"]
+    assert not cpu.up
+    assert (cpu.closed or "").startswith(f"{state}: takes ")
+    slurm.says("partition", PARTITIONS)
+    cpu = read_cluster().queues["cpu"]
+    assert (cpu.up, cpu.closed) == (True, None)
+
+
 def test_states_are_of_the_candidates_own_nodes(slurm: FakeSlurm) -> None:
     facts = read_cluster()
     states = states_of(
