@@ -14,7 +14,8 @@ from types import MappingProxyType
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import QUICK_KERNELS, NodeMeasurement
-from berth.plugin.calibrate.kinds import Kind, chosen_nodes
+from berth.pilot.units import format_seconds
+from berth.plugin.calibrate.kinds import Kind, chosen_nodes, gives
 from berth.plugin.calibrate.state import PAIR, CalibrationState, Folder, Step, outdated
 from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
 
@@ -44,6 +45,11 @@ class Settings:
     """Measure nodes again that were measured already."""
     links: bool = True
     """Measure what connects two nodes of a kind, too."""
+
+    @property
+    def judged_limit_s(self) -> float:
+        """The time limit that queues are asked for; 0 with a QOS, which may lift theirs."""
+        return 0.0 if self.qos is not None else self.time_limit_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +101,9 @@ def plan(
         if kind.platform.is_gpu:
             found.append(Todo(kind, None, "its rates are those of its data sheet"))
             continue
-        chosen = chosen_nodes(kind, facts, settings.nodes_per_kind)
+        chosen = chosen_nodes(kind, facts, settings.nodes_per_kind, settings.judged_limit_s)
         if not chosen:
-            found.append(Todo(kind, None, _none_chosen(kind, facts)))
+            found.append(Todo(kind, None, _none_chosen(kind, facts, settings.judged_limit_s)))
         for node in chosen:
             result = folder.result(kind.name, node.name)
             stale = None if result is None else outdated(result, node, drivers)
@@ -108,13 +114,23 @@ def plan(
     return found
 
 
-def _none_chosen(kind: Kind, facts: ClusterFacts) -> str:
+def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
     """Why no node of the kind can be measured."""
     if not kind.nodes:
         return "has no node in the cluster"
-    queues = dict.fromkeys(place.queue for place in kind.places)
-    closed = [f"{q} is {facts.queues[q].closed or 'not up'}" for q in queues if q in facts.queues]
-    return "none of its nodes works now" if kind.open_places(facts) else "; ".join(closed)
+    if kind.open_places(facts, limit_s):
+        return "none of its nodes works now"
+    names = dict.fromkeys(place.queue for place in kind.places)
+    found = []
+    for queue in (facts.queues[name] for name in names if name in facts.queues):
+        if not queue.up:
+            found.append(f"{queue.name} is {queue.closed or 'not up'}")
+        elif not gives(queue, limit_s):
+            found.append(
+                f"jobs in {queue.name} take at most {format_seconds(queue.max_time_s or 0.0)}: "
+                f"give a shorter --time-limit than {format_seconds(limit_s)}"
+            )
+    return "; ".join(found)
 
 
 def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
@@ -135,7 +151,7 @@ def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) 
         first, _, second = waiting.partition(PAIR)
         if first in nodes and second in nodes:
             return [Todo(kind, nodes[first], second=nodes[second])]
-    pair = kind.free_pair(facts)
+    pair = kind.free_pair(facts, settings.judged_limit_s)
     if not pair:
         why = "no two nodes of it are free now: what connects them is not measured"
         return [Todo(kind, None, why)]
@@ -256,7 +272,7 @@ def submitted(
     except OSError as error:
         raise UsageError(f"{script.parent} cannot be written: {error.strerror}") from None
     refused = []
-    for place in kind.places_of(names, facts):
+    for place in kind.places_of(names, facts, settings.judged_limit_s):
         job = NodeJob(
             name=f"calibrate-{'-'.join(names)}",
             script=script,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from berth.pilot.platform import Platform
-from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts
+from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.states import nodes_of
 from berth.plugin.site.site import Site
 from berth.policies.values import Candidate
@@ -26,25 +26,35 @@ class Kind:
         """The platform's."""
         return self.platform.name
 
-    def places_of(self, nodes: Sequence[str], facts: ClusterFacts) -> tuple[Candidate, ...]:
-        """The places by which a job reaches all of these nodes."""
+    def places_of(
+        self, nodes: Sequence[str], facts: ClusterFacts, limit_s: float
+    ) -> tuple[Candidate, ...]:
+        """The places by which a job of that time limit reaches all of these nodes."""
         return tuple(
             place
-            for place in self.open_places(facts)
+            for place in self.open_places(facts, limit_s)
             if {node.name for node in nodes_of(place, facts)}.issuperset(nodes)
         )
 
-    def open_places(self, facts: ClusterFacts) -> tuple[Candidate, ...]:
-        """The places whose queue takes jobs and starts them now."""
-        return tuple(p for p in self.places if p.queue in facts.queues and facts.queues[p.queue].up)
+    def open_places(self, facts: ClusterFacts, limit_s: float) -> tuple[Candidate, ...]:
+        """The places whose queue takes jobs of that time limit and starts them now."""
+        queues = {name: queue for name, queue in facts.queues.items() if queue.up}
+        return tuple(
+            p for p in self.places if p.queue in queues and gives(queues[p.queue], limit_s)
+        )
 
-    def free_pair(self, facts: ClusterFacts) -> tuple[NodeFacts, ...]:
+    def free_pair(self, facts: ClusterFacts, limit_s: float) -> tuple[NodeFacts, ...]:
         """Two nodes that one job can hold and that nothing runs on; empty where there are none."""
-        for place in self.open_places(facts):
+        for place in self.open_places(facts, limit_s):
             free = [n for n in nodes_of(place, facts) if n.usable and n.idle_cores == n.cores]
             if len(free) > 1:
                 return (free[0], free[1])
         return ()
+
+
+def gives(queue: QueueFacts, limit_s: float) -> bool:
+    """Whether jobs of the queue may have that time limit."""
+    return queue.max_time_s is None or limit_s <= queue.max_time_s
 
 
 def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:
@@ -59,10 +69,14 @@ def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
     return Kind(site.platforms[name], places, tuple(nodes.values()))
 
 
-def chosen_nodes(kind: Kind, facts: ClusterFacts, most: int) -> tuple[NodeFacts, ...]:
-    """At most ``most`` nodes that work, by places that start jobs: one of each place first, idle
-    ones before busy ones."""
-    places = kind.open_places(facts)
+def chosen_nodes(
+    kind: Kind, facts: ClusterFacts, most: int, limit_s: float
+) -> tuple[NodeFacts, ...]:
+    """At most ``most`` nodes that work, by places that start jobs of that time limit.
+
+    One of each place first, idle ones before busy ones.
+    """
+    places = kind.open_places(facts, limit_s)
     reached = {n.name for place in places for n in nodes_of(place, facts)}
     works = [n for n in kind.nodes if n.usable and n.name in reached]
     ordered = sorted(works, key=lambda n: n.idle_cores < n.cores)

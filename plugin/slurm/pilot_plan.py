@@ -18,7 +18,9 @@ from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.launchers import Launch, split
+from berth.plugin.slurm.partition_times import check_time
 from berth.plugin.slurm.pilot_job import TAIL_S, Shape, job_script, pilot_script, with_srun
+from berth.plugin.slurm.records import records
 
 _PASSED_ON = ("size", "sizes", "threads_sweep", "repeats", "max_slowdown", "runs_on", "needs")
 _FIXED = frozenset(("-n", "-np", "--np", "--ntasks", "-N", "--nodes", "-H", "--host", "-hosts"))
@@ -107,7 +109,9 @@ class SlurmPilot:
         """See PilotPlan. The pilot jobs are cancelled where one after them is refused.
 
         On several numbers of nodes each waits for the one before: they are measured alone.
+        Raises UsageError, and submits nothing, where a partition gives its jobs less time.
         """
+        self._check_times()
         self._write()
         pilots: list[str] = []
         try:
@@ -121,6 +125,26 @@ class SlurmPilot:
                 commands.run(("scancel", pilot))
             raise
         return tuple(pilots), job
+
+    def _check_times(self) -> None:
+        """Slurm itself may accept a job with more time than its partition gives: it then waits for
+        ever. A QOS may lift a partition's limit, so that nothing is known where one is named."""
+        if self._options["qos"]:
+            return
+        text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
+        partitions = tuple(records(text, "PartitionName"))
+        given, limit_s = self._options, self._shape.time_limit_s
+        check_time(
+            f"--pilot-time {given['pilot_time']}", self._pilot_s,
+            self._site.reference_queue, partitions,
+            hint="give a shorter --pilot-time: pilots run in the site's reference partition",
+        )  # fmt: skip
+        if given["then_place"] and limit_s is not None:
+            check_time(
+                f"--time-limit {given['time_limit']}", limit_s,
+                given["partition"] or self._site.auto_queue, partitions,
+                hint="give a shorter --time-limit, or another --partition",
+            )  # fmt: skip
 
     def _submit_pilot(self, part: _Part, after: Sequence[str]) -> str:
         """Raises SchedulerError that names the partition: it is the site's choice, not the

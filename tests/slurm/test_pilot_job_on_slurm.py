@@ -217,6 +217,16 @@ def test_a_time_limit_of_nothing_is_refused(slurm: Cluster, site: RealDaemon, ap
     assert "leave it out" in done.stderr
 
 
+def test_more_time_than_the_partition_gives_is_refused_before_slurm_takes_it(
+    slurm: Cluster, site: RealDaemon, app: str
+) -> None:
+    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "--then-place",
+                       "-t", "3d", "--", app, check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert "in partition auto (MaxTime=2-00:00:00)" in done.stderr
+    assert app.rpartition("/")[2] not in slurm.run("squeue", "-h", "-o", "%j").stdout
+
+
 def test_a_site_without_reference_partition_says_what_to_set(
     slurm: Cluster, site: RealDaemon
 ) -> None:

@@ -113,6 +113,21 @@ def test_nothing_is_submitted_to_a_partition_that_starts_no_jobs(
     assert "3 nodes" not in said
 
 
+def test_nothing_is_submitted_to_a_partition_whose_jobs_are_shorter(
+    calibrate: Callable[..., Result],
+) -> None:
+    short = replace(CLUSTER.queues["slow"], max_time_s=900.0)
+    cluster = replace(CLUSTER, queues={**CLUSTER.queues, "slow": short})
+    scheduler = FakeScheduler(usual, cluster=cluster)
+    said = calibrate(scheduler).output
+    assert "jobs in slow take at most 15m 00s: give a shorter --time-limit than 30m 00s" in said
+    assert {job.queue for job in scheduler.jobs.values()} == {"fast"}
+    assert calibrate(scheduler, "--time-limit", "15m").exit_code == 0
+    assert {job.queue for job in scheduler.jobs.values()} == {"fast", "slow"}
+    lifted = calibrate(FakeScheduler(usual, cluster=cluster), "--qos", "long", "--again").output
+    assert "at most" not in lifted.partition(ROME)[2].partition("\n")[0], "a QOS may lift limits"
+
+
 def test_a_node_is_reached_by_the_partition_that_starts_jobs() -> None:
     site_places = (
         Candidate(name="a", platform="quick", queue="fast"),
@@ -121,9 +136,9 @@ def test_a_node_is_reached_by_the_partition_that_starts_jobs() -> None:
     both = facts(node("n1", "fast", queues=("fast", "slow")))
     one = replace(both, queues={**both.queues, "fast": replace(both.queues["fast"], up=False)})
     kind = Kind(platforms.load()["rome-7742"], site_places, both.nodes)
-    assert [p.name for p in kind.places_of(["n1"], both)] == ["a", "b"]
-    assert [p.name for p in kind.places_of(["n1"], one)] == ["b"]
-    assert [n.name for n in chosen_nodes(kind, one, 3)] == ["n1"]
+    assert [p.name for p in kind.places_of(["n1"], both, 60.0)] == ["a", "b"]
+    assert [p.name for p in kind.places_of(["n1"], one, 60.0)] == ["b"]
+    assert [n.name for n in chosen_nodes(kind, one, 3, 60.0)] == ["n1"]
 
 
 def test_a_second_call_measures_nothing_twice(calibrate: Callable[..., Result]) -> None:
