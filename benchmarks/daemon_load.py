@@ -4,10 +4,11 @@ Two kinds of requests, over kept connections to a daemon with its store, both sh
 cores with the clients: shapes seen before (as loops around ``sbatch`` send them) and problem sizes
 never seen. Of each, first in a closed loop (each client sends its next request when it has its
 answer), then in an open one: requests come at random moments (Poisson) at half the rate of the
-closed loop, and one that finds all connections in use waits for one, which counts. Beside it: what
+bar (of the closed loop, where that missed the bar), and one that finds all connections in use waits
+for one, which counts. Beside it: what
 programs wait that only read the clock, one on each core (a shared machine stalls them, too).
 
-    python benchmarks/daemon_load.py [--clients 64] [--seconds 60] [--warm 20000] [--json FILE]
+    python benchmarks/daemon_load.py [--clients 64] [--seconds 60] [--warm 100000] [--json FILE]
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument(
-        "--warm", type=int, default=20_000, help="requests of each kind that fill bounded caches"
+        "--warm", type=int, default=100_000, help="requests of each kind that fill bounded caches"
     )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -216,9 +217,10 @@ def main() -> None:
                 lambda clients, lines=lines: closed_loop(clients, lines, options.seconds),
             )  # fmt: skip
             rows.append(shown(row))
+            half = min(row.rate, BARS[kind]) / 2
             row = measured(
                 daemon, Clients(path, options.clients), kind, "open",
-                lambda clients, lines=lines, rate=row.rate / 2: open_loop(
+                lambda clients, lines=lines, rate=half: open_loop(
                     clients, lines, options.seconds, rate
                 ),
             )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import pwd
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -19,6 +19,7 @@ from berth.pilot.units import whole_number
 from berth.plugin.daemon import requests
 from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_cluster, follow_ledger
 from berth.plugin.daemon.core import Core
+from berth.plugin.daemon.garbage import GarbageCollection
 from berth.plugin.daemon.learning import follow_jobs
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import Job
@@ -49,8 +50,6 @@ _OUTCOMES_AFTER_S = 10.0
 """The first accounting query waits until the daemon has been serving so long."""
 _LEDGER_AFTER_S = 1.0
 """Decisions that a killed daemon left behind are in the store by then."""
-_YOUNG_OBJECTS = 10_000
-"""Allocations between two looks of the garbage collector: nothing of ours makes cycles."""
 
 ReaderOf = Callable[[Site], ReadStates]
 """Makes what reads the candidates' states for a site."""
@@ -128,6 +127,7 @@ class Daemon:
         uids = uids_of(site)
         self._store = store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
+        self._garbage = GarbageCollection(time.monotonic)
         self._core = Core(
             view(site),
             store,
@@ -136,6 +136,7 @@ class Daemon:
             uids,
             background=self._summary,
             tick=self._tick,
+            rest=self._garbage.rest,
             log_decisions=log_decisions,
         )
         self.service, self.server = self._core.service, self._core.server
@@ -156,9 +157,7 @@ class Daemon:
         self._core.start()
         for thread in self._own_threads():
             thread.start()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
+        self._garbage.start()
         site = self._watcher.site
         log.info(
             "ready socket=%s mode=%s candidates=%d forecasts=%d",

@@ -31,10 +31,11 @@ PERIOD_S = 0.2
 RETRY_S = 2.0
 FEW = 20
 """Decisions of one period; where fewer come, none is waited for."""
+GATHERED = 150
 GATHERED_S = 1.0
-"""Where more come, a batch or what came for so long is stored together: SQLite copies all that
+"""Where more come, so many or what came for so long is stored together: SQLite copies all that
 changed into its file at the end of each batch, which takes longer than to write some hundred
-decisions."""
+decisions. Larger batches keep the interpreter from the answers for longer at a time."""
 
 
 class Recorder(Worker):
@@ -129,7 +130,7 @@ class Recorder(Worker):
         before, self._queued = self._queued, len(self._queue)
         return (
             self._queued - before >= FEW
-            and self._queued < BATCH
+            and self._queued < GATHERED
             and 0 <= self._clock.monotonic() - self._worked_s < GATHERED_S
         )
 
