@@ -184,7 +184,9 @@ class Service:
             lasts=allowance is None,
         )
 
-    def _memory(self, job: Job, past: Past, request: Request, mode: Mode, code: str) -> Fit | None:
+    def _memory(
+        self, job: Job, past: Past, request: Request, mode: Mode, code: str, *, shared_anew: bool
+    ) -> Fit | None:
         """What is to be said and done about the memory that it asks for."""
         needs = self.shelf.memory_needs
         asked = request.resources.memory_bytes_per_node
@@ -194,7 +196,8 @@ class Service:
         need = need_of(needs.get, itertools.chain(past, own))
         if need is None:
             return None
-        watch = Watch(self.snapshot.guard, self._clock.time(), mode is Mode.ENFORCE)
+        now_s, enforced = self._clock.time(), mode is Mode.ENFORCE
+        watch = Watch(self.snapshot.guard, now_s, enforced, shared_anew)
         return fit(job, request, need, self.site.right_sizing, watch)
 
     def _kept_at_once(
@@ -265,10 +268,11 @@ class Service:
                     (code, reason), changes = _INTERACTIVE_SHAPE, {}
             if "shape" in request.pinned and not _SHAPE.isdisjoint(changes):
                 (code, reason), changes = _PINNED_SHAPE, {}
-        memory = self._memory(ask.job, past, request, mode, code)
+        shared_anew = "memory_mib_per_node" in changes
+        memory = self._memory(ask.job, past, request, mode, code, shared_anew=shared_anew)
         if memory is not None:
             reason = f"{reason} {memory.sentence}".lstrip()
-            if memory.memory_mib is not None and "memory_mib_per_node" not in changes:
+            if memory.memory_mib is not None:
                 code = code if changes or code == Code.EXPLORED else Code.MEMORY_FIT
                 changes["memory_mib_per_node"] = memory.memory_mib
         action = "edit" if changes and mode is Mode.ENFORCE else "keep"

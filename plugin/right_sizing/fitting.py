@@ -31,6 +31,8 @@ class Watch(NamedTuple):
     now_s: float
     enforce: bool
     """Whether requests are changed at all."""
+    shared_anew: bool = False
+    """The job goes to a place where its memory is another number for each node."""
 
 
 class Fit(NamedTuple):
@@ -101,6 +103,7 @@ def why_not(job: Job, request: Request, need: MemoryNeedRecord, watch: Watch) ->
         (parts, "jobs of several parts keep their memory"),
         (not by_node or request.needs.exclusive, "its memory is not asked for by node"),
         (not again, "it is not to run again"),
+        (watch.shared_anew, "it is shared out anew where the job goes"),
         (not guard.watches(watch.now_s), "nobody would give it back if it were too little"),
         (stopped_s is not None and stopped_s >= need.updated_s, "it was too little the last time"),
     )  # fmt: skip

@@ -155,6 +155,20 @@ def test_features_that_all_nodes_have_are_met() -> None:
     assert decision.edit.constraint is None
 
 
+@pytest.mark.parametrize(
+    ("gpus", "says"), [(1, "you asked for 1 GPU"), (2, "you asked for 2 GPUs")]
+)
+def test_gpus_that_were_asked_for_are_kept(gpus: int, says: str) -> None:
+    assert why_not(run(asked=request(gpus=gpus)), "cpu") == ("other-gres", says)
+
+
+@pytest.mark.parametrize("gres", ["none", "gpu:0", "gres/gpu:h200=0"])
+def test_no_gpu_is_a_choice_too(gres: str) -> None:
+    decision = run(asked=request(gres=gres))
+    assert decision.chosen == "cpu"
+    assert why_not(decision, "gpu") == ("other-gres", "you chose the resources (gres) yourself")
+
+
 def test_asking_berth_to_choose_is_no_choice_of_a_partition() -> None:
     decision = run(request(queue="auto", wants_placement=True))
     assert decision.chosen == "gpu"

@@ -40,6 +40,12 @@ def test_asked_gpus_are_kept_with_their_tasks() -> None:
     assert translated(one, place) == Resources(1, 32, 1, 1)
 
 
+def test_a_job_that_says_nothing_is_one_task_on_one_core() -> None:
+    assert translated(request(tasks=0, cpus_per_task=0), cpu()) == Resources(1, 1, 1)
+    place = gpu(translation=rule(gpus=1, keep_tasks=True))
+    assert translated(request(tasks=0, cpus_per_task=0), place) == Resources(1, 1, 1, 1)
+
+
 def test_large_job_spreads_over_nodes() -> None:
     assert translated(request(tasks=100), cpu()) == Resources(4, 100, 1)
 

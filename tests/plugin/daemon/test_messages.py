@@ -115,6 +115,13 @@ def test_a_refusal_says_what_is_wrong(raw: bytes, says: str) -> None:
     assert says in refusal(raw)
 
 
+def test_whole_numbers_are_taken_up_to_where_luas_end() -> None:
+    assert parse(line(tasks=2**53)).job.tasks == 2**53
+    assert "2^53" in refusal(line(tasks=2**53 + 1))
+    assert parse(line(tasks=0)).job.tasks == 0
+    assert "2^53" in refusal(line(tasks=-1))
+
+
 def test_lua_numbers_and_empty_tables_are_understood() -> None:
     ask = parse(line(tasks=4.0, queues={}, pinned={}, user=None))
     assert (ask.job.tasks, ask.job.queues, ask.job.pinned, ask.job.user) == (4, (), (), None)

@@ -241,6 +241,22 @@ def test_what_changes_the_program_changes_the_fingerprint(other: str) -> None:
     assert fingerprint(other) != fingerprint(SCRIPT)
 
 
+@pytest.mark.parametrize(
+    ("first", "normal"),
+    [
+        ("#!/bin/bash", "#!bash"),
+        ("#!/usr/bin/env bash", "#!bash"),
+        ("#!/usr/bin/env -S bash -l", "#!bash -l"),
+        ("#!/usr/bin/env -S bash -e -u", "#!bash -e -u"),
+        ("#!/usr/bin/env -S", "#!-S"),
+        ("#!/usr/bin/env", "#!env"),
+        ("#!", "#!"),
+    ],
+)
+def test_of_the_first_line_the_interpreter_and_its_options_stay(first: str, normal: str) -> None:
+    assert normalised(f"{first}\nrun\n") == f"{normal}\nrun\n"
+
+
 def test_arguments_are_part_of_the_fingerprint_and_kept_apart() -> None:
     known = {
         fingerprint(SCRIPT, arguments)
