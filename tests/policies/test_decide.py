@@ -472,6 +472,31 @@ def test_lists_by_start_hold_places_that_help_only_where_the_best_is_late(
     assert ("should it start late there, it may start at other." in decision.reason) == listed
 
 
+def test_lists_by_start_follow_the_newest_reading_where_waits_count_for_nothing_else() -> None:
+    places = (CPU, cpu("other"))
+    by_start = replace(LISTS, list_by=ListBy.START, weights=Weights(wait=0.0))
+    decider = Decider(places, by_start)
+    full = states(*places) | {"other": state(idle_cores=0, pending_jobs=5)}
+    for there, queue in (
+        (states(*places), "cpu"), (full, "cpu,other"), (states(*places), "cpu"),
+    ):  # fmt: skip
+        decision = decider.decide(request(), there, twins(1200.0), NOW_S)
+        assert decision.edit is not None
+        assert decision.edit.queue == queue
+
+
+def test_guesses_are_never_listed_beside_a_prediction() -> None:
+    places = (CPU, cpu("other"))
+    loose = replace(LISTS, list_by=ListBy.START, strict=False)
+    predicted = forecast(
+        curve("cpu", 800.0, factor=1.5),
+        curve("other", 800.0, factor=1.5, abstained="unlike any seen"),
+    )
+    decision = decide(request(), places, states(*places), predicted, loose, now_s=NOW_S)
+    assert decision.edit is not None
+    assert decision.edit.queue == "cpu"
+
+
 def test_an_idle_equal_place_beats_a_full_one_by_default() -> None:
     places = (CPU, cpu("other"))
     full = {"cpu": state(idle_cores=0, pending_jobs=5)}

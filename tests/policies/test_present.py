@@ -50,7 +50,16 @@ def test_a_reading_that_says_otherwise_is_another_one(changes: dict[str, Any]) -
         assert alike(other, replace(other), with_room=with_room)
 
 
-@pytest.mark.parametrize("changes", [{"idle_cores": 1}, {"idle_gpus": 1}, {"pending_jobs": 9}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"idle_cores": 1},
+        {"idle_cores": 10_000},
+        {"idle_gpus": 1},
+        {"idle_gpus": 10_000},
+        {"pending_jobs": 9},
+    ],
+)
 def test_room_says_something_only_where_it_is_looked_at(changes: dict[str, Any]) -> None:
     other = replace(HERE, **changes)
     assert not alike(HERE, other, with_room=True)

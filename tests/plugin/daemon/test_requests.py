@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.plugin.daemon.fingerprint import fingerprint, normalised
+from berth.plugin.daemon.matched import Past
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.replies import edits
 from berth.plugin.daemon.requests import (
@@ -277,3 +278,25 @@ def test_memory_is_asked_in_whole_mib_and_never_less() -> None:
         edit = Edit(resources=asked.resources.with_memory(wanted))
         decision = Decision("", "cpu", (), edit, "", "fastest", "", "")
         assert edits(asked, decision) == {"memory_mib_per_node": mib}
+
+
+def test_past_jobs_are_looked_for_by_all_cores_of_the_job() -> None:
+    """A job of 2 tasks with 3 cores each is like one of 6 tasks, not like one of 3."""
+    keys = [
+        set(Past(Job(user="ada", script="#!/bin/sh\n./lu\n", **shape)))
+        for shape in (
+            {"tasks": 2, "cpus_per_task": 3}, {"tasks": 6}, {"tasks": 3}, {"tasks": 512},
+        )
+    ]  # fmt: skip
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]
+    assert keys[0] != keys[3]
+
+
+def test_a_raised_time_limit_is_in_whole_minutes_upwards() -> None:
+    def limit_min(seconds: float) -> object:
+        edit = Edit(time_limit_s=seconds)
+        made = Decision("id", "cpu", (), edit, "", "fastest", "", "")
+        return edits(Request("ada", None, Resources()), made)["time_limit_min"]
+
+    assert [limit_min(s) for s in (1.0, 60.0, 61.0, 7200.0)] == [1, 1, 2, 120]
