@@ -13,10 +13,10 @@ from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import Server
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.spool import Spool
-from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import SiteView
 from berth.plugin.host import HOST, Host
 from berth.plugin.store.store import Store
+from berth.plugin.usernames import UserNames
 
 FLUSH_S = 10.0
 

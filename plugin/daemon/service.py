@@ -18,13 +18,13 @@ from berth.plugin.daemon.matched import Past, by_script
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
-from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.plugin.history.matching import Described, profile_key
 from berth.plugin.host import HOST, Files, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
 from berth.plugin.site.slices import is_padding
+from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type

@@ -10,14 +10,16 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import pwd
 from collections.abc import Mapping
 from typing import Any
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.usernames import UserNumbers
 from berth.policies.limits import Denied, Limit, Scope
 
 PLUGIN = "mf_priority.so"
+_NUMBERS = UserNumbers()
+"""Asked of the system in a thread of their own: the answering thread must not wait for them."""
 _UNLIMITED = 2**31 - 1
 _OF_BANK = (("max_nodes", "node"), ("max_cores", "cpu"))
 _OF_QUEUE = (
@@ -55,14 +57,15 @@ class Banks:
         )
         text = repr((sorted(self._queues.items()), held))
         self.digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        self._uids: dict[str, int | None] = {}
 
     def limits(
         self, user: str, account: str | None, qos: str | None, queue: str
     ) -> tuple[Limit, ...] | Denied:
         """See Rights. ``account`` is the bank; flux-accounting has no QOS."""
-        uid = self._uid(user)
-        banks = {} if uid is None else self._banks.get(uid, {})
+        uid = _uid(user)
+        if uid is None:
+            return Denied(f"the number of user {user} is not known yet")
+        banks = self._banks.get(uid, {})
         if account is not None:
             banks = {name: bank for name, bank in banks.items() if name == account}
         if not banks:
@@ -77,12 +80,6 @@ class Banks:
                 return Denied(f"bank {name} of {user} may not use {queue}")
         own = (limit for _, limits in banks.values() for limit in limits)
         return (*own, *self._queues[queue])
-
-    def _uid(self, user: str) -> int | None:
-        """The daemon looked the user's name up just before, so this does not wait."""
-        if user not in self._uids:
-            self._uids[user] = _uid_of(user)
-        return self._uids[user]
 
 
 def banks_of(answer: Mapping[str, Any]) -> Banks | None:
@@ -110,10 +107,8 @@ def _limits(
     )
 
 
-def _uid_of(user: str) -> int | None:
+def _uid(user: str) -> int | None:
+    """None: not known yet."""
     if user.startswith("uid:") and user[4:].isdecimal():
         return int(user[4:])
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        return None
+    return _NUMBERS.of(user)

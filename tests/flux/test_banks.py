@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from flux_daemon import FluxHarbour, flux_harbour
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.flux import banks
 from berth.plugin.flux.banks import Banks, banks_of
 from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.flux.scheduler import Flux
+from berth.plugin.usernames import UserNumbers
 from berth.policies.limits import Denied, Limit, Scope
 
 
@@ -37,6 +40,21 @@ def test_a_bank_opens_its_own_queues_only() -> None:
     assert limits("physics", "cpu") == ()
     assert limits("physics", "gpu") == Denied("bank physics of uid:0 may not use gpu")
     assert limits("chem", "cpu") == Denied("bank chem of uid:0 may not use cpu")
+
+
+def test_a_user_whose_number_is_slow_to_find_goes_nowhere_until_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = threading.Event()
+
+    def slow(user: str) -> int:
+        found.wait(30)
+        return 0
+
+    monkeypatch.setattr(banks, "_NUMBERS", UserNumbers(slow))
+    assert limits("physics", "cpu", "ada") == Denied("the number of user ada is not known yet")
+    found.set()
+    wait_until(lambda: limits("physics", "cpu", "ada") == ())
 
 
 def test_a_bank_limits_what_a_job_may_hold() -> None:

@@ -45,7 +45,7 @@ TESTS = {
     "plugin": (
         "tests/plugin/daemon/test_service.py", "tests/plugin/daemon/test_requests.py",
         "tests/plugin/daemon/test_untyped_gpus.py", "tests/plugin/daemon/test_messages.py",
-        "tests/plugin/daemon/test_usernames.py", "tests/plugin/daemon/test_protocol_page.py",
+        "tests/plugin/test_usernames.py", "tests/plugin/daemon/test_protocol_page.py",
     ),
 }  # fmt: skip
 """By a module's room."""

@@ -20,9 +20,9 @@ from berth.plugin.daemon.app import view
 from berth.plugin.daemon.journal import Journal, without_secrets
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
-from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.host import Host, SystemFiles
 from berth.plugin.store.records import DecisionRecord
+from berth.plugin.usernames import UserNames
 
 JOB = {"user": "alice", "queue": "auto", "profile": "stream", "tasks": 1, "script": "#!/bin/sh\n"}
 REQUEST = json.dumps({"v": 1, "op": "decide", "scheduler": "flux", "job": JOB}).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Users' names by number: at once from memory, and never waiting for a directory that hangs."""
+"""Users' names and numbers: at once from memory, and never waiting for a directory that hangs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 from berth_daemon import wait_until
 
-from berth.plugin.daemon.usernames import UserNames
+from berth.plugin.usernames import UserNames, UserNumbers
 
 
 def test_names_are_those_of_the_system() -> None:
@@ -18,6 +18,15 @@ def test_names_are_those_of_the_system() -> None:
     assert wait_until(lambda: names.of(uid)) == pwd.getpwuid(uid).pw_name
     assert wait_until(lambda: names.of(4_000_000_123)) == "uid:4000000123"
     assert wait_until(lambda: names.of(2**53)) == f"uid:{2**53}"
+
+
+def test_numbers_are_those_of_the_system() -> None:
+    numbers = UserNumbers()
+    name = pwd.getpwuid(os.getuid()).pw_name
+    assert wait_until(lambda: numbers.of(name) is not None)
+    assert numbers.of(name) == os.getuid()
+    for nobody in ("no such user", "no\0user"):
+        assert wait_until(lambda who=nobody: numbers.of(who)) == UserNumbers.NOBODY
 
 
 def test_a_directory_that_hangs_costs_milliseconds_and_is_asked_once() -> None:

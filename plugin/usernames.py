@@ -1,0 +1,99 @@
+"""Names of users by number, and numbers by name, for who must not wait for them.
+
+The look-up may go to a directory service and hang, so it is made in a thread of its own; an answer
+waits for it a few milliseconds at most and gets it from memory the next time.
+"""
+
+from __future__ import annotations
+
+import pwd
+import queue
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+WAIT_S = 0.005
+KEPT_S = 600.0
+_MOST = 10_000
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class LookUps(Generic[K, V]):
+    """``of(key)`` for the answering thread; the thread starts with the first question.
+
+    ``look_up`` raises OSError where nothing can be said.
+    """
+
+    def __init__(self, look_up: Callable[[K], V], thread: str) -> None:
+        self._look_up, self._name = look_up, thread
+        self._known: dict[K, tuple[V, float]] = {}
+        self._asked: queue.SimpleQueue[tuple[K, threading.Event]] = queue.SimpleQueue()
+        self._pending: dict[K, threading.Event] = {}
+        self._thread: threading.Thread | None = None
+
+    def of(self, key: K) -> V | None:
+        """What was found; None: not known yet."""
+        found = self._known.get(key)
+        if found is not None and time.monotonic() - found[1] < KEPT_S:
+            return found[0]
+        self._ask(key).wait(0 if found is not None else WAIT_S)
+        found = self._known.get(key, found)
+        return None if found is None else found[0]
+
+    def _ask(self, key: K) -> threading.Event:
+        event = self._pending.get(key)
+        if event is not None:
+            return event
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        event = self._pending[key] = threading.Event()
+        self._asked.put((key, event))
+        return event
+
+    def _run(self) -> None:
+        while True:
+            key, event = self._asked.get()
+            try:
+                value = self._look_up(key)
+            except OSError:
+                pass
+            else:
+                if len(self._known) >= _MOST:
+                    self._known.clear()
+                self._known[key] = (value, time.monotonic())
+            self._pending.pop(key, None)
+            event.set()
+
+
+class UserNames(LookUps[int, str]):
+    """The user's name, ``uid:N`` where there is no such user."""
+
+    def __init__(self, look_up: Callable[[int], str | None] | None = None) -> None:
+        find = look_up or _name_of
+        super().__init__(lambda uid: find(uid) or f"uid:{uid}", "user names")
+
+
+class UserNumbers(LookUps[str, int]):
+    """The user's number, NOBODY where there is no such user."""
+
+    NOBODY = -1
+
+    def __init__(self, look_up: Callable[[str], int] | None = None) -> None:
+        super().__init__(look_up or _number_of, "user numbers")
+
+
+def _name_of(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return None
+
+
+def _number_of(user: str) -> int:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError):
+        return UserNumbers.NOBODY
