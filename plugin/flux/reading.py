@@ -16,7 +16,9 @@ from berth.plugin.scheduler.host_lists import hostlist, idset
 GPU = "gpu"
 """Flux counts GPUs and slices under this one name."""
 _PENDING = ("priority", "sched")
-"""States of jobs that wait for their turn or for room; held ones are among them."""
+"""States of jobs that wait for their turn or for room, or are held."""
+_HELD = 0
+"""Urgency of a job that is held."""
 
 
 def read_cluster(
@@ -87,7 +89,11 @@ def _queue(name: str, answers: Mapping[str, Any], config: Mapping[str, Any]) -> 
         is_default=name in (default, ANONYMOUS),
         max_time_s=policy.longest_s,
         default_time_s=policy.default_s,
-        pending_jobs=_pending(name, answers.get("job-list.job-stats") or {}),
+        pending_jobs=max(
+            0,
+            _pending(name, answers.get("job-list.job-stats") or {})
+            - _held(name, answers.get("job-list.list") or {}),
+        ),
     )
 
 
@@ -95,6 +101,14 @@ def _pending(name: str, stats: Mapping[str, Any]) -> int:
     by_name = {queue.get("name"): queue for queue in stats.get("queues", ())}
     states = (stats if name == ANONYMOUS else by_name.get(name, {})).get("job_states", {})
     return sum(int(states.get(state, 0)) for state in _PENDING)
+
+
+def _held(name: str, listed: Mapping[str, Any]) -> int:
+    """Of the jobs that are looked at one by one; an older Flux may not list them so."""
+    return sum(
+        job.get("urgency") == _HELD and (job.get("queue") or ANONYMOUS) == name
+        for job in listed.get("jobs", ())
+    )
 
 
 def _nodes(

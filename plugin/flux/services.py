@@ -1,6 +1,7 @@
 """Asks Flux's services and prints their answers as JSON: run by `flux python`, not by Berth.
 
-    flux python services.py state          configuration, resources, queues, counts of jobs
+    flux python services.py state          configuration, resources, queues, counts of jobs, and of
+                                           those that wait the first 1,000
     flux python services.py memory         the same, with memory and architecture by rank
                             (either with the further word `banks`: what flux-accounting allows)
     flux python services.py jobs ID...     job-list's records, or eventlogs of forgotten jobs
@@ -19,6 +20,8 @@ import sys
 from typing import Any, Dict, Iterator, List
 
 Answers = Dict[str, Any]
+MOST_WAITING = 1000
+"""Jobs that wait and are looked at one by one."""
 
 
 def asked(future: Any) -> Any:
@@ -30,7 +33,7 @@ def asked(future: Any) -> Any:
 
 
 def state(handle: Any) -> Answers:
-    """Everything that tells what the instance has and is doing, in two rounds."""
+    """Everything that tells what the instance has and is doing, in three rounds."""
     topics = ("config.get", "resource.sched-status", "job-list.job-stats")
     futures = {topic: handle.rpc(topic, {}, nodeid=0) for topic in topics}
     found = {topic: asked(future) for topic, future in futures.items()}
@@ -40,6 +43,9 @@ def state(handle: Any) -> Answers:
         for name in queues or [""]
     }
     found["job-manager.queue-status"] = {name: asked(future) for name, future in futures.items()}
+    waiting = {"states": ["priority", "sched"]}
+    terms = {"max_entries": MOST_WAITING, "attrs": ["urgency", "queue"], "constraint": waiting}
+    found["job-list.list"] = asked(handle.rpc("job-list.list", terms, nodeid=0))
     found["version"] = handle.attr_get("version")
     try:
         found["owner"] = pwd.getpwuid(int(handle.attr_get("security.owner"))).pw_name

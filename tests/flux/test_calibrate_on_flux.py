@@ -90,7 +90,7 @@ def test_each_kind_is_measured_by_jobs_of_flux_and_installed(
     monkeypatch.setattr(jobs, "POLL_S", (0.2, 0.5))
     site = ("--site", str(file))
     asked = run(*site, "--kind", kind, "--dry-run").output
-    assert "2 nodes of 1 kinds" in asked
+    assert "2 nodes of 1 kind, each alone" in asked
     assert "And what connects two nodes of 1 kind" in asked
     said = run(*site, "--kind", kind, "--no-links", "--wait", "60s").output
     assert "CHECK" in said

@@ -47,6 +47,19 @@ def test_the_recorded_instance() -> None:
     assert free.memory_bytes == 2**36
 
 
+def test_held_jobs_do_not_wait_before_anybody() -> None:
+    waiting = [
+        {"id": 1, "urgency": 0, "queue": "cpu"}, {"id": 2, "urgency": 16, "queue": "cpu"},
+        {"id": 3, "urgency": 0, "queue": "gpu"}, {"id": 4, "urgency": 0},
+    ]  # fmt: skip
+    facts = read(**{"job-list.list": {"jobs": waiting}})
+    assert {name: one.pending_jobs for name, one in facts.queues.items()} == {"cpu": 1, "gpu": 0}
+    older = read(**{"job-list.list": {"error": "unknown constraint", "errno": 22}})
+    assert older.queues["cpu"].pending_jobs == 2
+    with pytest.raises(SchedulerError, match="unreadable"):
+        read(**{"job-list.list": {"jobs": 7}})
+
+
 def test_a_queue_is_up_when_it_is_enabled_and_started() -> None:
     for enable in (True, False):
         for start in (True, False):
