@@ -8,9 +8,10 @@ an unlinked file.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -49,13 +50,17 @@ class Database:
         return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
 
     def create_file(self) -> None:
-        """Make the SQLite file if it is not there yet, for its owner and group only."""
+        """Make the SQLite file if it is not there yet, for its owner and group only.
+
+        What root makes in another user's folder is that user's: the daemon's, who must write to it.
+        """
         if self.path is None or self.path.exists():
             return
         try:
             self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             _set_orphans_aside(self.path)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE))
+            with suppress(FileExistsError):  # made meanwhile, or a link to nowhere: opening tells
+                _make(self.path)
         except OSError as error:
             raise StoreError(
                 f"{self.path}: the store cannot be made: {error.strerror}",
@@ -89,6 +94,8 @@ class Database:
     def explain(self, error: BaseException) -> StoreError:
         """One sentence and a hint for a driver's error."""
         text = " ".join(str(error).split())
+        if self.path is not None:
+            text = _of_file(self.path, text)
         for needle, sentence, hint in _SENTENCES:
             if needle in text.lower():
                 return StoreError(f"{self.name}: {sentence}", hint=hint)
@@ -120,7 +127,22 @@ class Database:
         return None
 
 
+def _of_file(path: Path, text: str) -> str:
+    """SQLite's error, in other words where the file's place says more than SQLite does."""
+    with suppress(OSError):
+        if "unable to open" in text and path.exists():
+            return "may not be opened"
+        if "disk I/O error" in text and not shutil.disk_usage(path.parent).free:
+            return "disk is full"
+    return text
+
+
 _SENTENCES = (
+    (
+        "may not be opened",
+        "the store is there, and may not be opened by this user",
+        "see whose it is with: ls -ln FILE; it should be the daemon's user's (chown)",
+    ),
     (
         "database is locked",
         "another process has kept the store locked for too long",
@@ -194,6 +216,17 @@ def _parse(url: str | Path) -> URL:
     if parsed.drivername == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise UsageError("a store in memory would be lost", hint="name a file: sqlite:////path")
     return parsed
+
+
+def _make(path: Path) -> None:
+    """Never through a link: the folder's owner could have root make, and give away, any file."""
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        folder = path.parent.stat()
+        if os.geteuid() == 0 and folder.st_uid != 0:
+            os.fchown(file, folder.st_uid, folder.st_gid)
+    finally:
+        os.close(file)
 
 
 def _set_orphans_aside(path: Path) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,6 +30,23 @@ def path(tmp_path: Path) -> Path:
 
 def test_the_file_is_not_for_others(path: Path) -> None:
     assert path.stat().st_mode & 0o007 == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give a file away")
+def test_what_root_makes_in_the_daemons_folder_is_the_daemons(tmp_path: Path) -> None:
+    """Doctor, as root, advises `berth store upgrade`: the daemon must open the result."""
+    folder = tmp_path / "berth"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 4242, 4343)
+    made = folder / "store.db"
+    Store.open(made).close()
+    assert {(p.stat().st_uid, p.stat().st_gid) for p in folder.iterdir()} == {(4242, 4343)}
+    assert made.stat().st_mode & 0o007 == 0
+    victim = tmp_path / "shadow"
+    (folder / "link.db").symlink_to(victim)
+    with pytest.raises(StoreError):
+        Store.open(folder / "link.db")
+    assert not victim.exists()
 
 
 def test_a_locked_store_says_so_and_loses_nothing(path: Path) -> None:
@@ -180,6 +198,24 @@ def test_an_address_of_another_kind_is_wrong_usage(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         Store.open(url)
     assert refused.value.exit_status == 2
+
+
+def test_a_store_that_is_there_and_may_not_be_opened_is_not_called_missing(tmp_path: Path) -> None:
+    """It was: "make it with: berth store upgrade", which was what had made it."""
+    with pytest.raises(StoreError, match="is there, and may not be opened") as refused:
+        Store.open(tmp_path, create=False)
+    assert "upgrade" not in (refused.value.hint or "")
+
+
+def test_a_full_disk_is_called_full_where_sqlite_says_disk_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Store.open(path).database
+    error = sqlite3.OperationalError("disk I/O error")
+    assert "the disk with the store fails" in database.explain(error).message
+    full = SimpleNamespace(disk_usage=lambda _: SimpleNamespace(free=0))
+    monkeypatch.setattr("berth.plugin.store.database.shutil", full)
+    assert "the disk with the store is full" in database.explain(error).message
 
 
 def test_an_unreachable_server_is_a_sentence_without_the_password() -> None:
