@@ -20,6 +20,7 @@ from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.bundles import check_bundles, check_places
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.daemon import check_daemon, check_socket
+from berth.plugin.doctor.daemons_user import check_rights
 from berth.plugin.doctor.denials import check_denials
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.doctor.learning import check_exploring, check_learning
@@ -39,6 +40,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
     scheduler = cache(site.open_scheduler)
     checks: list[tuple[str, Callable[[], Findings]]] = [
         ("site file", lambda: _site(site)),
+        ("site file", lambda: check_rights(site)),
         ("bundle", lambda: check_bundles(site)),
         ("platform", lambda: check_places(site)),
         ("calibration", lambda: check_calibration(site)),

@@ -18,6 +18,7 @@ from berth.pilot.version import VERSION
 from berth.plugin.doctor import store as store_check
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.daemon import check_daemon, check_socket
+from berth.plugin.doctor.daemons_user import check_rights
 from berth.plugin.doctor.denials import check_denials
 from berth.plugin.doctor.examine import _guarded
 from berth.plugin.doctor.findings import Finding, Status
@@ -118,6 +119,36 @@ def test_a_kill_switch_or_a_filter_conf_that_the_scheduler_cannot_look_at_is_a_f
     assert found.status is Status.FAIL
     assert f"{person.pw_name} may not read {conf}" in found.text
     assert "chmod" in (found.advice or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give files away")
+def test_what_the_daemons_user_may_not_read_or_write_is_a_failure(site: Harbour) -> None:
+    """Root, who runs doctor, may do all of it, and sees only that the daemon does not start."""
+    person = next(p for p in pwd.getpwall() if p.pw_uid not in (0, os.geteuid()))
+    site.folder.chmod(0o755)
+    state, settings = site.folder / "state", site.folder / "etc"
+    state.mkdir(mode=0o700)
+    os.chown(state, person.pw_uid, person.pw_gid)
+    site.store_url = str(state / "store.db")
+    settings.mkdir()
+    found = replace(load_site(site.write_site()), source=str(settings / "berth.toml"))
+    (settings / "berth.toml").touch(0o644)
+    assert list(check_rights(found)) == []  # no store yet: the store's own check says so
+    store = state / "store.db"
+    store.touch(0o640)
+    (unwritable,) = check_rights(found)
+    assert (unwritable.check, unwritable.status) == ("store", Status.FAIL)
+    assert f"{person.pw_name} may not write to {store}" in unwritable.text
+    os.chown(store, person.pw_uid, -1)
+    assert list(check_rights(found)) == []
+    platform = settings / "platforms" / "quartz.json"
+    platform.parent.mkdir()
+    platform.touch(0o600)
+    (unread,) = check_rights(found)
+    assert f"{person.pw_name} may not read {platform}" in unread.text
+    settings.chmod(0o700)
+    (unread,) = check_rights(found)
+    assert f"{person.pw_name} may not enter {settings}" in unread.text
 
 
 def test_decisions_that_wait_and_what_could_not_be_read_are_named(site: Harbour) -> None:
