@@ -14,6 +14,7 @@ from pathlib import Path
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.rights import READ, persons, wall_before
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.configuration import listed, parse_configuration
@@ -116,6 +117,21 @@ def _plugins(config: Mapping[str, str]) -> Findings:
     interpreter = None if plugin is None else interpreter_of(plugin)
     path = Path(config.get("SLURM_CONF", "")).parent / "job_submit.lua"
     yield from check_lua_file(path, interpreter)
+    yield from _unread(path, config)
+
+
+def _unread(path: Path, config: Mapping[str, str]) -> Findings:
+    """slurmctld goes on with the file that it read before, and ends at its next start."""
+    uid = _slurm_uid(config)
+    for person in persons({uid} if uid else ()):
+        wall = wall_before(path, READ, person)
+        if wall is not None:
+            yield Finding(
+                "filter",
+                Status.FAIL,
+                f"{person.pw_name} may not {wall}: slurmctld will not start again",
+                f"chmod o+r {path}, o+x {path.parent}",
+            )
 
 
 def _accounting(site: Site, config: Mapping[str, str]) -> Findings:
@@ -158,11 +174,7 @@ def _selection(site: Site, config: Mapping[str, str]) -> Findings:
 
 def _users(site: Site, config: Mapping[str, str]) -> Findings:
     """May slurmctld ask the daemon, and may the daemon see what it must read?"""
-    user = config.get("SlurmUser", "root").partition("(")[0]
-    try:
-        uid = pwd.getpwnam(user).pw_uid
-    except KeyError:
-        uid = None
+    user, uid = _slurm_user(config), _slurm_uid(config)
     try:
         owner = pwd.getpwuid(site.daemon.socket.stat().st_uid)
     except (OSError, KeyError):
@@ -189,6 +201,18 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
             f"PrivateData={','.join(hidden)}: the daemon's user {owner.pw_name} sees only its own",
             f"sacctmgr modify user {owner.pw_name} set adminlevel=operator",
         )
+
+
+def _slurm_user(config: Mapping[str, str]) -> str:
+    return config.get("SlurmUser", "root").partition("(")[0]
+
+
+def _slurm_uid(config: Mapping[str, str]) -> int | None:
+    """None: this host does not know that user."""
+    try:
+        return pwd.getpwnam(_slurm_user(config)).pw_uid
+    except KeyError:
+        return None
 
 
 def _is_operator(user: str) -> bool:

@@ -177,6 +177,26 @@ def test_the_lua_file_is_looked_at_where_slurmctld_runs(check: Check, tmp_path: 
         assert (found.status, says in found.text) == (status, True), found
 
 
+def test_a_lua_file_that_slurmctld_may_not_read_is_a_failure(
+    site: Harbour, check: Check, tmp_path: Path
+) -> None:
+    """It goes on with what it read before, and does not start again (Slurm 22.05: fatal)."""
+    person = next(p for p in pwd.getpwall() if p.pw_uid not in (0, os.geteuid()))
+    site.write_site(user=person.pw_name)
+    site.folder.chmod(0o755)
+    folder = site.folder / "slurm"
+    folder.mkdir()
+    (folder / "job_submit_lua.so").write_bytes(b"\x7fELF")
+    lua = folder / "job_submit.lua"
+    lua.write_text(FILTER_PATH.read_text())
+    lua.chmod(0o644)
+    slurm = of_this_host(folder, SlurmUser=f"{person.pw_name}({person.pw_uid})")
+    assert only(check(**slurm)).status is Status.OK
+    lua.chmod(0o600)
+    unread = next(f for f in check(**slurm) if f.status is Status.FAIL)
+    assert f"{person.pw_name} may not read {lua}: slurmctld will not start" in unread.text
+
+
 @pytest.mark.skipif(shutil.which("lua5.1") is None, reason="no lua5.1 here")
 def test_a_lua_file_that_cannot_be_compiled_is_a_failure(tmp_path: Path) -> None:
     lua = tmp_path / "job_submit.lua"
