@@ -9,7 +9,9 @@ from typing import Any
 from berth.plugin.scheduler import SCHEDULERS
 
 SYSTEM_USERS = frozenset(("root", "berth", "munge", "nobody", *SCHEDULERS.names()))
-_PASSWORD = re.compile(r"(://[^:/@\s\"]+):[^@/\s\"]+@")
+_IN_URL = re.compile(r"(://[^:/@\s\"']*):[^\s\"']+@")
+"""To the last ``@``: a password may hold one, and a slash."""
+_NAMED = re.compile(r"(?i)((?:password|passwd|secret|token|api_?key)\s*[=:]\s*[\"']?)[^\s\"'&]+")
 
 
 class Pseudonyms:
@@ -22,13 +24,20 @@ class Pseudonyms:
                 self._of[name] = f"{kind}-{len(self._of) + 1}"
         longest_first = sorted(self._of, key=len, reverse=True)
         inside = "|".join(map(re.escape, longest_first))
-        self._pattern = re.compile(rf"(?<![\w-])(?:{inside})(?![\w-])") if inside else None
+        self._in_any_case = {name.casefold(): said for name, said in self._of.items()}
+        words = rf"(?<![^\W_])(?:{inside})(?![^\W_])"
+        self._pattern = re.compile(words, re.IGNORECASE) if inside else None
 
     def text(self, text: str) -> str:
-        """``text`` with names of people and accounts replaced, where they stand as words."""
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda found: self._of[found[0]], text)
+        """``text`` with names of people and accounts replaced, where they stand as words.
+
+        In any case, and as parts of names that people make: ``Alice_bert-2.onnx``.
+        """
+        return text if self._pattern is None else self._pattern.sub(self._said, text)
+
+    def _said(self, found: re.Match[str]) -> str:
+        name = found[0]
+        return self._of.get(name) or self._in_any_case.get(name.casefold(), "user")
 
     def data(self, data: Any) -> Any:
         """The same in every text inside plain data; keys stay."""
@@ -42,5 +51,5 @@ class Pseudonyms:
 
 
 def without_passwords(text: str) -> str:
-    """``text`` with the passwords of URLs replaced: ``postgresql://berth:***@host``."""
-    return _PASSWORD.sub(r"\1:***@", text)
+    """``text`` with passwords replaced: ``postgresql://berth:***@host``, ``password=***``."""
+    return _NAMED.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))

@@ -51,14 +51,14 @@ def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
         if not with_names:
             hide = Pseudonyms(*_names(site, stored, found))
             found = {name: hide.data(content) for name, content in found.items()}
-    return {name: _text(content) for name, content in found.items()}
+    return {name: without_passwords(_text(content)) for name, content in found.items()}
 
 
 def _gathered(site: Site, stored: _Stored) -> dict[str, object]:
     parts: dict[str, Callable[[], object]] = {
         "about.json": _about,
         "doctor.json": lambda: [dataclasses.asdict(finding) for finding in examine(site)],
-        "berth.toml": lambda: without_passwords(Path(site.source).read_text(errors="replace")),
+        "berth.toml": lambda: Path(site.source).read_text(errors="replace"),
         "scheduler.json": lambda: _cluster(site),
         "daemon.json": lambda: ask(site.daemon.socket, {"v": 1, "op": "stats"}),
         "store.json": stored.summary,

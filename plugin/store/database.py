@@ -47,7 +47,9 @@ class Database:
     @property
     def name(self) -> str:
         """How messages call it: the file, or the URL without its password."""
-        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+        if self.path:
+            return str(self.path)
+        return self.url.difference_update_query(("password",)).render_as_string(hide_password=True)
 
     def create_file(self) -> None:
         """Make the SQLite file if it is not there yet, for its owner and group only.

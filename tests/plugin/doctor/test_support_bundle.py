@@ -164,8 +164,35 @@ def test_names_are_replaced_as_words_only() -> None:
     assert Pseudonyms([]).text("alice") == "alice"
 
 
-def test_passwords_of_urls_are_left_out() -> None:
-    assert without_passwords("postgresql://berth:secret@db/berth") == (
-        "postgresql://berth:***@db/berth"
-    )
-    assert without_passwords("sqlite:////var/lib/berth.db") == "sqlite:////var/lib/berth.db"
+def test_names_are_replaced_in_names_that_people_make_and_in_any_case() -> None:
+    hide = Pseudonyms(["alice", "Bob", "o.brien", "mueller-x", "王"], ["phys"])
+    assert hide.text(
+        "alice_bert.onnx Alice-2 bert-ALICE bob o.brien Mueller-X/a 王_x PHYS_llm"
+    ) == ("user-2_bert.onnx user-2-2 bert-user-2 user-1 user-4 user-3/a user-5_x account-6_llm")
+    assert hide.text("alice2 malice philosophys") == "alice2 malice philosophys"
+    assert Pseudonyms(["Al", "al"]).text("Al al AL").split()[:2] == ["user-1", "user-2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("postgresql://berth:geheim@db/berth", "postgresql://berth:***@db/berth"),
+        ("postgresql://berth:ge/he@im:x@db/b", "postgresql://berth:***@db/b"),
+        ("postgresql://:geheim@db/b", "postgresql://:***@db/b"),
+        ("postgresql://db/b?password=geheim&x=1", "postgresql://db/b?password=***&x=1"),
+        ("sslpassword = 'geheim'", "sslpassword = '***'"),
+        ("api_key: geheim", "api_key: ***"),
+        ("sqlite:////var/lib/berth.db", "sqlite:////var/lib/berth.db"),
+        ("http://127.0.0.1:9808/metrics", "http://127.0.0.1:9808/metrics"),
+    ],
+)
+def test_passwords_are_left_out(text: str, hidden: str) -> None:
+    assert without_passwords(text) == hidden
+
+
+def test_no_member_has_a_password(site: Harbour) -> None:
+    """Also not what doctor and the log say of the database."""
+    site.store_url = "postgresql://berth:geheim@127.0.0.1:1/b?password=geheim"
+    texts = gather(load_site(site.write_site()), with_names=True)
+    assert [name for name, text in texts.items() if "geheim" in text] == []
+    assert "127.0.0.1:1" in texts["doctor.json"]

@@ -218,9 +218,10 @@ def test_a_full_disk_is_called_full_where_sqlite_says_disk_error(
     assert "the disk with the store is full" in database.explain(error).message
 
 
-def test_an_unreachable_server_is_a_sentence_without_the_password() -> None:
+@pytest.mark.parametrize("user", ["berth:s3cret@/berth?", "/berth?user=berth&password=s3cret&"])
+def test_an_unreachable_server_is_a_sentence_without_the_password(user: str) -> None:
     with pytest.raises(StoreError) as refused:
-        Store.open("postgresql://berth:s3cret@/berth?host=/nowhere/at/all", busy_timeout_s=1)
+        Store.open(f"postgresql://{user}host=/nowhere/at/all", busy_timeout_s=1)
     assert "s3cret" not in refused.value.message
     assert "reached" in refused.value.message
     assert refused.value.hint
