@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 from berth.pilot.version import VERSION
@@ -14,6 +15,7 @@ from berth.plugin.site.site import Site
 
 LONG_REFRESHES = 3.0
 """The cluster's state is late when it is older than so many refresh periods."""
+_PATIENCE_S = 2.0
 
 
 def check_daemon(site: Site) -> Findings:
@@ -69,6 +71,25 @@ def check_socket(site: Site) -> Findings:
                 "every job is left alone",
                 f"chmod o+x {switch.parent}, or name another daemon.kill_switch",
             )
+
+
+def check_users(site: Site) -> Findings:
+    """Does ``berth serve --users`` take connections? It is a process of its own."""
+    path = site.daemon.user_socket
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+            peer.settimeout(_PATIENCE_S)
+            peer.connect(str(path))
+    except OSError as error:
+        yield Finding(
+            "users",
+            Status.WARN,
+            f"nobody serves users at {path} ({error.strerror or error}): they cannot add workloads "
+            "or see what was decided for their jobs",
+            "systemctl enable --now berth-users, or berth serve --users --site FILE",
+        )
+    else:
+        yield Finding("users", Status.OK, f"they are served at {path}")
 
 
 def _group(folder: Path) -> str:

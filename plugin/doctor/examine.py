@@ -19,7 +19,7 @@ from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.bundles import check_bundles, check_places
 from berth.plugin.doctor.cluster import check_cluster
-from berth.plugin.doctor.daemon import check_daemon, check_socket
+from berth.plugin.doctor.daemon import check_daemon, check_socket, check_users
 from berth.plugin.doctor.daemons_user import check_rights
 from berth.plugin.doctor.denials import check_denials
 from berth.plugin.doctor.findings import Finding, Findings, Status
@@ -51,6 +51,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("exploring", lambda: check_exploring(site)),
         ("daemon", lambda: check_daemon(site)),
         ("socket", lambda: check_socket(site)),
+        ("users", lambda: check_users(site)),
         ("scheduler", lambda: check_cluster(site, scheduler())),
         ("filter", lambda: scheduler().check_filter(site)),
         ("scheduler", lambda: scheduler().check_setup(site)),

@@ -268,6 +268,7 @@ def test_the_doctor_finds_a_sound_site_sound(
 ) -> None:
     run("workload", "add", triad)
     site.start()
+    site.serve_users()
     monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("BERTH_FILTER_CONFIG", str(site.folder / "filter.conf"))
     config = run("slurm", "filter-config").stdout
@@ -282,6 +283,7 @@ def test_the_doctor_finds_a_sound_site_sound(
         "store",
         "learning",
         "daemon",
+        "users",
         "scheduler",
         "filter",
     }

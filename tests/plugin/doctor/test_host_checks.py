@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from ui_store import decision
 from berth.pilot.version import VERSION
 from berth.plugin.doctor import store as store_check
 from berth.plugin.doctor.cluster import check_cluster
-from berth.plugin.doctor.daemon import check_daemon, check_socket
+from berth.plugin.doctor.daemon import check_daemon, check_socket, check_users
 from berth.plugin.doctor.daemons_user import check_rights
 from berth.plugin.doctor.denials import check_denials
 from berth.plugin.doctor.examine import _guarded
@@ -93,6 +94,19 @@ def test_a_socket_that_the_scheduler_cannot_reach_is_a_failure(site: Harbour) ->
     site.folder.chmod(0o755)
     site.socket.chmod(0o666)
     assert list(check_socket(found)) == []
+
+
+def test_users_whom_nobody_serves_are_named(site: Harbour) -> None:
+    found = load_site(site.site_file)
+    (absent,) = check_users(found)
+    assert (absent.check, absent.status) == ("users", Status.WARN)
+    assert f"nobody serves users at {site.user_socket}" in absent.text
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(site.user_socket))
+        listener.listen(1)
+        assert [f.status for f in check_users(found)] == [Status.OK]
+    (dead,) = check_users(found)
+    assert "refused" in dead.text
 
 
 def test_a_kill_switch_or_a_filter_conf_that_the_scheduler_cannot_look_at_is_a_failure(
