@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
     """Every check that needs a site file, in the order in which they build on each other.
 
+    What several of them stumble over is one failure, of the first.
+
     ``newest``: what the newest jobs teach, where the caller needs it, too.
     """
     scheduler = cache(site.open_scheduler)
@@ -57,8 +59,14 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("scheduler", lambda: scheduler().check_setup(site)),
         ("denials", check_denials),
     ]
+    failures: set[tuple[str, str | None]] = set()
     for check, look in steps("checks made", checks):
-        yield from _guarded(check, look)
+        for finding in _guarded(check, look):
+            said = (finding.text, finding.advice)
+            if said not in failures:
+                yield finding
+            if finding.status is Status.FAIL:
+                failures.add(said)
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:

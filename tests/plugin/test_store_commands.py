@@ -325,6 +325,15 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(
     assert "fail site file" in run("doctor").stdout
 
 
+def test_the_doctor_names_a_failure_once(site: Harbour) -> None:
+    """A wrong name of the scheduler's user was in five lines, a store that is not there in two."""
+    site.write_site(user="slrum")
+    failures = [f.text for f in examine(load_site(site.site_file)) if f.status is Status.FAIL]
+    assert len([text for text in failures if "'slrum'" in text]) == 1
+    assert len([text for text in failures if "store.db" in text]) == 1
+    assert len(failures) == len(set(failures))
+
+
 def test_the_doctor_looks_and_changes_nothing(site: Harbour) -> None:
     list(examine(load_site(site.site_file)))
     assert not (site.folder / "store.db").exists()
