@@ -48,6 +48,29 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
         if nodes and candidate.slice_of is None:
             yield from _place(candidate, nodes, word)
+    yield from _slices(site, facts, word)
+
+
+def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
+    """GPUs of which no slice of the site file is there: single ones come and go as GPUs are cut."""
+    places: dict[str, list[Candidate]] = {}
+    for candidate in site.candidates:
+        if candidate.slice_of is not None and candidate.gres is not None:
+            places.setdefault(candidate.slice_of, []).append(candidate)
+    for whole, slices in places.items():
+        queues = {candidate.queue for candidate in slices}
+        nodes = [node for node in facts.nodes if queues.intersection(node.queues)]
+        there = {kind for node in nodes for kind in node.gpus}
+        wanted = {candidate.gres for candidate in slices}
+        if nodes and "gpu" not in wanted and not wanted & there:
+            yield Finding(
+                "candidate",
+                Status.WARN,
+                f"{', '.join(c.name for c in slices)}: no node of {word} "
+                f"{', '.join(sorted(queues))} has {', '.join(sorted(filter(None, wanted)))} "
+                f"(there: {', '.join(sorted(there)) or 'no GPUs'})",
+                f"correct the site file, or cut {whole} into these slices (berth mig)",
+            )
 
 
 def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from berth_daemon import PARTITIONS, Harbour, fake_slurm, forecast, harbour, put
+from berth_daemon import NODES, PARTITIONS, Harbour, fake_slurm, forecast, harbour, put
 from ui_store import decision
 
 from berth.pilot.version import VERSION
@@ -285,6 +285,20 @@ def test_places_that_no_node_can_give_are_named(
     assert "there are no GPUs" in wrong.text
     small = nodes.replace("CoresPerSocket=32", "CoresPerSocket=1")
     assert any("cores (at most" in f.text for f in of_cluster(site, nodes=small))
+
+
+def test_slices_of_which_none_is_there_are_named(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Single slices come and go as GPUs are cut; a name that was never there is a wrong one."""
+    monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
+    text = site.site_file.read_text().replace('"a100-80gb"', '"h100-mig-1g.10gb"')
+    site.site_file.write_text(text.replace('"gpu:a100"', '"gpu:1g.10gb"'))
+    nodes = NODES.replace("gpu:a100", "gpu:1g.12gb")
+    (wrong,) = of_cluster(site, nodes=nodes)
+    assert wrong.status is Status.WARN
+    assert "gpu: no node of partition gpu has gpu:1g.10gb (there: gpu:1g.12gb)" in wrong.text
+    assert of_cluster(site, nodes=NODES.replace("gpu:a100", "gpu:1g.10gb")) == []
 
 
 def test_partitions_that_start_no_jobs_are_named(
