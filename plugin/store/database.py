@@ -190,6 +190,11 @@ _SENTENCES = (
         "check the store URL, or ~/.pgpass",
     ),
     (
+        "resolve host",
+        "the database's host has no address",
+        "check the host's name in the store URL",
+    ),
+    (
         "connection",
         "the database cannot be reached",
         "check that PostgreSQL runs and accepts this host",

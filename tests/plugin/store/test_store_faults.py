@@ -227,6 +227,13 @@ def test_an_unreachable_server_is_a_sentence_without_the_password(user: str) -> 
     assert refused.value.hint
 
 
+def test_a_server_whose_name_is_unknown_is_a_sentence_with_a_remedy(path: Path) -> None:
+    error = sqlite3.OperationalError("failed to resolve host 'db': [Errno -2] Name not known")
+    explained = Store.open(path).database.explain(error)
+    assert "has no address" in explained.message
+    assert "store URL" in (explained.hint or "")
+
+
 def test_a_backup_put_back_is_read_at_once(path: Path, tmp_path: Path) -> None:
     store = Store.open(path)
     shutil.copy(path, tmp_path / "backup")
