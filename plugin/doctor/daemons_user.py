@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from berth.plugin.doctor.findings import Finding, Findings, Status
@@ -16,7 +16,17 @@ from berth.plugin.store.database import Database
 
 def check_rights(site: Site) -> Findings:
     """May the daemon's user read the site file with its folder, and write to the store?"""
-    for person in _users_of_daemon(site):
+    uid = _uid_of_daemon(site)
+    if os.geteuid() not in (0, uid):
+        yield Finding(
+            "user",
+            Status.WARN,
+            f"uid {os.geteuid()} is neither root nor the daemon's user: what fails below may fail "
+            "for its missing rights alone",
+            "run berth doctor as root, on the scheduler's host",
+        )
+        return
+    for person in persons({uid} if uid else ()):
         for path in _configuration(site):
             wall = wall_before(path, READ, person)
             if wall is not None:
@@ -39,13 +49,14 @@ def check_rights(site: Site) -> Findings:
             )
 
 
-def _users_of_daemon(site: Site) -> Iterator[pwd.struct_passwd]:
-    """Whose the socket is; without one, whose the store's folder is. Nobody for root and us."""
+def _uid_of_daemon(site: Site) -> int | None:
+    """Whose the socket is; without one, whose the store's folder is. None: neither is seen."""
     store = Database(site.daemon.store).path
     for path in (site.daemon.socket, store and store.parent):
-        if path is not None and path.exists():
-            yield from persons({path.stat().st_uid} - {0, os.geteuid()})
-            return
+        if path is not None:
+            with suppress(OSError):
+                return path.stat().st_uid
+    return None
 
 
 def _configuration(site: Site) -> Iterator[Path]:

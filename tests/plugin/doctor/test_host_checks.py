@@ -165,6 +165,15 @@ def test_what_the_daemons_user_may_not_read_or_write_is_a_failure(site: Harbour)
     assert f"{person.pw_name} may not enter {settings}" in unread.text
 
 
+def test_a_user_who_cannot_see_everything_is_told_so(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    (told,) = check_rights(load_site(site.site_file))
+    assert (told.check, told.status) == ("user", Status.WARN)
+    assert "as root" in (told.advice or "")
+
+
 def test_decisions_that_wait_and_what_could_not_be_read_are_named(site: Harbour) -> None:
     found = load_site(site.site_file)
     assert list(check_left_behind(found)) == []
