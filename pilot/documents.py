@@ -11,6 +11,7 @@ import difflib
 import json
 import math
 import os
+import stat
 import tempfile
 import tomllib
 import types
@@ -151,7 +152,8 @@ def write_json(path: Path, document: Document) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically, keeping umask permissions."""
+    """Write a text file atomically: with the mode and owner of the file that it replaces, or, where
+    there is none, as the umask says."""
     write_bytes(path, text.encode("utf-8"))
 
 
@@ -162,13 +164,25 @@ def write_bytes(path: Path, raw: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(raw)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
+        _take_over(Path(temporary), path)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _take_over(made: Path, replaced: Path) -> None:
+    """Who may read a file does not change because it is written anew, by root for example."""
+    try:
+        there = replaced.stat()
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        made.chmod(0o666 & ~umask)
+        return
+    if os.geteuid() == 0:
+        os.chown(made, there.st_uid, there.st_gid)
+    made.chmod(stat.S_IMODE(there.st_mode))
 
 
 class _Refused(ValueError):

@@ -20,6 +20,7 @@ from berth.pilot.documents import (
     read_toml,
     to_json,
     write_json,
+    write_text,
 )
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
@@ -281,3 +282,19 @@ def test_a_failed_write_leaves_the_old_file(
 
 def _no_space(_self: Path, _target: Path) -> Path:
     raise OSError(28, "No space left on device")
+
+
+def test_a_file_written_anew_keeps_its_mode_and_owner(tmp_path: Path) -> None:
+    """`berth calibrate` by root made a site file of mode 0640 readable for everybody."""
+    target = tmp_path / "berth.toml"
+    target.write_text("old")
+    target.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(target, 4242, 4343)
+    before = target.stat()
+    write_text(target, "new")
+    after = target.stat()
+    assert target.read_text() == "new"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode, before.st_uid, before.st_gid,
+    )  # fmt: skip
