@@ -23,12 +23,16 @@ def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
             continue
 
 
-def wall_before(path: Path, right: int, person: pwd.struct_passwd) -> str | None:
+def wall_before(
+    path: Path, right: int, person: pwd.struct_passwd, groups: Set[int] | None = None
+) -> str | None:
     """What the user may not, on the way to the file or with it: ``enter /run/berth``.
 
-    None: nothing is in the way, or the file is not there.
+    ``groups``: those of a running process; None: all that the user is in now. None is given back
+    where nothing is in the way, or the file is not there.
     """
-    groups = set(os.getgrouplist(person.pw_name, person.pw_gid))
+    if groups is None:
+        groups = set(os.getgrouplist(person.pw_name, person.pw_gid))
     try:
         return next(_walls(path, right, person.pw_uid, groups), None)
     except FileNotFoundError:

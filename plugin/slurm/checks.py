@@ -8,13 +8,13 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.findings import Finding, Findings, Status
-from berth.plugin.doctor.rights import READ, persons, wall_before
+from berth.plugin.doctor.rights import READ, WRITE, persons, wall_before
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.configuration import listed, parse_configuration
@@ -53,6 +53,8 @@ def check_setup(site: Site) -> Findings:
     yield from _accounting(site, config)
     yield from _selection(site, config)
     yield from _users(site, config)
+    if _is_here(config):
+        yield from check_running(site, config)
     yield from _controllers(site, config)
     if config.get("AuthType", "auth/munge") == "auth/munge":
         yield from check_munge(config)
@@ -201,6 +203,39 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
             f"PrivateData={','.join(hidden)}: the daemon's user {owner.pw_name} sees only its own",
             f"sacctmgr modify user {owner.pw_name} set adminlevel=operator",
         )
+
+
+def check_running(
+    site: Site, config: Mapping[str, str], processes: Path = Path("/proc")
+) -> Findings:
+    """slurmctld has the groups that its user had when it started, not those of now."""
+    uid, path = _slurm_uid(config), site.daemon.socket
+    for person in persons({uid} if uid else ()):
+        if wall_before(path, WRITE, person) is not None:
+            continue  # the socket's own check says so
+        for pid, groups in _running(processes, person.pw_uid):
+            wall = wall_before(path, WRITE, person, groups)
+            if wall is not None:
+                yield Finding(
+                    "socket",
+                    Status.FAIL,
+                    f"slurmctld (process {pid}) may not {wall}: it was started before "
+                    f"{person.pw_name} was put into the group, and reaches no daemon",
+                    "systemctl restart slurmctld (scontrol reconfigure is not enough)",
+                )
+
+
+def _running(processes: Path, uid: int) -> Iterator[tuple[str, frozenset[int]]]:
+    """Each slurmctld of the user: its process and its groups."""
+    for file in sorted(processes.glob("[0-9]*/status")):
+        try:
+            text = file.read_text()
+        except OSError:
+            continue  # it has ended
+        lines = dict(re.findall(r"^(\w+):\t(.*)$", text, re.MULTILINE))
+        if lines.get("Name") == "slurmctld" and int(lines["Uid"].split()[1]) == uid:
+            groups = {*lines["Groups"].split(), lines["Gid"].split()[1]}
+            yield file.parent.name, frozenset(map(int, groups))
 
 
 def _slurm_user(config: Mapping[str, str]) -> str:

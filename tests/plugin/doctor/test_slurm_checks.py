@@ -15,7 +15,7 @@ from berth_daemon import Harbour, fake_slurm, harbour
 
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.site.load import load_site
-from berth.plugin.slurm.checks import check_munge, check_setup
+from berth.plugin.slurm.checks import check_munge, check_running, check_setup
 from berth.plugin.slurm.configuration import listed, parse_configuration
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.lua_checks import check_libraries, check_lua_file
@@ -195,6 +195,34 @@ def test_a_lua_file_that_slurmctld_may_not_read_is_a_failure(
     lua.chmod(0o600)
     unread = next(f for f in check(**slurm) if f.status is Status.FAIL)
     assert f"{person.pw_name} may not read {lua}: slurmctld will not start" in unread.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give files away")
+def test_a_slurmctld_that_was_started_before_its_user_was_in_the_group_is_a_failure(
+    site: Harbour, tmp_path: Path
+) -> None:
+    person = next(p for p in pwd.getpwall() if p.pw_uid not in (0, os.geteuid()))
+    found = load_site(site.write_site(user=person.pw_name))
+    site.folder.chmod(0o755)
+    site.socket.touch()
+    os.chown(site.socket, -1, person.pw_gid)
+    site.socket.chmod(0o660)
+    (tmp_path / "77").mkdir()
+    (tmp_path / "self").mkdir()
+    config = {"SlurmUser": f"{person.pw_name}({person.pw_uid})"}
+    status = "Name:\tslurmctld\nUid:\t{0}\t{0}\t{0}\t{0}\nGid:\t1\t{1}\t1\t1\nGroups:\t{2} \n"
+    for name, gid, groups, problems in (
+        ("slurmctld", 65533, "65533", 1),
+        ("slurmctld", 65533, "", 1),
+        ("slurmctld", 65533, f"65533 {person.pw_gid}", 0),
+        ("slurmctld", person.pw_gid, "", 0),
+        ("slurmd", 65533, "", 0),
+    ):
+        text = status.format(person.pw_uid, gid, groups).replace("slurmctld", name)
+        (tmp_path / "77" / "status").write_text(text)
+        texts = [f.text for f in check_running(found, config, tmp_path)]
+        assert len(texts) == problems, (name, gid, groups, texts)
+        assert all(f"(process 77) may not write to {site.socket}" in text for text in texts)
 
 
 @pytest.mark.skipif(shutil.which("lua5.1") is None, reason="no lua5.1 here")
