@@ -166,6 +166,34 @@ def test_every_task_of_the_ansible_role_has_a_name_and_one_module_of_ansibles_ow
     assert registered <= used
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "JobSubmitPlugins=throttle,require_timelimit",
+            "JobSubmitPlugins=throttle,require_timelimit,lua",
+        ),
+        ("jobsubmitplugins=pbs # not lua", "jobsubmitplugins=pbs,lua # not lua"),
+        ("JobSubmitPlugins=lua,pbs", "JobSubmitPlugins=lua,pbs"),
+        ("JobSubmitPlugins=job_submit/lua", "JobSubmitPlugins=job_submit/lua"),
+        ("#JobSubmitPlugins=pbs", "#JobSubmitPlugins=pbs"),
+    ],
+)
+def test_the_ansible_role_keeps_the_sites_own_submit_plugins(before: str, after: str) -> None:
+    tasks = yaml.safe_load((ROLE / "tasks" / "main.yml").read_text())
+    module = next(m for m in (t.get("ansible.builtin.replace") for t in tasks) if m)
+    changed = re.sub(module["regexp"], module["replace"], f"A=1\n{before}\nB=2", flags=re.MULTILINE)
+    assert changed == f"A=1\n{after}\nB=2"
+    lines = [t["ansible.builtin.lineinfile"] for t in tasks if "ansible.builtin.lineinfile" in t]
+    assert not any("regexp" in line for line in lines)  # would replace the site's line
+
+
+def test_slurmctld_is_restarted_where_its_user_comes_into_the_group() -> None:
+    tasks = yaml.safe_load((ROLE / "tasks" / "main.yml").read_text())
+    (task,) = [task for task in tasks if "ansible.builtin.user" in task]
+    assert task["notify"] == "Restart slurmctld"
+
+
 def distribution(folder: Path, name: str, version: str, *lines: str) -> None:
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
