@@ -18,10 +18,11 @@ SERVICES = (
     "berth-prune",
     "berth-collect",
     "berth-history",
+    "berth-check",
     "berth-mig-auto",
 )
 """Those that need no root. The MIG helper and the end of an interrupted apply cut GPUs as root."""
-TIMERS = ("berth-prune", "berth-collect", "berth-history", "berth-mig-auto")
+TIMERS = ("berth-prune", "berth-collect", "berth-history", "berth-check", "berth-mig-auto")
 WORST_EXPOSURE = 2.0
 
 pytestmark = pytest.mark.skipif(
