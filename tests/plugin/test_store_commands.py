@@ -339,6 +339,14 @@ def test_the_doctor_looks_and_changes_nothing(site: Harbour) -> None:
     assert not (site.folder / "store.db").exists()
 
 
+def test_pruning_makes_no_store_where_there_is_none(site: Harbour) -> None:
+    """A disk that is not mounted, or a mistyped path: the timer made an empty one of the next."""
+    done = shell(site, "store", "prune", "--older-than-days", "1")
+    assert done.returncode == 1
+    assert "the store is not there" in done.stderr
+    assert not (site.folder / "store.db").exists()
+
+
 def test_a_store_that_is_locked_is_one_sentence(site: Harbour) -> None:
     store: Store = site.store()
     assert store.database.path is not None

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.options.where import find_site, open_store, store_options, store_url_of
+from berth.plugin.cli.options.where import find_site, store_options, store_url_of
+from berth.plugin.store import Store
 from berth.plugin.store.database import Database
 from berth.plugin.store.upgrade import HEAD, schema_version
 from berth.plugin.store.upgrade import upgrade as run_migrations
@@ -74,7 +75,9 @@ def prune(
       berth store prune --older-than-days 90
       berth store prune --older-than-days 400 --outcomes
     """
-    opened = open_store(site_file, store_url)
+    url = store_url_of(None if store_url else find_site(site_file), store_url)
+    schema_version(Database(url))  # raises where it is not there: nothing is made anew by pruning
+    opened = Store.open(url)
     before_s = time.time() - older_than_days * _DAY_S
     deleted = {"decisions": opened.decisions.prune(before_s)}
     if outcomes:
