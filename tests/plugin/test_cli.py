@@ -81,3 +81,22 @@ def test_a_full_disk_is_a_sentence_that_names_the_file(
         cli.main(["train"])
     assert stop.value.code == 1
     assert capsys.readouterr().err == "berth: /scratch/bundle: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--users", "--status"), "--status asks the scheduler's daemon"),
+        (("--once",), "--once goes with --metrics"),
+        (("--users", "--once"), "--once goes with --metrics"),
+    ],
+)
+def test_serve_refuses_options_that_would_do_nothing(
+    options: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    """`--users --status` showed the other daemon; `--once` alone started one that stays."""
+    site = tmp_path / "berth.toml"
+    site.touch()
+    done = run_berth("serve", "--site", site, *options)
+    assert done.returncode == 2
+    assert says in done.stderr

@@ -73,6 +73,12 @@ def serve(
     """
     if users and metrics:
         raise click.UsageError("--users and --metrics are processes of their own: start both")
+    if status and (users or metrics):
+        raise click.UsageError(
+            "--status asks the scheduler's daemon; berth doctor looks at the others"
+        )
+    if once and not metrics:
+        raise click.UsageError("--once goes with --metrics")
     if status:
         _show_status(site_file, json_=json_)
         return
