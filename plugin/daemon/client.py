@@ -34,6 +34,11 @@ def ask(path: Path, message: Mapping[str, object], *, timeout_s: float = 5.0) ->
                 f"the daemon at {path} does not answer within {timeout_s:g} s",
                 hint="look at its log: journalctl -u berth",
             ) from None
+        except PermissionError:
+            raise BerthError(
+                f"this user may not reach the daemon at {path}",
+                hint="ask as root, or as a user of the daemon's group",
+            ) from None
         except OSError as error:
             raise BerthError(
                 f"no daemon answers at {path}: {error.strerror}",

@@ -20,7 +20,7 @@ class Reload:
     problem: str | None = None
 
 
-_Mark = tuple[int, int, int]
+_Mark = tuple[int, ...]
 
 
 class SiteWatcher:
@@ -62,9 +62,11 @@ class SiteWatcher:
 
 
 def _mark(path: Path) -> _Mark | None:
-    """Tells one version of the file from another: inode, size and time; None: not there."""
+    """Tells one version of the file from another: inode, size, time, and who may read it; None: it
+    is not there."""
     try:
         found = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
     except OSError:
         return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+    rights = found.st_mode, found.st_uid, found.st_gid
+    return (found.st_ino, found.st_size, found.st_mtime_ns, *rights)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.site import SiteWatcher
+from berth.plugin.site import SiteWatcher, watch
 from berth.policies import Mode
 
 SCHEMA = 'schema = "berth.site/1"\n'
@@ -68,6 +69,22 @@ def test_an_unreadable_file_keeps_the_old_site(tmp_path: Path) -> None:
     replace(path, SCHEMA + 'mode = "off"')
     path.chmod(0)
     assert "cannot be read" in str(watching.poll().problem)
+
+
+def test_a_file_whose_rights_alone_change_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching, path = watcher(tmp_path)
+
+    def denied(path: Path) -> NoReturn:
+        raise DocumentError(path, "cannot be read: Permission denied")
+
+    path.chmod(0o600)
+    with monkeypatch.context() as patched:  # root would read it all the same
+        patched.setattr(watch, "load_site", denied)
+        assert "Permission denied" in str(watching.poll().problem)
+    path.chmod(0o644)
+    assert watching.poll().problem is None
 
 
 def test_a_change_that_says_the_same_is_no_change(tmp_path: Path) -> None:

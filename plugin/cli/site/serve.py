@@ -126,7 +126,7 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
         "version": answer["version"],
         "mode": answer["mode"],
         "up for": f"{answer['uptime_s']:.0f} s",
-        "decisions": _counts(answer["counts"]),
+        "decisions": _counts({k: v for k, v in answer["counts"].items() if k not in _ASKED}),
         "codes": _counts(answer["codes"]),
         "latency": "-"
         if latency["p50"] is None
@@ -140,6 +140,10 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
     }
     for name, value in rows.items():
         click.echo(f"{name:<12}{value}")
+
+
+_ASKED = ("stats", "ping")
+"""Counted beside the decisions."""
 
 
 def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
@@ -20,6 +21,7 @@ from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, put, raw,
 from warm_berth import run_berth
 
 from berth.pilot.errors import BerthError
+from berth.plugin.daemon import client
 from berth.plugin.store import Store
 
 ASK = {"queue": "auto", "comment": "berth:stream"}
@@ -374,12 +376,26 @@ def test_status_is_shown_and_an_absent_daemon_is_one_sentence(ready: Harbour) ->
     daemon = ready.start()
     daemon.decide(**ASK)
     assert "mode        enforce" in status().stdout
+    assert "decisions   decisions 1, edit 1\n" in status().stdout
     assert json.loads(status("--json").stdout)["counts"]["decisions"] == 1
     daemon.stop()
     absent = status()
     assert absent.returncode == 1
     assert "no daemon answers" in absent.stderr
     assert "Traceback" not in absent.stderr
+
+
+def test_who_may_not_reach_the_socket_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Denied(socket.socket):
+        def connect(self, address: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(client.socket, "socket", Denied)  # root may reach every socket
+    with pytest.raises(BerthError, match="this user may not reach the daemon") as told:
+        client.ask(tmp_path / "berth.sock", {"v": 1, "op": "ping"})
+    assert "root" in str(told.value.hint)
 
 
 def test_decisions_are_logged_where_asked(ready: Harbour) -> None:
