@@ -485,9 +485,10 @@ def test_lists_by_start_follow_the_newest_reading_where_waits_count_for_nothing_
         assert decision.edit.queue == queue
 
 
-def test_guesses_are_never_listed_beside_a_prediction() -> None:
+@pytest.mark.parametrize("by", list(ListBy))
+def test_guesses_are_never_listed_beside_a_prediction(by: ListBy) -> None:
     places = (CPU, cpu("other"))
-    loose = replace(LISTS, list_by=ListBy.START, strict=False)
+    loose = replace(LISTS, list_by=by, strict=False)
     predicted = forecast(
         curve("cpu", 800.0, factor=1.5),
         curve("other", 800.0, factor=1.5, abstained="unlike any seen"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from berth.plugin.daemon.fingerprint import fingerprint, normalised
 from berth.plugin.daemon.matched import Past
 from berth.plugin.daemon.messages import Job
-from berth.plugin.daemon.replies import edits
+from berth.plugin.daemon.replies import edits, parse_stamp
 from berth.plugin.daemon.requests import (
     Choice,
     array_tasks,
@@ -300,3 +300,44 @@ def test_a_raised_time_limit_is_in_whole_minutes_upwards() -> None:
         return edits(Request("ada", None, Resources()), made)["time_limit_min"]
 
     assert [limit_min(s) for s in (1.0, 60.0, 61.0, 7200.0)] == [1, 1, 2, 120]
+
+
+def asked(**job: object) -> Request:
+    made = Job(user="ada")
+    for name, value in job.items():
+        setattr(made, name, value)
+    return request(made, Choice(), auto_queue="auto")
+
+
+def test_all_memory_of_a_node_is_asked_for_by_zero_alone() -> None:
+    assert asked(memory_mib_per_node=0).needs.all_memory
+    one = asked(memory_mib_per_node=1)
+    assert (one.needs.all_memory, one.resources.memory_bytes_per_node) == (False, MIB)
+    assert not asked().needs.all_memory
+
+
+def test_memory_by_core_or_gpu_is_that_of_the_fullest_node() -> None:
+    by_core = asked(memory_mib_per_cpu=10, tasks=3, nodes=2).resources.memory_bytes_per_node
+    by_gpu = asked(memory_mib_per_gpu=10, gpus=5, nodes=2).resources.memory_bytes_per_node
+    assert (by_core, by_gpu) == (20 * MIB, 30 * MIB)
+    assert isinstance(by_core, int)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "problem"), [("00:00:01", None), ("0s", "over at once"), ("00:00:00", "over")]
+)
+def test_a_deadline_is_at_least_a_second_away(deadline: str, problem: str | None) -> None:
+    found = choice(Job(user="ada", comment=f"berth-deadline:{deadline}")).problem
+    assert found is None if problem is None else problem in str(found)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "hello", "berth/2 id=1"])
+def test_other_text_is_no_stamp(text: str) -> None:
+    assert parse_stamp(text) is None
+
+
+def test_fewer_tasks_and_cores_are_changes_too() -> None:
+    request_ = Request("ada", None, Resources(nodes=4, tasks=8, cpus_per_task=6))
+    edit = Edit(resources=Resources(nodes=2, tasks=3, cpus_per_task=5))
+    made = Decision("id", "cpu", (), edit, "", "fastest", "", "")
+    assert edits(request_, made) == {"nodes": 2, "tasks": 3, "cpus_per_task": 5}

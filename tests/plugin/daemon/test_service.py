@@ -499,3 +499,11 @@ def test_memory_that_is_shared_out_anew_over_more_nodes_is_not_made_less() -> No
     assert reply["edits"] == {"queue": "cpu", "nodes": 2, "memory_mib_per_node": 32 * 1024}
     assert "It is left so: it is shared out anew where the job goes." in reply["message"]
     assert "fit=" not in reply["stamp"]
+
+
+def test_whole_nodes_keep_their_shape() -> None:
+    service, _ = knowing_service()
+    kept = decide(service, pinned=["shape"])
+    assert (kept["action"], kept["code"]) == ("keep", "pinned-shape")
+    same = decide(service, pinned=["shape"], queues=["cpu"], nodes=1, tasks=1)
+    assert (same["action"], same["edits"]) == ("edit", {"queue": "cpu"})
