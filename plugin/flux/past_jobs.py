@@ -87,7 +87,7 @@ def _job(job: Any, cluster: str) -> PastJobRecord | None:
     return PastJobRecord(
         cluster=cluster,
         job_id=job_id,
-        user=name_of(user) if isinstance(user, str) and user else f"uid:{job.get('userid')}"[:64],
+        user=name_of(user if isinstance(user, str) and user else f"uid:{job.get('userid')}"),
         account=_text(job, "bank"),
         name=_text(job, "name"),
         queue=_text(job, "queue"),

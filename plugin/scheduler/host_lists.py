@@ -22,7 +22,10 @@ def idset(text: object) -> list[int]:
     body = text.strip()
     if body.startswith("[") and body.endswith("]"):
         body = body[1:-1]
-    return [int(number) for number in _numbers(body)] if body else []
+    found: list[int] = []
+    for numbers, _ in _ranges(body) if body else ():
+        found.extend(numbers)
+    return found
 
 
 def hostlist(text: object) -> list[str]:
@@ -38,7 +41,12 @@ def hostlist(text: object) -> list[str]:
             raise SchedulerError(f"a list of hosts cannot be read: {text[at : at + 80]!r}")
         at = match.end()
         if match[2] is not None:
-            names.extend(f"{before.lstrip()}{n}{after.rstrip()}" for n in _numbers(ranges))
+            before, after = before.lstrip(), after.rstrip()
+            for numbers, width in _ranges(ranges):
+                if width == len(str(numbers[0])):  # a third of the time
+                    names.extend([f"{before}{n}{after}" for n in numbers])
+                else:
+                    names.extend([f"{before}{n:0{width}d}{after}" for n in numbers])
         elif before.strip():
             names.append(before.strip())
         if len(names) > MOST:
@@ -46,8 +54,8 @@ def hostlist(text: object) -> list[str]:
     return names
 
 
-def _numbers(text: str) -> Iterator[str]:
-    """The numbers of ``0-2,5`` with the leading zeros that were written."""
+def _ranges(text: str) -> Iterator[tuple[range, int]]:
+    """The numbers of ``0-2,5``, each range with the digits that its first was written with."""
     left = MOST
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
@@ -57,5 +65,4 @@ def _numbers(text: str) -> Iterator[str]:
         left -= last - first + 1
         if last < first or left < 0:
             raise SchedulerError(f"a list of numbers cannot be read: {text[:80]!r}")
-        width = len(match[1])
-        yield from (f"{number:0{width}d}" for number in range(first, last + 1))
+        yield range(first, last + 1), len(match[1])
