@@ -19,9 +19,10 @@ AIMED_AT = 8
 """Rare faults of one world that is run for them."""
 WITH = {
     "spool": {"weather.database": "down", "weather.disk": "full"},
+    "spool.truncate": {"weather.database": "down", "spool.write": "short"},
     "journal": {"weather.daemon": "kill"},
 }
-"""What else a world needs so that calls of a role are made at all."""
+"""What else a world needs so that a call, or calls of a role, are made at all."""
 
 
 def aimed(rare: Sequence[tuple[str, str]], seed: int) -> dict[str, str]:
@@ -29,7 +30,7 @@ def aimed(rare: Sequence[tuple[str, str]], seed: int) -> dict[str, str]:
     drawn = Random(seed).sample(rare, min(AIMED_AT, len(rare)))
     found = dict(drawn)
     for point in list(found):
-        found = WITH.get(point.partition(".")[0], {}) | found
+        found = WITH.get(point, WITH.get(point.partition(".")[0], {})) | found
     return found
 
 
@@ -47,7 +48,7 @@ def main() -> int:
     options.add_argument("--hosts", type=int, help="login hosts of each world")
     options.add_argument("--least", type=int, default=0, help="hits of each fault point wanted")
     options.add_argument(
-        "--most", type=float, default=1.5, help="times --count, for worlds full of rare faults"
+        "--most", type=float, default=2.0, help="times --count, for worlds full of rare faults"
     )
     options.add_argument(
         "--focus", action="append", default=[], metavar="POINT=KIND", help="what fails often"
