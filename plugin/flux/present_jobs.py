@@ -16,7 +16,7 @@ from berth.plugin.scheduler import PresentJob
 from berth.plugin.scheduler.host_lists import hostlist
 
 _TIMEOUT_S = 60.0
-_HELD = 0
+HELD = 0
 """Urgency of a job that is held."""
 _DEPENDS = "DEPEND"
 _BEFORE_TURN = (_DEPENDS, "PRIORITY")
@@ -53,7 +53,7 @@ def _job(job: Mapping[str, Any]) -> PresentJob:
         running=running,
         cores=max(1, int(job.get("ncores") or job.get("ntasks") or 1)),
         submit_s=_finite(job["t_submit"]),
-        may_start=running or (urgency != _HELD and state not in _BEFORE_TURN),
+        may_start=running or (urgency != HELD and state not in _BEFORE_TURN),
         account=str(job.get("bank") or ""),
         name=str(job.get("name") or ""),
         nodes=max(1, int(job.get("nnodes") or 1)),
@@ -68,7 +68,7 @@ def _job(job: Mapping[str, Any]) -> PresentJob:
 def _after(found: PresentJob, job: Mapping[str, Any], ids: Mapping[int | None, str]) -> PresentJob:
     """With the jobs that it waits for, where that is all that keeps it from its turn."""
     waits_for = job.get("dependencies") or ()
-    if job["state"] != _DEPENDS or job.get("urgency") == _HELD or not waits_for:
+    if job["state"] != _DEPENDS or job.get("urgency") == HELD or not waits_for:
         return found
     after = []
     for one in waits_for:

@@ -10,6 +10,7 @@ from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
 from berth.plugin.flux.banks import banks_of
 from berth.plugin.flux.frobnicator import ANONYMOUS, Queue, at
+from berth.plugin.flux.present_jobs import HELD
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.host_lists import hostlist, idset
 
@@ -17,8 +18,6 @@ GPU = "gpu"
 """Flux counts GPUs and slices under this one name."""
 _PENDING = ("priority", "sched")
 """States of jobs that wait for their turn or for room, or are held."""
-_HELD = 0
-"""Urgency of a job that is held."""
 
 
 def read_cluster(
@@ -106,7 +105,7 @@ def _pending(name: str, stats: Mapping[str, Any]) -> int:
 def _held(name: str, listed: Mapping[str, Any]) -> int:
     """Of the jobs that are looked at one by one; an older Flux may not list them so."""
     return sum(
-        job.get("urgency") == _HELD and (job.get("queue") or ANONYMOUS) == name
+        job.get("urgency") == HELD and (job.get("queue") or ANONYMOUS) == name
         for job in listed.get("jobs", ())
     )
 

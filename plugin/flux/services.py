@@ -33,9 +33,17 @@ def asked(future: Any) -> Any:
 
 
 def state(handle: Any) -> Answers:
-    """Everything that tells what the instance has and is doing, in three rounds."""
-    topics = ("config.get", "resource.sched-status", "job-list.job-stats")
-    futures = {topic: handle.rpc(topic, {}, nodeid=0) for topic in topics}
+    """Everything that tells what the instance has and is doing, in two rounds."""
+    waiting = {"states": ["priority", "sched"]}
+    topics: Dict[str, Answers] = {
+        "config.get": {},
+        "resource.sched-status": {},
+        "job-list.job-stats": {},
+        "job-list.list": {
+            "max_entries": MOST_WAITING, "attrs": ["urgency", "queue"], "constraint": waiting,
+        },
+    }  # fmt: skip
+    futures = {topic: handle.rpc(topic, terms, nodeid=0) for topic, terms in topics.items()}
     found = {topic: asked(future) for topic, future in futures.items()}
     queues = found["config.get"].get("queues") or {}
     futures = {
@@ -43,9 +51,6 @@ def state(handle: Any) -> Answers:
         for name in queues or [""]
     }
     found["job-manager.queue-status"] = {name: asked(future) for name, future in futures.items()}
-    waiting = {"states": ["priority", "sched"]}
-    terms = {"max_entries": MOST_WAITING, "attrs": ["urgency", "queue"], "constraint": waiting}
-    found["job-list.list"] = asked(handle.rpc("job-list.list", terms, nodeid=0))
     found["version"] = handle.attr_get("version")
     try:
         found["owner"] = pwd.getpwuid(int(handle.attr_get("security.owner"))).pw_name
