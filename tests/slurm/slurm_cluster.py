@@ -403,10 +403,10 @@ def wait_until(
 
 
 @contextlib.contextmanager
-def cluster(**options: Any) -> Iterator[Cluster]:
+def cluster(layout: type[Cluster] = Cluster, **options: Any) -> Iterator[Cluster]:
     """Start a cluster; a port that somebody else took meanwhile is worth one more try."""
     for last in (False, True):
-        running = Cluster(**options)
+        running = layout(**options)
         try:
             running.start()
         except AssertionError:

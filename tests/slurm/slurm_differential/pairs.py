@@ -94,7 +94,7 @@ _PLACE = frozenset(
     ]
 )
 """Keys that Berth may change where its user did not write them."""
-_OF_THE_PLACE = re.compile(
+OF_THE_PLACE = re.compile(
     r"Node count specification invalid|Requested node configuration is not available|"
     r"Requested partition configuration not available|Requested time limit is invalid|"
     r"Invalid time-min specification|Memory required by task is not available|"
@@ -185,7 +185,7 @@ def _judge(slurm: Cluster, asks: Sequence[SlurmAsk], settle_s: float) -> list[Ve
     with ThreadPoolExecutor(SUBMITTERS) as pool:
         halves = list(pool.map(lambda ask: _both(slurm, ask), asks))
     seen = [one for pair in halves for one in pair if one.job_id is not None]
-    records = _records(slurm)
+    records = records_by_id(slurm)
     for one in seen:
         one.record = records.get(one.job_id or 0, {})
     _let_go(slurm, seen, settle_s)
@@ -202,7 +202,7 @@ def _both(slurm: Cluster, ask: SlurmAsk) -> tuple[Seen, Seen]:
 
 def differences(ask: SlurmAsk, plain: Seen, placed: Seen) -> list[str]:
     """What Berth broke; nothing where the promise held."""
-    found = compared(plain, placed, _OF_THE_PLACE)
+    found = compared(plain, placed, OF_THE_PLACE)
     if not plain.accepted or not placed.accepted:
         return found
     if (
@@ -299,16 +299,24 @@ def _run(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
         seen.message = slurm.run("timeout", "20", *words, user=ask.user, check=False).stderr
     if ask.command == "salloc" and seen.accepted:
         job_id = _number(slurm, re.search(r"Granted job allocation (\d+)", done.stderr), name)
-        seen.record = _records(slurm).get(job_id, {})
+        seen.record = records_by_id(slurm).get(job_id, {})
         slurm.run("scancel", str(job_id), check=False)
     if seen.accepted:
         seen.state = "RUNNING"
     return seen
 
 
-def _records(slurm: Cluster) -> dict[int, dict[str, str]]:
+def records_by_id(slurm: Cluster) -> dict[int, dict[str, str]]:
     """``scontrol show job``, by job id; the first record of an array or a heterogeneous job."""
     found: dict[int, dict[str, str]] = {}
+    for record in all_records(slurm):
+        found.setdefault(int(record["JobId"]), record)
+    return found
+
+
+def all_records(slurm: Cluster) -> list[dict[str, str]]:
+    """``scontrol show job``: each job, task of an array and component by itself."""
+    found = []
     for text in slurm.run("scontrol", "show", "job", check=False).stdout.split("\n\n"):
         record: dict[str, str] = {}
         for line in text.splitlines():
@@ -319,7 +327,7 @@ def _records(slurm: Cluster) -> dict[int, dict[str, str]]:
             words = [word.partition("=") for word in line.split() if "=" in word]
             record.update((word[0], word[2]) for word in words)
         if record.get("JobId", "").isdigit():
-            found.setdefault(int(record["JobId"]), record)
+            found.append(record)
     return found
 
 

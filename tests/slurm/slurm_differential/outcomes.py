@@ -1,0 +1,306 @@
+"""Runs each job twice to its end, with ``berth:off`` and with a profile, and compares what it did.
+
+The promise as a test: what succeeds as its user wrote it succeeds placed, as many copies run, each
+step and script is told as many tasks and cores, the memory is never less, and who submitted it can
+read its number. A job that does not succeed as written says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+import shutil
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from differential.verdicts import Ask, Verdict, compared, judged_again
+from slurm_cluster import USER, Cluster
+from slurm_differential.pairs import OF_THE_PLACE, SUBMITTERS, Seen, all_records
+
+STILL_S = 8.0
+"""Jobs of which none runs and none changes for so long wait for what does not come."""
+_ENDED = frozenset(
+    ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL")
+)
+_ARRAY = "--array=0-2"
+_ID = {"parsable": re.compile(r"(\d+)\n"), "merged": re.compile(r"(?:\S+\s+){3}(\d+)\s")}
+_SAID_ID = re.compile(r"Submitted batch job (\d+)\n")
+_OF_SLURM = re.compile(r"(srun|slurmstepd|sbatch): ")
+_MAY_GROW = ("thread", "core")
+"""Labels of copies that a script starts by the cores it was given."""
+
+
+@dataclass(frozen=True)
+class OutcomeAsk(Ask):
+    """One job as a user submits it, and what its script does."""
+
+    command: str = "sbatch"
+    body: str = "true\n"
+    """With ``{tools}`` for the folder of the tools."""
+    client: str = "file"
+    by_environment: bool = False
+    """The profile goes by ``BERTH_PROFILE``, not by the comment."""
+    form: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    """Further variables of the one who submits."""
+
+    @property
+    def traits(self) -> tuple[str, ...]:
+        return self.form
+
+    def __str__(self) -> str:
+        return f"{' '.join((self.command, *self.words))} [{', '.join(self.form[2:])}]"
+
+
+@dataclass
+class Outcome(Seen):
+    """What became of one submission, whose script ran."""
+
+    printed: str = ""
+    """What the client read."""
+    records: list[dict[str, str]] = field(default_factory=list)
+    """``scontrol show job``: of each task where it is an array."""
+    copies: list[dict[str, str]] = field(default_factory=list)
+    """What each copy of the program wrote down."""
+    output: str = ""
+    """The jobs' own output."""
+
+    @property
+    def succeeded(self) -> bool:
+        return bool(self.records) and all(
+            (one["JobState"], one["ExitCode"]) == ("COMPLETED", "0:0") for one in self.records
+        )
+
+    def sum_of(self, key: str) -> int:
+        """Of a count in the records."""
+        return sum(int(re.match(r"\d*", one.get(key, ""))[0] or 0) for one in self.records)  # type: ignore[index]
+
+    @property
+    def memory_mb(self) -> float:
+        """Allocated in all."""
+        return sum(_memory_mb(one) for one in self.records)
+
+
+def judge(slurm: Cluster, asks: Sequence[OutcomeAsk]) -> list[Verdict[Outcome]]:
+    """Run all, wait for their ends, compare; what differs once more, alone."""
+    return judged_again(lambda some: _judge(slurm, some), asks)
+
+
+def _judge(slurm: Cluster, asks: Sequence[OutcomeAsk]) -> list[Verdict[Outcome]]:
+    halves = [(ask, off) for ask in asks for off in (True, False)]
+    with ThreadPoolExecutor(SUBMITTERS) as pool:
+        outcomes = list(pool.map(lambda half: _submit(slurm, half[0], off=half[1]), halves))
+    _await_ends(slurm)
+    _collect(slurm, [one for one in outcomes if one.job_id is not None])
+    slurm.cancel_everything()
+    for path in (slurm.work / "seen").iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    pairs = zip(asks, outcomes[::2], outcomes[1::2], strict=True)
+    return [Verdict(ask, one, other, differences(ask, one, other)) for ask, one, other in pairs]
+
+
+def _submit(slurm: Cluster, ask: OutcomeAsk, *, off: bool) -> Outcome:
+    mark = "off" if off else ask.profile
+    body = ask.body.replace("{tools}", str(slurm.work / "job_tools"))
+    words = ["--output=seen/%j.out", "--error=seen/%j.out", *ask.words]
+    environment = dict(ask.environment)
+    if ask.by_environment:
+        environment["BERTH_PROFILE"] = mark
+    else:
+        words.insert(0, f"--comment=berth:{mark}")
+    if ask.client == "environment" and ask.words[:1] == ("-p",):
+        words = [word for word in words if word not in ask.words[:2]]
+        environment["SBATCH_PARTITION"] = ask.words[1]
+    command, stdin = _command(slurm, ask.client, words, body)
+    done = slurm.run(*command, user=USER, env=environment, stdin=stdin, check=False, timeout_s=90)
+    outcome = Outcome(done.returncode == 0, done.stderr, printed=done.stdout)
+    number = re.search(r"(?:^|Submitted batch job )(\d+)$", done.stdout, re.MULTILINE)
+    if outcome.accepted and number is not None:
+        outcome.job_id = int(number[1])
+    return outcome
+
+
+def _command(
+    slurm: Cluster, client: str, words: list[str], body: str
+) -> tuple[list[str], str | None]:
+    """What is started, and what it reads."""
+    if client == "wrap":
+        return ["sbatch", *words, f"--wrap={body}"], None
+    header, script = "", slurm.work / "seen" / f"{secrets.token_hex(6)}.sh"
+    if client == "header":
+        header = "".join(f"#SBATCH {word}\n" for word in _by_option(words))
+        words = []
+    text = f"#!/bin/bash\n{header}{body}"
+    if client == "stdin":
+        return ["sbatch", *words], text
+    script.write_text(text)
+    if client == "parsable":
+        words = ["--parsable", *words]
+    if client == "array":
+        words = [_ARRAY, *words]
+    command = ["sbatch", *words, str(script)]
+    if client == "merged":
+        command = ["sh", "-c", f"{shlex.join(command)} 2>&1"]
+    return command, None
+
+
+def _by_option(words: Sequence[str]) -> list[str]:
+    """An option a line, with its value."""
+    lines: list[str] = []
+    for word in words:
+        if word.startswith("-"):
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return lines
+
+
+def _await_ends(slurm: Cluster) -> None:
+    """Until no job runs and none will."""
+    before, since = "", time.monotonic()
+    while True:
+        text = slurm.run("squeue", "-h", "-a", "-r", "-o", "%A|%T").stdout
+        if not text:
+            return
+        if text != before:
+            before, since = text, time.monotonic()
+        running = re.search(r"\|(?!PENDING)", text) is not None
+        if time.monotonic() - since > (60.0 if running else STILL_S):
+            return
+        time.sleep(0.2)
+
+
+def _collect(slurm: Cluster, outcomes: Sequence[Outcome]) -> None:
+    records: dict[int, list[dict[str, str]]] = {}
+    for record in all_records(slurm):
+        number = record.get("ArrayJobId") or record.get("JobId", "")
+        records.setdefault(int(number), []).append(record)
+    for outcome in outcomes:
+        mine = records.get(outcome.job_id or 0, [])
+        outcome.records = sorted(mine, key=lambda one: one.get("ArrayTaskId", ""))
+        if not mine:
+            continue
+        failed = [one for one in mine if one["JobState"] != "COMPLETED"]
+        outcome.record = (failed or mine)[0]
+        outcome.state, outcome.reason = outcome.record["JobState"], outcome.record["Reason"]
+        seen = slurm.work / "seen"
+        for one in outcome.records:
+            outcome.copies += _copies(seen / one["JobId"])
+            outcome.output += _text(seen / f"{one['JobId']}.out")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _copies(path: Path) -> list[dict[str, str]]:
+    """What copies wrote: words ``key=value`` a line."""
+    return [
+        dict(word.split("=", 1) for word in line.split()[1:]) for line in _text(path).splitlines()
+    ]
+
+
+def differences(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
+    """What Berth broke of a job that succeeds as written."""
+    if not plain.succeeded:
+        return []
+    found = compared(plain, placed, OF_THE_PLACE)
+    if found:
+        return found
+    unread = _unread(ask, placed)
+    if unread is not None:
+        found.append(unread)
+    if placed.job_id is None:
+        return found
+    where = f"in {placed.record.get('Partition')}" if placed.records else "nowhere"
+    if not placed.succeeded:
+        how = f"{placed.state} {placed.record.get('ExitCode')}"
+        return [*found, f"{how} {where}: {placed.output.strip()[-240:]!r}"]
+    return [f"{one} {where}" for one in (*found, *_did(plain, placed), *_held(plain, placed))]
+
+
+def _unread(ask: OutcomeAsk, placed: Outcome) -> str | None:
+    """Who reads the number in the client's way gets another one, or none."""
+    way = _ID.get(ask.client, _SAID_ID)
+    read = way.match(placed.printed)
+    if read is not None and (ask.client == "merged" or read.end() == len(placed.printed)):
+        return None
+    return f"the number cannot be read from {placed.printed[:200]!r}"
+
+
+def _did(plain: Outcome, placed: Outcome) -> list[str]:
+    """Other copies, or copies that were told other things."""
+    found = []
+    before, after = _count(plain), _count(placed)
+    for label in sorted(before.keys() | after.keys()):
+        if before[label] == 0 or (label in _MAY_GROW and before[label] <= after[label]):
+            continue
+        per_node = before[label] == plain.sum_of("NumNodes")
+        if label == "node" and per_node and after[label] == placed.sum_of("NumNodes"):
+            continue
+        if before[label] != after[label] and not _fills_nodes(label, plain, placed):
+            found.append(f"{after[label]} copies of {label} for {before[label]}")
+    ranks = [{(c["label"], c["SLURM_PROCID"]) for c in one.copies} for one in (plain, placed)]
+    if before == after and len(ranks[0]) > len(ranks[1]):
+        found.append(f"{len(ranks[1])} ranks for {len(ranks[0])}")
+    met = [max((int(c.get("met", 0)) for c in one.copies), default=0) for one in (plain, placed)]
+    if met[1] < met[0]:
+        found.append(f"{met[1]} steps at once for {met[0]}")
+    said, now_said = (_said(one.output) for one in (plain, placed))
+    if said != now_said:
+        found.append(f"it printed {sorted((now_said - said) or now_said)!r} for {sorted(said)!r}")
+    for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_CPUS_PER_TASK"):
+        told, now = (_told(one, name) for one in (plain, placed))
+        if told and now < told:
+            found.append(f"the script is told {name}={now or '-'} for {told}")
+    return found
+
+
+def _said(output: str) -> Counter[str]:
+    """The lines of a job's output, Slurm's own messages left out, without numbers."""
+    lines = (line for line in output.splitlines() if not _OF_SLURM.match(line))
+    return Counter(re.sub(r"\d+", "N", line) for line in lines)
+
+
+def _count(outcome: Outcome) -> Counter[str]:
+    return Counter(copy["label"] for copy in outcome.copies)
+
+
+def _told(outcome: Outcome, name: str) -> int:
+    """What the script itself reads in a variable; 0: it is not there."""
+    texts = [copy.get(name, "-") for copy in outcome.copies if copy["label"] == "batch"]
+    return min((int(text) if text.isdigit() else 0 for text in texts), default=0)
+
+
+def _fills_nodes(label: str, plain: Outcome, placed: Outcome) -> bool:
+    """Whole nodes that the user asked for: Slurm starts as many copies as have room there."""
+    whole = all("EXCLUSIVE" in one.record.get("OverSubscribe", "") or
+                "NO" in one.record.get("OverSubscribe", "") for one in (plain, placed))  # fmt: skip
+    per_copy = [one.sum_of("NumCPUs") / max(1, _count(one)[label]) for one in (plain, placed)]
+    return whole and per_copy[0] == per_copy[1] > 1
+
+
+def _held(plain: Outcome, placed: Outcome) -> list[str]:
+    """Fewer tasks, cores of a task, or less memory."""
+    found = []
+    for key in ("NumTasks", "CPUs/Task"):
+        before, after = plain.sum_of(key), placed.sum_of(key)
+        if after < before or (key == "NumTasks" and after != before):
+            found.append(f"{key} is {after} for {before}")
+    if placed.memory_mb < plain.memory_mb:
+        found.append(f"{placed.memory_mb:g} MB for {plain.memory_mb:g}")
+    return found
+
+
+def _memory_mb(record: dict[str, str]) -> float:
+    """Of ``TRES`` (before 23.11) or ``AllocTRES``."""
+    text = record.get("AllocTRES") or record.get("TRES", "")
+    match = re.search(r"\bmem=([\d.]+)([KMGT]?)", text)
+    if match is None:
+        return 0.0
+    return float(match[1]) * {"K": 2**-10, "": 1, "M": 1, "G": 2**10, "T": 2**20}[match[2]]
