@@ -237,13 +237,17 @@ def _ask(drawn: random.Random) -> OutcomeAsk:
         memory = ALL_MEMORY
     if shape.gpus and drawn.random() < 0.4:
         memory = GPU_MEMORY
-    fitting = [body for body in BODIES if fits(body, shape, memory)]
+    body = drawn.choice([body for body in BODIES if fits(body, shape, memory)])
+    profile = drawn.choice(_COMMON * 2 + _OTHERS)
+    if "{meet}" in body.text and profile == FASTEST["threads"]:
+        # Slurm gives a step whole cores: of steps of one thread only half run at once there.
+        profile = FASTEST["cpu"]
     return ask(
         shape,
         memory,
-        drawn.choice(fitting),
+        body,
         client=drawn.choice(CLIENTS),
-        profile=drawn.choice(_COMMON * 2 + _OTHERS),
+        profile=profile,
         by_environment=drawn.random() < 0.2,
         partition=drawn.random() < 0.9,
     )

@@ -20,15 +20,29 @@ from pathlib import Path
 
 from differential.verdicts import Ask, Verdict, compared, judged_again
 from slurm_cluster import USER, Cluster
-from slurm_differential.pairs import OF_THE_PLACE, SUBMITTERS, Seen, all_records
+from slurm_differential.pairs import (
+    NO_GPU_WANTED,
+    OF_THE_PLACE,
+    SUBMITTERS,
+    Seen,
+    all_records,
+    gpus_of,
+    job_number,
+)
 
 STILL_S = 8.0
 """Jobs of which none runs and none changes for so long wait for what does not come."""
-_ENDED = frozenset(
-    ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL")
-)
-_ARRAY = "--array=0-2"
-_ID = {"parsable": re.compile(r"(\d+)\n"), "merged": re.compile(r"(?:\S+\s+){3}(\d+)\s")}
+_OF_CLIENT = {
+    "array": ("--array=0-2",),
+    "parsable": ("--parsable",),
+    "quiet": ("--quiet",),
+    "wait": ("--wait",),
+}
+_ID = {
+    "parsable": re.compile(r"(\d+)\n"),
+    "merged": re.compile(r"(?:\S+\s+){3}(\d+)\s"),
+    "quiet": re.compile(r""),
+}
 _SAID_ID = re.compile(r"Submitted batch job (\d+)\n")
 _OF_SLURM = re.compile(r"(srun|slurmstepd|sbatch): ")
 _MAY_GROW = ("thread", "core")
@@ -41,13 +55,15 @@ class OutcomeAsk(Ask):
 
     command: str = "sbatch"
     body: str = "true\n"
-    """With ``{tools}`` for the folder of the tools."""
+    """With ``{tools}`` for the folder of the tools; after ``#!`` it is the whole script."""
     client: str = "file"
     by_environment: bool = False
     """The profile goes by ``BERTH_PROFILE``, not by the comment."""
     form: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
-    """Further variables of the one who submits."""
+    comment: str = ""
+    """The user's own, with ``MARK`` where the profile's name stands in it."""
+    arguments: tuple[str, ...] = ()
+    """Of the script."""
 
     @property
     def traits(self) -> tuple[str, ...]:
@@ -69,6 +85,10 @@ class Outcome(Seen):
     """What each copy of the program wrote down."""
     output: str = ""
     """The jobs' own output."""
+
+    @property
+    def started(self) -> bool:
+        return self.state not in ("", "PENDING", "CANCELLED")
 
     @property
     def succeeded(self) -> bool:
@@ -106,45 +126,50 @@ def _judge(slurm: Cluster, asks: Sequence[OutcomeAsk]) -> list[Verdict[Outcome]]
 
 def _submit(slurm: Cluster, ask: OutcomeAsk, *, off: bool) -> Outcome:
     mark = "off" if off else ask.profile
+    words = ["--output=seen/%j.out", "--error=seen/%j.out"] if ask.command == "sbatch" else []
+    environment = {"BERTH_PROFILE": mark} if ask.by_environment else {}
+    comment = ask.comment.replace("MARK", mark)
+    if comment or not ask.by_environment:
+        words.append(f"--comment={comment or f'berth:{mark}'}")
+    own = list(ask.words)
+    if ask.client == "environment" and own[:1] == ["-p"]:
+        environment["SBATCH_PARTITION"] = own[1]
+        del own[:2]
+    words += own
+    name = None
+    if ask.client == "quiet" or ask.command != "sbatch":
+        name = f"pair-{secrets.token_hex(6)}"
+        words.append(f"--job-name={name}")
     body = ask.body.replace("{tools}", str(slurm.work / "job_tools"))
-    words = ["--output=seen/%j.out", "--error=seen/%j.out", *ask.words]
-    environment = dict(ask.environment)
-    if ask.by_environment:
-        environment["BERTH_PROFILE"] = mark
-    else:
-        words.insert(0, f"--comment=berth:{mark}")
-    if ask.client == "environment" and ask.words[:1] == ("-p",):
-        words = [word for word in words if word not in ask.words[:2]]
-        environment["SBATCH_PARTITION"] = ask.words[1]
-    command, stdin = _command(slurm, ask.client, words, body)
+    command, stdin = _command(slurm, ask, words, body)
     done = slurm.run(*command, user=USER, env=environment, stdin=stdin, check=False, timeout_s=90)
     outcome = Outcome(done.returncode == 0, done.stderr, printed=done.stdout)
     number = re.search(r"(?:^|Submitted batch job )(\d+)$", done.stdout, re.MULTILINE)
-    if outcome.accepted and number is not None:
-        outcome.job_id = int(number[1])
+    if outcome.accepted and (number is not None or name is not None):
+        outcome.job_id = job_number(slurm, number if name is None else None, name)
     return outcome
 
 
 def _command(
-    slurm: Cluster, client: str, words: list[str], body: str
+    slurm: Cluster, ask: OutcomeAsk, words: list[str], body: str
 ) -> tuple[list[str], str | None]:
     """What is started, and what it reads."""
-    if client == "wrap":
+    if ask.command != "sbatch":
+        return [ask.command, *words, "sh", "-c", body], None
+    if ask.client == "wrap":
         return ["sbatch", *words, f"--wrap={body}"], None
-    header, script = "", slurm.work / "seen" / f"{secrets.token_hex(6)}.sh"
-    if client == "header":
+    header = ""
+    if ask.client == "header":
         header = "".join(f"#SBATCH {word}\n" for word in _by_option(words))
         words = []
-    text = f"#!/bin/bash\n{header}{body}"
-    if client == "stdin":
+    text = body if body.startswith("#!") else f"#!/bin/bash\n{header}{body}"
+    if ask.client == "stdin":
         return ["sbatch", *words], text
-    script.write_text(text)
-    if client == "parsable":
-        words = ["--parsable", *words]
-    if client == "array":
-        words = [_ARRAY, *words]
-    command = ["sbatch", *words, str(script)]
-    if client == "merged":
+    script = slurm.work / "seen" / f"{secrets.token_hex(6)}.sh"
+    script.write_bytes(text.encode(errors="surrogateescape"))
+    words = [*_OF_CLIENT.get(ask.client, ()), *words]
+    command = ["sbatch", *words, str(script), *ask.arguments]
+    if ask.client == "merged":
         command = ["sh", "-c", f"{shlex.join(command)} 2>&1"]
     return command, None
 
@@ -178,7 +203,7 @@ def _await_ends(slurm: Cluster) -> None:
 def _collect(slurm: Cluster, outcomes: Sequence[Outcome]) -> None:
     records: dict[int, list[dict[str, str]]] = {}
     for record in all_records(slurm):
-        number = record.get("ArrayJobId") or record.get("JobId", "")
+        number = record.get("ArrayJobId") or record.get("HetJobId") or record["JobId"]
         records.setdefault(int(number), []).append(record)
     for outcome in outcomes:
         mine = records.get(outcome.job_id or 0, [])
@@ -221,11 +246,13 @@ def differences(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     if not placed.succeeded:
         how = f"{placed.state} {placed.record.get('ExitCode')}"
         return [*found, f"{how} {where}: {placed.output.strip()[-240:]!r}"]
-    return [f"{one} {where}" for one in (*found, *_did(plain, placed), *_held(plain, placed))]
+    return [f"{one} {where}" for one in (*found, *_did(plain, placed), *_held(ask, plain, placed))]
 
 
 def _unread(ask: OutcomeAsk, placed: Outcome) -> str | None:
     """Who reads the number in the client's way gets another one, or none."""
+    if ask.command != "sbatch":
+        return None
     way = _ID.get(ask.client, _SAID_ID)
     read = way.match(placed.printed)
     if read is not None and (ask.client == "merged" or read.end() == len(placed.printed)):
@@ -282,25 +309,31 @@ def _fills_nodes(label: str, plain: Outcome, placed: Outcome) -> bool:
     whole = all("EXCLUSIVE" in one.record.get("OverSubscribe", "") or
                 "NO" in one.record.get("OverSubscribe", "") for one in (plain, placed))  # fmt: skip
     per_copy = [one.sum_of("NumCPUs") / max(1, _count(one)[label]) for one in (plain, placed)]
-    return whole and per_copy[0] == per_copy[1] > 1
+    return whole and per_copy[0] == per_copy[1]
 
 
-def _held(plain: Outcome, placed: Outcome) -> list[str]:
+def _held(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     """Fewer tasks, cores of a task, or less memory."""
     found = []
     for key in ("NumTasks", "CPUs/Task"):
         before, after = plain.sum_of(key), placed.sum_of(key)
         if after < before or (key == "NumTasks" and after != before):
             found.append(f"{key} is {after} for {before}")
+    none_wanted = NO_GPU_WANTED.search(f"{' '.join(ask.words)} {ask.body}")
+    if none_wanted and not gpus_of(plain.record) and "gpu" in gpus_of(placed.record):
+        found.append(f"it has {gpus_of(placed.record)} and no GPU was wanted")
     if placed.memory_mb < plain.memory_mb:
         found.append(f"{placed.memory_mb:g} MB for {plain.memory_mb:g}")
     return found
 
 
+def _allocated(record: dict[str, str]) -> str:
+    """``TRES`` (before 23.11) or ``AllocTRES``."""
+    return record.get("AllocTRES") or record.get("TRES", "")
+
+
 def _memory_mb(record: dict[str, str]) -> float:
-    """Of ``TRES`` (before 23.11) or ``AllocTRES``."""
-    text = record.get("AllocTRES") or record.get("TRES", "")
-    match = re.search(r"\bmem=([\d.]+)([KMGT]?)", text)
+    match = re.search(r"\bmem=([\d.]+)([KMGT]?)", _allocated(record))
     if match is None:
         return 0.0
     return float(match[1]) * {"K": 2**-10, "": 1, "M": 1, "G": 2**10, "T": 2**20}[match[2]]

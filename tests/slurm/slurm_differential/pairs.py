@@ -101,6 +101,7 @@ OF_THE_PLACE = re.compile(
     r"More processors requested than permitted"
 )
 """Why Slurm refuses a job in one partition and takes it in another."""
+NO_GPU_WANTED = re.compile(r"--gres=none|--gpus(-per-\w+)?=0")
 _SENT_BACK = "requeued held"
 """Of a job that was started, and whose environment its node could not make (``--export=NONE``)."""
 _TURN = re.compile(
@@ -231,13 +232,14 @@ def _choices_changed(ask: SlurmAsk, plain: dict[str, str], placed: dict[str, str
     wanted = placed and re.search(r"--mincpus=(\d+)", text)
     if wanted and int(placed.get("MinCPUsNode", "0")) < int(wanted[1]):
         found.append(f"MinCPUsNode is {placed.get('MinCPUsNode')} and {wanted[1]} were asked")
-    none = re.search(r"--gres=none|--gpus(-per-\w+)?=0", text) and not _gpus(plain)
-    if none and "gpu" in _gpus(placed):
-        found.append(f"it has {_gpus(placed)} and no GPU was wanted")
+    none = NO_GPU_WANTED.search(text) and not gpus_of(plain)
+    if none and "gpu" in gpus_of(placed):
+        found.append(f"it has {gpus_of(placed)} and no GPU was wanted")
     return found
 
 
-def _gpus(record: dict[str, str]) -> str:
+def gpus_of(record: dict[str, str]) -> str:
+    """GPUs that a job asked for by node; empty for none."""
     text = record.get("TresPerNode", "")
     return "" if text.endswith(":0") else text
 
@@ -263,7 +265,7 @@ def _submit(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
     done = slurm.run(*words, user=ask.user, env=environment, stdin=ask.script, check=False)
     seen = Seen(done.returncode == 0, done.stderr)
     if seen.accepted:
-        seen.job_id = _number(slurm, re.match(r"(\d+)", done.stdout), name)
+        seen.job_id = job_number(slurm, re.match(r"(\d+)", done.stdout), name)
     return seen
 
 
@@ -276,7 +278,7 @@ def _named(words: list[str]) -> str | None:
     return name
 
 
-def _number(slurm: Cluster, said: re.Match[str] | None, name: str | None) -> int:
+def job_number(slurm: Cluster, said: re.Match[str] | None, name: str | None) -> int:
     """The job's number: as the command said it, else by the job's name."""
     if said is not None:
         return int(said[1])
@@ -298,7 +300,7 @@ def _run(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
         words.remove("--quiet")  # what would be done was not said; asking again does nothing else
         seen.message = slurm.run("timeout", "20", *words, user=ask.user, check=False).stderr
     if ask.command == "salloc" and seen.accepted:
-        job_id = _number(slurm, re.search(r"Granted job allocation (\d+)", done.stderr), name)
+        job_id = job_number(slurm, re.search(r"Granted job allocation (\d+)", done.stderr), name)
         seen.record = records_by_id(slurm).get(job_id, {})
         slurm.run("scancel", str(job_id), check=False)
     if seen.accepted:
