@@ -73,7 +73,7 @@ def open_world(world: World) -> Iterator[Cluster]:
             deadline_ms=1000,  # the most there is: to be heard however busy the machine is
             reread_config_s=0,
         )
-        slurm.set_job_submit(CHAINED.format(filter=FILTER_PATH))
+        slurm.set_job_submit(CHAINED.format(filter=slurm.copied(FILTER_PATH)))
         with placing(slurm, world.site, world.site_text, world.forecasts):
             yield slurm
 
