@@ -71,7 +71,8 @@ def test_the_job_does_what_it_does_without_berth(
         assert not verdict.plain.accepted
         assert not verdict.placed.accepted
         return
-    assert verdict.plain.succeeded, verdict.plain.output or verdict.plain.message
+    plain = verdict.plain
+    assert plain.succeeded, f"{plain.state} {plain.reason} {plain.message} {plain.output}"
     assert not verdict.differences, str(verdict)
     for outcome in (verdict.plain, verdict.placed):
         counted = Counter(copy["label"] for copy in outcome.copies)

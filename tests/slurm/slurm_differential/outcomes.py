@@ -246,7 +246,9 @@ def differences(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     if not placed.succeeded:
         how = f"{placed.state} {placed.record.get('ExitCode')}"
         return [*found, f"{how} {where}: {placed.output.strip()[-240:]!r}"]
-    return [f"{one} {where}" for one in (*found, *_did(plain, placed), *_held(ask, plain, placed))]
+    return [
+        f"{one} {where}" for one in (*found, *_did(ask, plain, placed), *_held(ask, plain, placed))
+    ]
 
 
 def _unread(ask: OutcomeAsk, placed: Outcome) -> str | None:
@@ -260,7 +262,7 @@ def _unread(ask: OutcomeAsk, placed: Outcome) -> str | None:
     return f"the number cannot be read from {placed.printed[:200]!r}"
 
 
-def _did(plain: Outcome, placed: Outcome) -> list[str]:
+def _did(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     """Other copies, or copies that were told other things."""
     found = []
     before, after = _count(plain), _count(placed)
@@ -270,7 +272,7 @@ def _did(plain: Outcome, placed: Outcome) -> list[str]:
         per_node = before[label] == plain.sum_of("NumNodes")
         if label == "node" and per_node and after[label] == placed.sum_of("NumNodes"):
             continue
-        if before[label] != after[label] and not _fills_nodes(label, plain, placed):
+        if before[label] != after[label] and not _fills_nodes(ask, label, plain, placed):
             found.append(f"{after[label]} copies of {label} for {before[label]}")
     ranks = [{(c["label"], c["SLURM_PROCID"]) for c in one.copies} for one in (plain, placed)]
     if before == after and len(ranks[0]) > len(ranks[1]):
@@ -304,12 +306,10 @@ def _told(outcome: Outcome, name: str) -> int:
     return min((int(text) if text.isdigit() else 0 for text in texts), default=0)
 
 
-def _fills_nodes(label: str, plain: Outcome, placed: Outcome) -> bool:
+def _fills_nodes(ask: OutcomeAsk, label: str, plain: Outcome, placed: Outcome) -> bool:
     """Whole nodes that the user asked for: Slurm starts as many copies as have room there."""
-    whole = all("EXCLUSIVE" in one.record.get("OverSubscribe", "") or
-                "NO" in one.record.get("OverSubscribe", "") for one in (plain, placed))  # fmt: skip
     per_copy = [one.sum_of("NumCPUs") / max(1, _count(one)[label]) for one in (plain, placed)]
-    return whole and per_copy[0] == per_copy[1]
+    return "--exclusive" in ask.words and per_copy[0] == per_copy[1]
 
 
 def _held(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
