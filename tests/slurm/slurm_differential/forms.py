@@ -182,6 +182,8 @@ BODIES = (
     Body("srun --ntasks-per-node", "srun --ntasks-per-node={n} {copy} a", "many node"),
     Body("srun --overlap", "srun --overlap -n {n} {copy} a"),
     Body("srun --overcommit", "srun -O -n {twice} {copy} a"),
+    Body("srun -n1 at each end", "srun -n1 -N1 {copy} a && srun {copy} b && srun -n1 -N1 {copy} a"),
+    Body("srun --kill-on-bad-exit", "srun --kill-on-bad-exit=1 --label -n {n} {copy} a >/dev/null"),
     Body("srun --cpu-bind=none", "srun --cpu-bind=none --distribution=block {copy} a"),
     Body("srun --export=NONE", "srun --export=NONE {copy} a"),
     Body("srun --export=ALL,X", "srun --export=ALL,X=1 {copy} a"),
@@ -204,9 +206,6 @@ BODIES = (
          "--wrap \"SEEN_AS=$SLURM_JOB_ID srun -c2 {copy} inner\""),
     Body("inner sbatch to auto", "sbatch -p auto -n2 -o /dev/null "
          "--wrap \"SEEN_AS=$SLURM_JOB_ID srun -n2 {copy} inner\""),
-    Body("inner srun of a job of its own",
-         "env -u SLURM_JOB_ID -u SLURM_JOBID SEEN_AS=$SLURM_JOB_ID srun -p cpu -n1 --mem=50 "
-         "{copy} inner"),
     Body("memory held by the script", "{hold} {memory}", "little"),
     Body("memory held by a step", "srun -n1 {hold} {memory}", "little"),
     Body("memory held by all ranks", "srun -n {n} {hold} {share}", "little n"),

@@ -105,6 +105,8 @@ OUTCOME_CASES = (
           profile="midcpu"),
     _case("env_profile: BERTH_PROFILE, the comment is taken", "-n 4", _STEP, {"a": 4},
           comment="pytorch", by_environment=True),
+    _case("env_none: BERTH_PROFILE, and nothing is exported", "-n 4 --export=NONE", _STEP, {"a": 4},
+          comment="pytorch", by_environment=True),
     _case("env_some: BERTH_PROFILE, and not all is exported",
           "-n 4 --export=HOME,SLURM_CONF,PATH", _STEP, {"a": 4}, comment="pytorch",
           by_environment=True),

@@ -257,7 +257,8 @@ def _unread(ask: OutcomeAsk, placed: Outcome) -> str | None:
         return None
     way = _ID.get(ask.client, _SAID_ID)
     read = way.match(placed.printed)
-    if read is not None and (ask.client == "merged" or read.end() == len(placed.printed)):
+    alone = read is not None and (ask.client == "merged" or read.end() == len(placed.printed))
+    if alone and read is not None and (not read.groups() or int(read[1]) == placed.job_id):
         return None
     return f"the number cannot be read from {placed.printed[:200]!r}"
 
