@@ -45,6 +45,8 @@ _ID = {
 }
 _SAID_ID = re.compile(r"Submitted batch job (\d+)\n")
 _OF_SLURM = re.compile(r"(srun|slurmstepd|sbatch): ")
+_BY_NODE = ("--mem=", "--exclusive")
+"""Who asks for these has his memory by node."""
 _MAY_GROW = ("thread", "core")
 """Labels of copies that a script starts by the cores it was given."""
 
@@ -98,12 +100,17 @@ class Outcome(Seen):
 
     def sum_of(self, key: str) -> int:
         """Of a count in the records."""
-        return sum(int(re.match(r"\d*", one.get(key, ""))[0] or 0) for one in self.records)  # type: ignore[index]
+        return sum(_number(one, key) for one in self.records)
 
     @property
     def memory_mb(self) -> float:
         """Allocated in all."""
         return sum(_memory_mb(one) for one in self.records)
+
+    @property
+    def memory_mb_per_node(self) -> float:
+        """Of the job or task that has the least."""
+        return min(_memory_mb(one) / _number(one, "NumNodes") for one in self.records)
 
 
 def judge(slurm: Cluster, asks: Sequence[OutcomeAsk]) -> list[Verdict[Outcome]]:
@@ -323,9 +330,20 @@ def _held(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     none_wanted = NO_GPU_WANTED.search(f"{' '.join(ask.words)} {ask.body}")
     if none_wanted and not gpus_of(plain.record) and "gpu" in gpus_of(placed.record):
         found.append(f"it has {gpus_of(placed.record)} and no GPU was wanted")
-    if placed.memory_mb < plain.memory_mb:
-        found.append(f"{placed.memory_mb:g} MB for {plain.memory_mb:g}")
+    if any(word.startswith(_BY_NODE) for word in ask.words):
+        # Of how many nodes Slurm makes it, and of which, follows from what else runs.
+        before_mb, after_mb = plain.memory_mb_per_node, placed.memory_mb_per_node
+    else:
+        before_mb, after_mb = plain.memory_mb, placed.memory_mb
+    if after_mb < before_mb:
+        found.append(f"{after_mb:g} MB for {before_mb:g}")
     return found
+
+
+def _number(record: dict[str, str], key: str) -> int:
+    """The first of a range; 0: none."""
+    match = re.match(r"\d+", record.get(key, ""))
+    return int(match[0]) if match else 0
 
 
 def _allocated(record: dict[str, str]) -> str:
