@@ -83,7 +83,17 @@ def _queue(record: Record, pending: Mapping[str, int]) -> QueueFacts:
         pending_jobs=pending.get(name, 0),
         bounds=_bounds(record),
         qos=(names(record, "QoS") or (None,))[0],
+        not_for_users=not_for_users(
+            hidden=record.get("Hidden") == "YES", root_only=record.get("RootOnly") == "YES"
+        ),
     )
+
+
+def not_for_users(*, hidden: bool, root_only: bool) -> str | None:
+    """Why a partition is not offered to users; None: it is."""
+    if root_only:
+        return "RootOnly=YES"
+    return "Hidden=YES" if hidden else None
 
 
 def _bounds(record: Record) -> QueueBounds:

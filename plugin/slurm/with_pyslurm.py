@@ -19,7 +19,7 @@ from typing import Any
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.cluster import UNUSABLE, system_of
+from berth.plugin.slurm.cluster import UNUSABLE, not_for_users, system_of
 from berth.plugin.slurm.states import closed_as, waits_for_room
 from berth.policies.values import QueueBounds
 
@@ -92,6 +92,10 @@ def _queue(partition: Any, waiting: Mapping[str, int]) -> QueueFacts:
         pending_jobs=sum(n for names, n in waiting.items() if partition.name in names.split(",")),
         bounds=_bounds(partition),
         qos=partition.qos or None,
+        not_for_users=not_for_users(
+            hidden=getattr(partition, "is_hidden", False),
+            root_only=getattr(partition, "is_root_only", False),
+        ),
     )
 
 
