@@ -45,6 +45,8 @@ class QueueFacts:
     bounds: QueueBounds = field(default_factory=QueueBounds)
     qos: str | None = None
     """Quality of service whose limits hold for all jobs of the queue."""
+    not_for_users: str | None = None
+    """Why it is not offered to users, in the scheduler's word: ``hidden``, ``RootOnly``."""
     closed: str | None = None
     """Where it is not up: the scheduler's word for that and what it means for jobs."""
     default_memory: DefaultMemory | None = None

@@ -95,10 +95,18 @@ def _state(
 
 
 def _is_of(candidate: Candidate, node: NodeFacts) -> bool:
-    if candidate.is_gpu and _count(node.gpus, candidate.gres) == 0:
+    gres = (candidate.gres or "gpu") if candidate.is_gpu else None
+    return selects(node, candidate.constraint, gres)
+
+
+def selects(node: NodeFacts, constraint: str | None, gres: str | None) -> bool:
+    """Whether a job that asks for these features and that GPU type may get the node.
+
+    A job that asks for no GPU (``gres`` None) may get a node with GPUs.
+    """
+    if gres is not None and _count(node.gpus, gres) == 0:
         return False
-    wanted = candidate.constraint
-    return wanted is None or all(name in node.features for name in wanted.split("&"))
+    return constraint is None or all(name in node.features for name in constraint.split("&"))
 
 
 def _count(gpus: Mapping[str, int], gres: str | None) -> int:

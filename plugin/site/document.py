@@ -410,14 +410,16 @@ class CandidateTable(Document):
         description="partition that the job is sent to",
     )
     constraint: Text | None = Field(
-        None, description="node feature to ask for, where the partition holds several kinds"
+        None,
+        description="node feature to ask for, where the partition holds several kinds; "
+        "`a&b`: nodes with both features",
     )
     properties: Names | None = Field(
         None, description="the same at a Flux site: properties that its nodes must have"
     )
     gres: Text | None = Field(
         None,
-        pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?$",
+        pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.+-]+)?$",
         description="GPU resource to ask for, without a count, for example `gpu:h200`",
     )
     nodes: int | None = Field(None, ge=1, description="number of such nodes")

@@ -93,7 +93,17 @@ def _queue(
         bounds=bounds,
         default_memory=defaults.of_queue(record, bounds, [n for n in nodes if name in n.queues]),
         qos=(names(record, "QoS") or (None,))[0],
+        not_for_users=not_for_users(
+            hidden=record.get("Hidden") == "YES", root_only=record.get("RootOnly") == "YES"
+        ),
     )
+
+
+def not_for_users(*, hidden: bool, root_only: bool) -> str | None:
+    """Why a partition is not offered to users; None: it is."""
+    if root_only:
+        return "RootOnly=YES"
+    return "Hidden=YES" if hidden else None
 
 
 def _bounds(record: Record) -> QueueBounds:

@@ -670,7 +670,7 @@ local CHECKS = {
     return plain(value, "^[%w_.%-][%w_.,%-]*$") and not value:find(",,") and not value:find(",$")
   end,
   features = function(value) return plain(value, "^[%w_.:=&|!%[%]()*,%-]+$") end,
-  gres = function(value) return plain(value, "^[%w_.:,/%-]+$") end,
+  gres = function(value) return plain(value, "^[%w_.:,/+%-]+$") end,
   nodes = function(value) return whole(value, 100000) end,
   tasks = function(value) return whole(value, 10000000) end,
   cpus_per_task = function(value) return whole(value, 65000) end,
@@ -685,7 +685,7 @@ local SHAPE = { "nodes", "tasks", "cpus_per_task", "memory_mib_per_node", "memor
 -- True where the edit only adds a type to GPUs that were asked for without one.
 local function adds_type(edits, details)
   return edits.gres ~= nil and details.gres ~= nil and names_no_type(details.gres)
-    and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.%-]*%a[%w_.%-]*:%d+$") ~= nil
+    and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.+%-]*%a[%w_.+%-]*:%d+$") ~= nil
 end
 
 -- Why a job with these edits cannot go to a partition, or nil.

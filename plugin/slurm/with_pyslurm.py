@@ -19,7 +19,7 @@ from typing import Any
 from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.cluster import UNUSABLE, system_of
+from berth.plugin.slurm.cluster import UNUSABLE, not_for_users, system_of
 from berth.plugin.slurm.memory_defaults import MemoryDefaults
 from berth.plugin.slurm.states import closed_as, waits_for_room
 from berth.policies.values import QueueBounds
@@ -104,6 +104,10 @@ def _queue(
         bounds=bounds,
         default_memory=defaults.of_queue({}, bounds, own_nodes),
         qos=partition.qos or None,
+        not_for_users=not_for_users(
+            hidden=getattr(partition, "is_hidden", False),
+            root_only=getattr(partition, "is_root_only", False),
+        ),
     )
 
 
