@@ -45,6 +45,12 @@ def own_cores_per_node(resources: Resources) -> int:
     return _ceil(tasks, nodes) * max(1, resources.cpus_per_task)
 
 
+def _nodes_where_it_was(request: Request) -> int:
+    """Return the fewest nodes that the job asked for, by their number or by tasks per node."""
+    tasks, per_node = max(1, request.resources.tasks), request.needs.tasks_per_node
+    return max(1, request.resources.nodes, 1 if per_node is None else _ceil(tasks, per_node))
+
+
 def _cores_where_it_was(request: Request) -> int:
     """Return the cores of a node that the default by core is multiplied by."""
     default, cores = request.default_memory, own_cores_per_node(request.resources)
@@ -82,11 +88,11 @@ def with_memory(
     if asked is None and request.needs.all_memory:
         problem = _too_much(candidate, before, asked=False)
         return problem or held  # ``--mem=0`` stays as it is written
-    total = before * max(1, request.resources.nodes)
+    total = before * _nodes_where_it_was(request)
     if memory_form(request) is MemoryForm.CORE:
         memory = _by_core(request, candidate, held, total)
     else:
-        memory = _ceil(total, held.nodes)
+        memory = max(before, _ceil(total, held.nodes))
     problem = _too_much(candidate, memory, asked=asked is not None)
     if problem is None and memory_form(request) is MemoryForm.CORE:
         problem = _too_much_on_all_cores(request, candidate, held, memory)

@@ -110,8 +110,8 @@ def _candidate(c: FirstCandidate, word: str) -> Iterator[str]:
     yield from (f"{key} = {_value(value)}" for key, value in keys.items() if value is not None)
     if c.gres is not None:
         yield "[candidates.translation]"
-        yield "# A request without GPUs becomes one GPU that its tasks share. Where the shape may change"
-        yield "# (--follows-shape, keep_tasks = false) it is one task with so many cores."
+        yield "# A request without GPUs becomes one GPU that its tasks share. Where its shape may"
+        yield "# change (--follows-shape, keep_tasks = false), it is one task with so many cores."
         yield "gpus = 1"
         yield f"cpus_per_gpu = {max(1, c.cores_per_node // max(1, c.gpus_per_node))}"
 

@@ -9,6 +9,7 @@ import pytest
 from policy_builders import GIB, cpu, gpu, request, translated
 
 from berth.policies import Candidate, Resources, Translation
+from berth.policies.values import Needs
 
 
 def rule(**values: Any) -> Translation:
@@ -86,9 +87,15 @@ def test_tasks_do_not_straddle_nodes() -> None:
     assert translated(request(tasks=3, cpus_per_task=12), cpu()) == Resources(2, 3, 12)
 
 
-def test_memory_in_all_stays_the_same_over_more_nodes() -> None:
+def test_memory_of_a_node_and_in_all_is_never_less_than_asked() -> None:
     asked = request(nodes=1, tasks=64, memory_bytes_per_node=100 * GIB)
-    assert translated(asked, cpu()) == Resources(2, 64, 1, 0, 50 * GIB)
+    assert translated(asked, cpu()) == Resources(2, 64, 1, 0, 100 * GIB)
+    by_node = Needs(tasks_per_node=4)
+    asked = request(nodes=0, tasks=8, memory_bytes_per_node=2 * GIB, needs=by_node)
+    assert translated(asked, cpu()) == Resources(2, 8, 1, 0, 2 * GIB)
+    follows = replace(asked, follows_shape=True)
+    place = gpu(translation=rule(gpus=1))
+    assert translated(follows, place) == Resources(1, 1, 1, 1, 4 * GIB)
 
 
 def test_tasks_are_cut_to_the_cap_only_where_the_shape_may_change() -> None:
