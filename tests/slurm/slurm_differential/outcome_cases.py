@@ -70,8 +70,8 @@ OUTCOME_CASES = (
           {"a": 1}),
     _case("packed: four steps at once", "-n 4 -t 10 --mem-per-cpu=120", _PACKED, {"met": 4},
           steps_at_once=4),
-    _case("defmem: no memory asked", "-n 8 -t 10", _BATCH, memory_mb=3072, profile="biggpu"),
-    _case("defmem_c: no memory asked, -c 8", "-c 8 -t 10", _BATCH, memory_mb=3072,
+    _case("defmem: no memory asked", "-n 8 -t 10", _BATCH, memory_mb=1600, profile="biggpu"),
+    _case("defmem_c: no memory asked, -c 8", "-c 8 -t 10", _BATCH, memory_mb=1600,
           profile="biggpu"),
     _case("defmem_cpu: a smaller default there", "-n 8 -t 10", _BATCH, memory_mb=3072,
           profile="bigcpu"),
@@ -96,6 +96,14 @@ OUTCOME_CASES = (
     _case("memdef_inner: inner sbatch of a job without memory", "-n 4",
           "sbatch -p cpu --mem-per-cpu=60 -o /dev/null "
           '--wrap "SEEN_AS=$SLURM_JOB_ID {tools}/copy inner"', {"inner": 1}),
+    _case("inner_nodes: -c 2, inner sbatch of two nodes", "-c 2", "sbatch -p cpu -N2 -o /dev/null "
+          '--wrap "SEEN_AS=$SLURM_JOB_ID srun {tools}/copy inner"', {"inner": 2}),
+    _case("inner_cores: -N2 -c2, inner sbatch -c2", "-N2 -c2", "sbatch -p cpu -c2 -o /dev/null "
+          '--wrap "SEEN_AS=$SLURM_JOB_ID srun -c2 {tools}/copy inner"', {"inner": 1}),
+    _case("spread_mem: memory of a node, to two small nodes", "-n2 -c4 --mem=600", "{tools}/hold 420",
+          {"held": 1}, profile="smallapp"),
+    _case("mincpus: cores of a node, and memory by core", "--mincpus=4 --mem-per-cpu=120", _BATCH,
+          memory_mb=480),
     _case("nested_mem: --mem-per-cpu, then srun", "-n 4 --mem-per-cpu=120", _STEP, {"a": 4}),
     _case("nested_mem_node: no memory, then srun --mem-per-cpu", "-n 4",
           f"srun --mem-per-cpu=20 {_COPY}", {"a": 4}),
