@@ -100,8 +100,10 @@ OUTCOME_CASES = (
           '--wrap "SEEN_AS=$SLURM_JOB_ID srun {tools}/copy inner"', {"inner": 2}),
     _case("inner_cores: -N2 -c2, inner sbatch -c2", "-N2 -c2", "sbatch -p cpu -c2 -o /dev/null "
           '--wrap "SEEN_AS=$SLURM_JOB_ID srun -c2 {tools}/copy inner"', {"inner": 1}),
-    _case("spread_mem: memory of a node, to two small nodes", "-n2 -c4 --mem=600", "{tools}/hold 420",
-          {"held": 1}, profile="smallapp"),
+    _case("spread_mem: memory of a node, to two small nodes", "-n2 -c4 --mem=600",
+          "{tools}/hold 420", {"held": 1}, profile="smallapp"),
+    _case("ntasks_unset: -N2, srun -n ${SLURM_NTASKS:-1}, to whole nodes", "-N2 -c2",
+          f"srun -n ${{SLURM_NTASKS:-1}} {_COPY}", {"a": 1}, profile="wholeapp"),
     _case("mincpus: cores of a node, and memory by core", "--mincpus=4 --mem-per-cpu=120", _BATCH,
           memory_mb=480),
     _case("nested_mem: --mem-per-cpu, then srun", "-n 4 --mem-per-cpu=120", _STEP, {"a": 4}),
