@@ -603,6 +603,21 @@ local function of_whole_nodes(edits, partitions)
   return false
 end
 
+-- Whether a command of the script would see the number of tasks that is written for it (its own
+-- variables, or an inner job's), or names its tasks by node, which another number would cut.
+local function reads_tasks(script)
+  if type(script) ~= "string" then return false end
+  for line in script:gmatch("[^\r\n]+") do
+    if not line:find("^%s*#") and (line:find("SLURM_NTASKS", 1, true) or line:find("SLURM_NPROCS", 1, true)
+      or line:find("tasks-per-node", 1, true) or line:find("%f[%w]sbatch%f[%W]")
+      or line:find("%f[%w]salloc%f[%W]") or line:find("srun%s.*%-N%s*%d")
+      or line:find("srun%s.*%-%-nodes")) then
+      return true
+    end
+  end
+  return false
+end
+
 -- Why this job must not be moved as the edits say: the option's name, or nil.
 local function untranslated(job, edits, details, partitions, own)
   for _, field in ipairs(DECISIVE) do
@@ -627,7 +642,14 @@ local function untranslated(job, edits, details, partitions, own)
     return "--gres-flags=enforce-binding"
   end
   if flagged(SPREAD) and not (tasks == 1 and edits.tasks) then return "--spread-job" end
-  if edits.gres and not details.gres then -- they would hold for the GPUs that are added
+  if edits.queue and not details.tasks and details.kind == "batch" and not own.whole_nodes
+    and of_whole_nodes(edits, partitions) and reads_tasks(own.script) then
+    return "a script without a number of tasks that reads it, or submits jobs" -- it must be written there
+  end
+  if edits.gres and not details.gres then
+    -- Seen with 22.05: beside GPUs only the tasks' own cores are given.
+    if details.min_cpus_per_node then return "--mincpus" end
+    -- they would hold for the GPUs that are added
     if written(job.cpus_per_tres) then return "--cpus-per-gpu" end
     if written(job.mem_per_tres) then return "--mem-per-gpu" end
     -- A Slurm that shows segments (26.05; 24.11 does not) has no GPUs for tasks that share a core.
@@ -762,15 +784,6 @@ local function objection(edits, details, partitions)
   return nil
 end
 
--- Whether a command of the script asks for tasks by node: with tasks in all beside it, srun would
--- start fewer.
-local function names_tasks_per_node(script)
-  for line in (type(script) == "string" and script or ""):gmatch("[^\r\n]+") do
-    if line:find("tasks-per-node", 1, true) and not line:find("^%s*#") then return true end
-  end
-  return false
-end
-
 -- The steps of the edit, in order: { table, key, value }. Memory stands last: its unset value
 -- cannot be put back from Lua.
 local function plan(job, edits, details, own)
@@ -823,7 +836,7 @@ local function plan(job, edits, details, own)
     -- Who names no tasks has one on each node. In a partition of whole nodes, or with other cores by
     -- default, srun and mpirun would start as many as fit.
     set("num_tasks", tasks)
-    if not names_tasks_per_node(own.script) then
+    if not reads_tasks(own.script) then
       export("SLURM_NTASKS", tasks, true)
       export("SLURM_NPROCS", tasks, true)
     end

@@ -48,6 +48,7 @@ gpus_per_node = 1
 cores_per_node = 8
 price_per_gpu_hour = 2
 [candidates.translation]
+keep_tasks = false
 gpus = 1
 """
 HEAD = "submit_s,user,partition,cores,limit_s,seconds@rome-7742,seconds@h100-80gb"
