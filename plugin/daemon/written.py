@@ -32,7 +32,9 @@ _REQUEST = (
     '"size":%s,"array_tasks":%d,"allowed_queues":%s}'
 )
 _SHORT = '{"candidate":%s,"platform":%s,"score":%.9g}'
-_EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s}'
+_EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s%s}'
+_PREDICTED = ',"predicted_s":[%.4g,%.4g,%.4g]'
+"""Of a place that is ruled out: what people may read, never what was acted on (``runtime_s``)."""
 _REMEMBERED = 512
 _ROWS_REMEMBERED = 2_048
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode
@@ -143,6 +145,7 @@ def _excluded(r: Ranked) -> str:
         _quoted(r.platform),
         _quoted(r.code),
         _encode(r.excluded),
+        "" if r.runtime_s is None else _PREDICTED % _bounds(r.runtime_s),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import hashlib
 import json
 import time
@@ -36,7 +37,7 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, read_file
-from berth.plugin.workloads.filing import refresh, stored, workload_in
+from berth.plugin.workloads.filing import others_of_name, refresh, stored_for, workload_in
 from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
@@ -243,7 +244,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
       berth workload show stream
     """
     store = open_view(site_file, store_url)
-    record = stored(store, name)
+    record = stored_for(store, name, getpass.getuser())
     found = workload_in(store, record)
     newest = next(iter(store.forecasts(record.name)), None)
     forecast = None if newest is None else Forecast.from_json(newest.document)
@@ -267,7 +268,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
         return
     click.echo("\n".join(described(found)))
     if forecast is None or newest is None:
-        click.echo(f"  nothing is predicted yet: berth workload refresh {name}")
+        click.echo(f"  nothing is predicted yet: berth workload refresh {record.name}")
     else:
         click.echo(
             f"  predicted {per(forecast)} by bundle {newest.bundle}, {_day(newest.created_s)}"
@@ -311,12 +312,25 @@ def remove(
       berth workload remove stream
     """
     store = open_view(site_file, store_url)
-    missing = [name for name in names if not store.remove_workload(name)]
+    user = getpass.getuser()
+    gone, missing, others = [], [], []
+    for name in names:
+        own = None if "/" in name else store.workload(f"{user}/{name}")
+        record = own or store.workload(name)
+        if record is not None and store.remove_workload(record.name):
+            gone.append(record.name)
+        else:  # another user's is never removed by half of its name
+            missing.append(name)
+            others += [one.name for one in others_of_name(store, name)]
     if json_:
-        gone = [name for name in names if name not in missing]
         click.echo(json.dumps({"removed": gone, "missing": missing}))
+    elif gone:
+        click.echo(f"removed {', '.join(gone)}")
     if missing:
-        raise UsageError(f"no workload named {', '.join(missing)} is in {store.name}")
+        raise UsageError(
+            f"no workload named {', '.join(missing)} is in {store.name}",
+            hint=f"name it in full: {', '.join(others)}" if others else "see: berth workload list",
+        )
 
 
 @workload.command(name="refresh")
@@ -343,7 +357,8 @@ def refresh_(
         done = RemoteStore(users).refresh(names)
     else:
         store = open_store(site_file, store_url)
-        records = [stored(store, name) for name in names] or store.workloads()
+        user = getpass.getuser()
+        records = [stored_for(store, name, user) for name in names] or store.workloads()
         wanted = [workload_in(store, record) for record in records]
         done = _refresh(wanted, store, bundles, site)
     if json_:
