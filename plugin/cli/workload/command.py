@@ -24,7 +24,14 @@ from berth.plugin.cli.options.where import (
     users_socket,
 )
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.cli.output.forecast_text import best_points, doubts, forecast_json, per, table
+from berth.plugin.cli.output.forecast_text import (
+    best_points,
+    doubts,
+    forecast_json,
+    per,
+    table,
+    without_code,
+)
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import collect, share
 from berth.plugin.cli.workload.storing import store_workload
@@ -273,8 +280,11 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
         click.echo(
             f"  predicted {per(forecast)} by bundle {newest.bundle}, {_day(newest.created_s)}"
         )
-        rows = best_points(forecast)
-        click.echo(table(forecast, rows[:SHOWN]))
+        site = None if store_url else find_site(site_file)
+        runs_on = found.runs_on
+        no_code = without_code(runs_on.targets, runs_on.architecture, platforms_for(site))
+        rows = best_points(forecast, no_code)
+        click.echo(table(forecast, rows[:SHOWN], no_code))
         if len(rows) > SHOWN:
             click.echo(f"  and {len(rows) - SHOWN} more: --json, or berth predict FILE")
         for line in doubts(rows[:SHOWN]):
