@@ -112,6 +112,9 @@ def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
 
 _CHECKS_PASSED = {code.value: place for place, code in enumerate(CHECKED_IN_ORDER)}
 
+_OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
+"""The shortest time came nearest."""
+
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
     """Why the job is left alone: the reason all share, or that of the place that came nearest."""
@@ -126,14 +129,14 @@ def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
         ruled_out,
         key=lambda row: (
             -_CHECKS_PASSED.get(row.code or "", other),
+            row.runtime_s.mid if row.code in _OVER_TIME and row.runtime_s is not None else 0.0,
             -counted[row.excluded],
             row.excluded or "",
         ),
     )
-    how = "for one" if same else "came nearest"
-    return (
-        f"Left as it is: no place fits; {nearest.candidate}{',' * same} {how}: {nearest.excluded}."
-    )
+    one_of_all = same and nearest.code not in _OVER_TIME
+    named = f"{nearest.candidate}, for one" if one_of_all else f"{nearest.candidate} came nearest"
+    return f"Left as it is: no place fits; {named}: {nearest.excluded}."
 
 
 def resources(held: Resources) -> str:

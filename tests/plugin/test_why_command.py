@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.cli.jobs.learn import learn
-from berth.plugin.cli.jobs.why import _elsewhere, _others, why
+from berth.plugin.cli.jobs.why import _decided, _elsewhere, _others, why
 from berth.plugin.learning.learner import Learner
 from berth.plugin.scheduler import JobNow
 from berth.plugin.slurm import commands, now
@@ -154,3 +155,31 @@ def test_what_another_place_would_have_meant_is_said_as_it_was(
 ) -> None:
     one = _elsewhere({"candidate": "gpu", "platform": "p", **row})
     assert _others([one]) == [f"  gpu instead: {sentence}"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"action": "edit"}, "why there: gpu is fastest."),
+        (
+            {"action": "keep", "mode": "shadow", "edits": '{"queue":"gpu"}'},
+            "left as it was asked (mode shadow); Berth would choose: gpu is fastest.",
+        ),
+        (
+            {"action": "keep", "edits": "{}"},
+            "why there: it asked for what Berth would choose; gpu is fastest.",
+        ),
+        (
+            {"action": "keep", "chosen": None, "code": "down", "reason": "Left as it is: x."},
+            "left as it was asked (down, mode enforce): x.",
+        ),
+    ],
+)
+def test_what_berth_did_is_told_from_what_it_would_have_done(
+    jobs: SiteJobs, changes: dict[str, str | None], sentence: str
+) -> None:
+    jobs.job("app", 120)
+    record = jobs.store.decisions.last(1)[0]
+    reason = {"reason": "gpu is fastest.", "chosen": "gpu", "mode": "enforce"}
+    assert _decided(dataclasses.replace(record, **{**reason, **changes})) == sentence
+    assert "is where its user put it" in _decided(None)

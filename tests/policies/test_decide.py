@@ -336,6 +336,11 @@ def test_the_place_that_passed_most_checks_is_named() -> None:
     assert run(asked, candidates=others).reason == "Left as it is: you asked for gpu:1."
 
 
+def test_of_places_that_take_too_long_the_shortest_is_named() -> None:
+    reason = run(replace(request(), time_limit_s=1.0)).reason
+    assert reason.startswith("Left as it is: no place fits; gpu came nearest: it may take 30")
+
+
 def test_every_reason_to_rule_a_place_out_has_its_place_in_the_order() -> None:
     names = list(Code)
     of_candidates = set(names[names.index(Code.CANNOT_RUN) :]) | {Code.UNTYPED_GPU}

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import format_bytes, format_elapsed, format_seconds
+from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
 from berth.plugin.cli.output.columns import columns
@@ -243,11 +243,12 @@ def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:
         f"queue {record.queue}" if record.queue else "no queue",
     ]
     if request.get("tasks"):
-        parts.append(f"{request['tasks']} x {request['cpus_per_task']} cores")
+        cores = counted(request["cpus_per_task"], "core")
+        parts.append(f"{counted(request['tasks'], 'task')} of {cores}")
     if request.get("nodes"):
-        parts.append(f"{request['nodes']} nodes")
+        parts.append(counted(request["nodes"], "node"))
     if request.get("gpus"):
-        parts.append(f"{request['gpus']} GPUs")
+        parts.append(counted(request["gpus"], "GPU"))
     if request.get("memory_bytes_per_node"):
         parts.append(f"{format_bytes(request['memory_bytes_per_node'])} a node")
     if request.get("time_limit_s"):

@@ -198,16 +198,24 @@ def text(found: Why) -> str:
     if found.problem is not None:
         lines.append(f"  the scheduler could not be asked: {found.problem}")
     lines += _expected(found)
-    decision = found.decision
-    if decision is None:
-        lines.append("  Berth decided nothing about it: it is where its user put it")
-    else:
-        lines.append(f"  why there: {decision.reason}")
-        if decision.action != "edit":
-            lines.append(f"  it was left as it was asked ({decision.code}, mode {decision.mode})")
+    lines.append(f"  {_decided(found.decision)}")
     lines += _comparison(found)
     lines += _others(found.elsewhere)
     return "\n".join(lines)
+
+
+def _decided(decision: DecisionRecord | None) -> str:
+    """Why it is where it is: what Berth did, or would have done."""
+    if decision is None:
+        return "Berth decided nothing about it: it is where its user put it"
+    if decision.action == "edit":
+        return f"why there: {decision.reason}"
+    if decision.chosen is None:
+        reason = decision.reason.removeprefix("Left as it is: ")
+        return f"left as it was asked ({decision.code}, mode {decision.mode}): {reason}"
+    if decision.edits == "{}":
+        return f"why there: it asked for what Berth would choose; {decision.reason}"
+    return f"left as it was asked (mode {decision.mode}); Berth would choose: {decision.reason}"
 
 
 def _standing(found: Why) -> str:
