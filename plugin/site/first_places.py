@@ -1,6 +1,6 @@
 """Which places a queue holds: its kinds of nodes, and the constraint that tells each apart.
 
-A scheduler knows no negation of features: a kind is told apart by a feature of its own or by a
+Negation is not used, as Slurm documents none: a kind is told apart by a feature of its own or by a
 combination of features (``a&b``) that no other node of the queue has. What cannot be told apart so
 is said in a remark, and the place counts the nodes that jobs really may get.
 """
@@ -56,7 +56,8 @@ class Place:
             names = names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}..."
             yield (
                 f"meant for {counted(len(meant), 'node')}, {also} {_kinds_text(others)} "
-                f"({names}), which no features tell apart; give either a feature of its own, or a partition"
+                f"({names}), which no features tell apart; give either a feature of its own, or a "
+                "partition"
             )
 
 
