@@ -75,3 +75,48 @@ class Code(StrEnum):
     NO_CARBON = "no-carbon"
     NOT_CHOSEN = "not-chosen"
     NO_SCORE = "no-score"
+
+
+CHECKED_IN_ORDER: tuple[Code, ...] = (
+    Code.CANNOT_RUN,
+    Code.WRONG_ARCHITECTURE,
+    Code.INSTRUCTION_SET,
+    Code.OTHER_QUEUE,
+    Code.OTHER_FEATURES,
+    Code.OTHER_GRES,
+    Code.UNTYPED_GPU,
+    Code.TOO_FEW_RESOURCES,
+    Code.ONE_SLICE,
+    Code.NO_PREDICTION,
+    Code.OUT_OF_RANGE,
+    Code.PRIOR_ONLY,
+    Code.INTERVALS_FAIL,
+    Code.INTERVAL_TOO_WIDE,
+    Code.MEMORY,
+    Code.ASKED_TIME_OVER_QUEUE,
+    Code.TIME_OVER_QUEUE,
+    Code.TIME_OVER_LIMIT,
+    Code.NO_PRICE,
+    Code.NO_ENERGY,
+    Code.NO_CARBON,
+    Code.NO_SCORE,
+    Code.QUEUE_NOT_ALLOWED,
+    Code.USER_NOT_ALLOWED,
+    Code.ACCOUNT_NOT_ALLOWED,
+    Code.QOS_NOT_ALLOWED,
+    Code.NOT_CUT,
+    Code.STALE_STATE,
+    Code.DOWN,
+    Code.RULED_OUT,
+    Code.QUEUE_LIMIT,
+    Code.NOT_ASSOCIATED,
+    Code.ACCOUNT_LIMIT,
+    Code.OTHER_SLICE,
+    Code.NOT_CHOSEN,
+)
+"""Why a candidate is ruled out, in the order in which it is looked at: one that is ruled out by a
+later check came nearer to taking the job."""
+NOT_ACTED_ON = frozenset(
+    {Code.OUT_OF_RANGE, Code.PRIOR_ONLY, Code.INTERVALS_FAIL, Code.INTERVAL_TOO_WIDE}
+)
+"""Something is predicted there, but not well enough to act on."""

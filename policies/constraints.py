@@ -197,6 +197,9 @@ def allowed(case: Moment) -> Exclusion | None:
     """Never more than the submitter may use: queue, user, account, QOS."""
     request, candidate = case.request, case.candidate
     if request.allowed_queues is not None and candidate.queue not in request.allowed_queues:
+        # Schedulers leave closed queues out of those that a user may use: that is the reason then.
+        if case.state is not None and not case.state.up:
+            return _down(candidate, case.state)
         return Exclusion(Code.QUEUE_NOT_ALLOWED, f"you may not use {candidate.queue}")
     if candidate.allowed_users is not None and request.user not in candidate.allowed_users:
         return Exclusion(Code.USER_NOT_ALLOWED, "the site file does not list you here")
@@ -366,8 +369,14 @@ def fresh_and_up(case: Moment) -> Exclusion | None:
         age = format_seconds(case.now_s - state.as_of_s)
         return Exclusion(Code.STALE_STATE, f"its state was last read {age} ago")
     if not state.up or state.usable_nodes == 0:
-        return Exclusion(Code.DOWN, f"{case.candidate.queue} takes no jobs or has no working node")
+        return _down(case.candidate, state)
     return None
+
+
+def _down(candidate: Candidate, state: CandidateState) -> Exclusion:
+    if state.up:
+        return Exclusion(Code.DOWN, f"{candidate.queue} has no working node")
+    return Exclusion(Code.DOWN, f"{candidate.queue} is {state.closed or 'not up'}")
 
 
 def not_ruled_out(case: Moment) -> Exclusion | None:

@@ -56,6 +56,7 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
             f"{None if s.rights is None else s.rights.digest}"
             f"{'' if s.waits is None else s.waits}"
             f"{'' if s.used_shares is None else s.used_shares.digest}"
+            f"{s.closed or ''}"
             for name, s in sorted(states.items())
         )
     )

@@ -154,6 +154,7 @@ def alike(one: CandidateState | None, other: CandidateState | None, *, with_room
         return False
     return (
         one.up == other.up
+        and one.closed == other.closed
         and one.usable_nodes == other.usable_nodes
         and one.gpu_types == other.gpu_types
         and one.bounds == other.bounds

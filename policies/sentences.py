@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.codes import Code
+from berth.policies.codes import CHECKED_IN_ORDER, Code
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import ListBy, PolicySettings, SliceAim
 from berth.policies.values import Ranked, Resources
@@ -124,16 +124,33 @@ def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
     return f"{named} {'is only a guess' if row.guess else 'ranks behind it'}"
 
 
+_CHECKS_PASSED = {code.value: place for place, code in enumerate(CHECKED_IN_ORDER)}
+
+_OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
+"""The shortest time came nearest."""
+
+
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
-    """Why the job is left alone: the reason all share, or the most frequent one."""
+    """Why the job is left alone: the reason all share, or that of the place that came nearest."""
     if not ruled_out:
         return "Left as it is: the site file has no candidates."
     counted = Counter(row.excluded for row in ruled_out)
-    sentence = min(counted, key=lambda text: (-counted[text], text or ""))
     if same and len(counted) == 1:
-        return f"Left as it is: {sentence}."
-    named = next(row for row in ruled_out if row.excluded == sentence)
-    return f"Left as it is: no place fits; {named.candidate}, for one: {sentence}."
+        return f"Left as it is: {ruled_out[0].excluded}."
+    # Codes of other packages' objectives are looked at beside Berth's own for want of a score.
+    other = _CHECKS_PASSED[Code.NO_SCORE]
+    nearest = min(
+        ruled_out,
+        key=lambda row: (
+            -_CHECKS_PASSED.get(row.code or "", other),
+            row.runtime_s.mid if row.code in _OVER_TIME and row.runtime_s is not None else 0.0,
+            -counted[row.excluded],
+            row.excluded or "",
+        ),
+    )
+    one_of_all = same and nearest.code not in _OVER_TIME
+    named = f"{nearest.candidate}, for one" if one_of_all else f"{nearest.candidate} came nearest"
+    return f"Left as it is: no place fits; {named}: {nearest.excluded}."
 
 
 def resources(held: Resources) -> str:

@@ -193,6 +193,8 @@ class CandidateState:
     """Predicted waits by class of job; None: waiting is guessed from the pending jobs."""
     used_shares: UsedShares | None = None
     """What users have held of late; None: everybody counts as at the fair share."""
+    closed: str | None = None
+    """Where it is not up: the scheduler's word for that and what it means for jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,6 +228,12 @@ class Service:
         self, site: SiteView, request: Request, queue: str
     ) -> tuple[Kept | None, Decision | None]:
         """Such a job stays where it is; at most it is told which type of slice its GPU is to be."""
+        if site.auto_queue is not None and site.auto_queue in queue.split(","):
+            return Kept(
+                Code.OWN_QUEUE,
+                f"-p {queue} names partitions beside {site.auto_queue}: Berth chooses only for "
+                f"-p {site.auto_queue} alone.",
+            ), None
         names = site.slice_queues.get(queue)
         if not names or request.gres is None or not names_no_type(request.gres):
             return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself."), None

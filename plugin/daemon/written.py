@@ -15,6 +15,7 @@ from berth.plugin.daemon.answered import Answered
 from berth.plugin.history.matching import Described
 from berth.plugin.history.reading import LONGEST_NAME
 from berth.plugin.store.records import DecisionRecord
+from berth.policies.codes import Code
 from berth.policies.values import Decision, Ranked, Request
 from berth.predictor.core.prediction import Interval
 
@@ -32,7 +33,11 @@ _REQUEST = (
     '"size":%s,"array_tasks":%d,"allowed_queues":%s}'
 )
 _SHORT = '{"candidate":%s,"platform":%s,"score":%.9g}'
-_EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s}'
+_EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s%s}'
+_PREDICTED = ',"predicted_s":[%.4g,%.4g,%.4g]'
+"""Of a place that is ruled out: what people may read, never what was acted on (``runtime_s``)."""
+_NO_CODE_FOR_IT = frozenset({Code.CANNOT_RUN, Code.WRONG_ARCHITECTURE, Code.INSTRUCTION_SET})
+"""A program that cannot run there takes no time there, whatever is predicted of its like."""
 _REMEMBERED = 512
 _ROWS_REMEMBERED = 2_048
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode
@@ -143,6 +148,9 @@ def _excluded(r: Ranked) -> str:
         _quoted(r.platform),
         _quoted(r.code),
         _encode(r.excluded),
+        ""
+        if r.runtime_s is None or r.code in _NO_CODE_FOR_IT
+        else _PREDICTED % _bounds(r.runtime_s),
     )
 
 

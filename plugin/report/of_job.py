@@ -58,9 +58,9 @@ def now_part(why: Why) -> Part:
 
 def _times(rows: list[dict[str, Any]], outcomes: list[OutcomeRecord]) -> tuple[Picture, ...]:
     shown = [
-        Row(row["candidate"], tuple(row["runtime_s"]), bool(row.get("excluded")))
+        Row(row["candidate"], tuple(seconds), bool(row.get("excluded")))
         for row in rows
-        if row.get("runtime_s")
+        if (seconds := row.get("runtime_s") or row.get("predicted_s"))
     ]
     took = [o.elapsed_s for o in outcomes if o.state == "completed" and o.elapsed_s]
     if not shown:

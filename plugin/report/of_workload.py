@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,14 @@ from berth.pilot.errors import BerthError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_bytes, format_count, format_seconds
-from berth.plugin.cli.output.forecast_text import best_points, doubts, per, sources_text, usable
+from berth.plugin.cli.output.forecast_text import (
+    best_points,
+    doubts,
+    per,
+    sources_text,
+    usable,
+    without_code,
+)
 from berth.plugin.cli.predict.elsewhere import advice_for, in_words
 from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
 from berth.plugin.pictures.times import Row, ranked_times
@@ -52,14 +59,21 @@ class Predicted:
     rows: Sequence[Prediction]
     """The best point on each platform, ranked."""
     site: Site | None
+    no_code: frozenset[str] = frozenset()
+    """Platforms for which the program is not built."""
+
+    def can_act(self, one: Prediction) -> bool:
+        """Whether one can act on the row: it can run there, and its time is known well enough."""
+        return usable(one) and one.platform not in self.no_code
 
 
 def predicted(workload: Workload, forecaster: Forecaster, site: Site | None) -> Predicted:
     """On every platform that is known. Raises BerthError where nothing can be predicted."""
     platforms, reference = platforms_for(site), reference_of(site)
     forecast = forecaster.forecast(workload, platforms, platforms, reference=reference)
-    rows = best_points(forecast)
-    return Predicted(workload, forecast, forecaster, platforms, reference, rows, site)
+    no_code = without_code(workload.runs_on.targets, workload.runs_on.architecture, platforms)
+    rows = best_points(forecast, no_code)
+    return Predicted(workload, forecast, forecaster, platforms, reference, rows, site, no_code)
 
 
 def workload_report(found: Predicted) -> Report:
@@ -74,7 +88,7 @@ def workload_report(found: Predicted) -> Report:
     what = f"{workload.name}: {title(workload.kind)}"
     if workload.amount.count is not None:
         what += f", {amount_text(workload.amount)}"
-    first = next(filter(usable, rows), None)
+    first = next(filter(found.can_act, rows), None)
     if first is None:
         lead = f"{what}. No platform's time is known well enough to act on."
     else:
@@ -87,22 +101,24 @@ def workload_report(found: Predicted) -> Report:
     return Report(f"Workload {workload.name}", lead, parts)
 
 
-def time_rows(rows: Sequence[Prediction]) -> list[Row]:
+def time_rows(
+    rows: Sequence[Prediction], can_act: Callable[[Prediction], bool] = usable
+) -> list[Row]:
     """As pictures of times take them."""
     return [
-        Row(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not usable(p))
+        Row(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not can_act(p))
         for p in rows
     ]
 
 
 def _ranking(found: Predicted) -> Part:
-    shown = time_rows(found.rows)
+    shown = time_rows(found.rows, found.can_act)
     return Part(
         "Platforms ranked",
         [
             *doubts(found.rows),
-            "Rows in grey are only guesses (a prior, or an abstention): Berth does not act on "
-            "them.",
+            "Rows in grey are only guesses (a prior, or an abstention), or platforms that the "
+            "program has no code for: Berth does not act on them.",
         ],
         drawn(
             "Predicted times with their 90 % intervals, fastest first", lambda: ranked_times(shown)
@@ -117,7 +133,7 @@ def _ranking(found: Predicted) -> Part:
                     for word in _HEADER
                 ],
                 [_cells(found, one) for one in found.rows],
-                doubtful=[not usable(one) for one in found.rows],
+                doubtful=[not found.can_act(one) for one in found.rows],
             )
         ],
     )
@@ -142,7 +158,9 @@ def _cells(found: Predicted, one: Prediction) -> tuple[str, ...]:
         "-" if cost is None
         else f"{cost.mid:.2g} ({cost.low:.2g} to {cost.high:.2g})",
         one.bound.value,
-        one.basis.value + (" (abstains)" if one.abstained else ""),
+        one.basis.value
+        + (" (abstains)" if one.abstained else "")
+        + (" (no code for it)" if platform in found.no_code else ""),
         found.forecast.source_of(platform) or "-",
     )  # fmt: skip
 
@@ -177,7 +195,7 @@ def _why(found: Predicted) -> Part:
 def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[Table]]:
     """Of a program, what moved its speedup; of a model's run, its operators under the roofs."""
     document: Any = found.workload.document
-    best = [one for one in found.rows if usable(one)] or list(found.rows)
+    best = [one for one in found.rows if found.can_act(one)] or list(found.rows)
     try:
         if isinstance(document, Profile):
             return _program_explained(found, document, best)

@@ -90,6 +90,7 @@ def _state(
         usable_nodes=len(nodes),
         bounds=QueueBounds() if queue is None else queue.bounds,
         rights=facts.rights,
+        closed=None if queue is None else queue.closed,
         gpu_types=tuple(sorted({kind for n in working for kind in n.gpus})),
     )
 

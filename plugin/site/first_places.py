@@ -1,6 +1,6 @@
 """Which places a queue holds: its kinds of nodes, and the constraint that tells each apart.
 
-A scheduler knows no negation of features: a kind is told apart by a feature of its own or by a
+Negation is not used, as Slurm documents none: a kind is told apart by a feature of its own or by a
 combination of features (``a&b``) that no other node of the queue has. What cannot be told apart so
 is said in a remark, and the place counts the nodes that jobs really may get.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from berth.pilot.platform import Platform
+from berth.pilot.units import counted
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.scheduler.host_lists import compressed
 from berth.plugin.scheduler.states import selects
@@ -54,8 +55,9 @@ class Place:
             names = compressed(n.name for n in others)
             names = names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}..."
             yield (
-                f"meant for {_nodes(len(meant))}, {also} {_kinds_text(others)} ({names}), which "
-                "no features tell apart; give either a feature of its own, or a partition"
+                f"meant for {counted(len(meant), 'node')}, {also} {_kinds_text(others)} "
+                f"({names}), which no features tell apart; give either a feature of its own, or a "
+                "partition"
             )
 
 
@@ -66,13 +68,9 @@ def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
         key = bool(_gpu_types(node)), node.cores
         counts[key] = counts.get(key, 0) + 1
     return ", ".join(
-        f"{_nodes(count, 'GPU ' * has_gpus)} with {cores} cores"
+        f"{counted(count, 'GPU node' if has_gpus else 'node')} with {cores} cores"
         for (has_gpus, cores), count in counts.items()
     )
-
-
-def _nodes(count: int, kind: str = "") -> str:
-    return f"{count} {kind}node{'s' * (count != 1)}"
 
 
 def places_of(nodes: Sequence[NodeFacts], known: Mapping[str, Platform]) -> list[Place]:

@@ -587,7 +587,7 @@ end
 local function below_least_time(job, edits, details, partitions)
   local least = count_of(job.time_min, slurm.NO_VAL)
   if not least or least == 0 or details.time_limit_min or edits.time_limit_min then return false end
-  for name in (edits.queue or ""):gmatch("[^,]+") do
+  for name in tostring(edits.queue or ""):gmatch("[^,]+") do
     local part = partitions[name] or {}
     local given = count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
     if not given or given < least then return true end
@@ -597,7 +597,7 @@ end
 
 -- Whether it goes to a partition with OverSubscribe=EXCLUSIVE.
 local function of_whole_nodes(edits, partitions)
-  for name in (edits.queue or ""):gmatch("[^,]+") do
+  for name in tostring(edits.queue or ""):gmatch("[^,]+") do
     if (partitions[name] or {}).max_share == 0 then return true end
   end
   return false

@@ -44,3 +44,5 @@ def test_the_own_workload_goes_before_the_shared_one(tmp_path: Path, asked: str)
     other = CliRunner().invoke(berth, [*words, "--user", "bob", "--", "./x"])
     assert other.exit_code != 0
     assert asked in str(other.exception)
+    if asked == "melt":
+        assert "alice/melt is the workload of alice" in str(other.exception)

@@ -204,6 +204,48 @@ def test_removed_profiles_are_gone_and_refreshed_ones_are_predicted_again(
     assert "no workloads yet" in run("workload", "list").stdout
 
 
+def test_a_workload_is_found_by_its_short_name(
+    site: Harbour, run: Run, triad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "alice")
+    for name in ("alice/triad", "bob/triad", "bob/melt", "carol/two", "dan/two"):
+        assert run("workload", "add", triad, "--name", name).exit_code == 0
+    assert run("workload", "show", "triad").stdout.startswith("alice/triad: ")
+    assert run("workload", "show", "melt").stdout.startswith("bob/melt: ")  # the only one
+    assert run("workload", "show", "bob/triad").stdout.startswith("bob/triad: ")
+    several = shell(site, "workload", "show", "two")
+    assert several.returncode == 2
+    assert "carol/two, dan/two" in several.stderr
+    assert shell(site, "workload", "show", "none").returncode == 2
+    assert "1 workloads" in run("workload", "refresh", "melt").stdout
+    assert run("workload", "add", triad).exit_code == 0  # shared by all
+    assert run("workload", "show", "triad").stdout.startswith("alice/triad: ")
+    monkeypatch.setenv("LOGNAME", "erin")
+    assert run("workload", "show", "triad").stdout.startswith("triad: ")
+    assert "removed triad" in run("workload", "remove", "triad").stdout
+
+
+def test_nobody_elses_workload_is_removed_by_half_of_its_name(
+    site: Harbour, run: Run, triad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "alice")
+    run("workload", "add", triad, "--name", "bob/melt")
+    refused = shell(site, "workload", "remove", "melt")
+    assert refused.returncode == 2
+    assert "name it in full: bob/melt" in refused.stderr
+    assert "removed bob/melt" in run("workload", "remove", "bob/melt").stdout
+
+
+def test_the_platforms_where_a_program_can_run_come_first(run: Run, triad: Path) -> None:
+    run("workload", "add", triad)
+    lines = run("workload", "show", "triad").stdout.splitlines()
+    assert "  runs on cpu (x86_64)" in lines
+    first = lines[next(i for i, line in enumerate(lines) if "PLATFORM" in line) + 1]
+    assert "core" in first
+    assert "GPU" not in first
+    assert not any("no code for it" in line for line in lines)  # not among the first few
+
+
 def test_the_store_is_made_and_upgraded_by_a_command(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "new" / "store.db"
     assert f"(none) -> {REVISIONS[-1]}" in run("store", "upgrade", "--store", path).stdout
@@ -228,6 +270,12 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     shown = json.loads(run("decisions", "show", first["decision"], "--json").stdout)
     assert shown == listed[1]
     text = run("decisions", "show", first["decision"]).stdout
+    named = shell(site, "decisions", "show", first["decision"], "--site", site.site_file)
+    assert (named.returncode, named.stdout) == (0, text)
+    before = shell(site, "decisions", "--site", site.site_file, "show", first["decision"])
+    assert (before.returncode, before.stdout) == (0, text)
+    elsewhere = shell(site, "decisions", "show", "x", "--store", site.folder / "other.db")
+    assert (elsewhere.returncode, "other.db" in elsewhere.stderr) == (2, True)
     assert "changed  queue=gpu" in text
     assert "limit 60m 00s" in text
     store.outcomes.put(

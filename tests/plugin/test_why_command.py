@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.cli.jobs.learn import learn
-from berth.plugin.cli.jobs.why import why
+from berth.plugin.cli.jobs.why import _decided, _elsewhere, _others, why
 from berth.plugin.learning.learner import Learner
 from berth.plugin.scheduler import JobNow
 from berth.plugin.slurm import commands, now
@@ -127,3 +128,58 @@ def test_learning_by_hand(jobs: SiteJobs) -> None:
     assert refused.exit_code != 0
     assert "nothing was learnt from job none" in str(refused.exception)
     assert job
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        (
+            {"code": "prior-only", "excluded": "a prior only", "predicted_s": [1, 1.94, 3]},
+            "1.94 s is only a guess, which Berth does not act on: a prior only",
+        ),
+        (
+            {"code": "prior-only", "excluded": "a prior only"},
+            "there is only a guess, which Berth does not act on: a prior only",
+        ),
+        (
+            {"code": "memory", "excluded": "it may need 9 GiB", "predicted_s": [1, 2, 3]},
+            "ruled out: it may need 9 GiB (predicted 2 s)",
+        ),
+        ({"code": "other-gres", "excluded": "you asked for gpu"}, "ruled out: you asked for gpu"),
+        ({"score": 4.0, "runtime_s": [1, 2, 3]}, "predicted 2 s"),
+        ({"score": 4.0}, "it fits, but ranks far behind"),
+    ],
+)
+def test_what_another_place_would_have_meant_is_said_as_it_was(
+    row: dict[str, object], sentence: str
+) -> None:
+    one = _elsewhere({"candidate": "gpu", "platform": "p", **row})
+    assert _others([one]) == [f"  gpu instead: {sentence}"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"action": "edit"}, "why there: gpu is fastest."),
+        (
+            {"action": "keep", "mode": "shadow", "edits": '{"queue":"gpu"}'},
+            "left as it was asked (mode shadow); Berth would choose: gpu is fastest.",
+        ),
+        (
+            {"action": "keep", "edits": "{}"},
+            "why there: it asked for what Berth would choose; gpu is fastest.",
+        ),
+        (
+            {"action": "keep", "chosen": None, "code": "down", "reason": "Left as it is: x."},
+            "left as it was asked (down, mode enforce): x.",
+        ),
+    ],
+)
+def test_what_berth_did_is_told_from_what_it_would_have_done(
+    jobs: SiteJobs, changes: dict[str, str | None], sentence: str
+) -> None:
+    jobs.job("app", 120)
+    record = jobs.store.decisions.last(1)[0]
+    reason = {"reason": "gpu is fastest.", "chosen": "gpu", "mode": "enforce"}
+    assert _decided(dataclasses.replace(record, **{**reason, **changes})) == sentence
+    assert "is where its user put it" in _decided(None)

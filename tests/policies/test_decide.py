@@ -19,6 +19,7 @@ from berth.policies import (
     Translation,
     Weights,
 )
+from berth.policies.codes import CHECKED_IN_ORDER
 from berth.policies.decide import decide
 from berth.policies.settings import ListBy
 from berth.policies.waits import WaitTable
@@ -324,6 +325,38 @@ def test_different_reasons_are_summed_up() -> None:
     decision = run(replace(request(queue="gpu"), time_limit_s=1.0))
     assert decision.code == Code.NO_CANDIDATE
     assert decision.reason.startswith("Left as it is: no place fits; ")
+
+
+def test_the_place_that_passed_most_checks_is_named() -> None:
+    """Who asked for GPUs reads why the GPU place does not do, not that cpu has none."""
+    asked = replace(request(gpus=1), gres="gpu:1", time_limit_s=1.0)
+    others = tuple(replace(CPU, name=name, queue=name) for name in ("a", "b", "c"))
+    reason = run(asked, candidates=(*others, GPU)).reason
+    assert reason.startswith("Left as it is: no place fits; gpu came nearest: it may take ")
+    assert run(asked, candidates=others).reason == "Left as it is: you asked for gpu:1."
+
+
+def test_of_places_that_take_too_long_the_shortest_is_named() -> None:
+    reason = run(replace(request(), time_limit_s=1.0)).reason
+    assert reason.startswith("Left as it is: no place fits; gpu came nearest: it may take 30")
+
+
+def test_every_reason_to_rule_a_place_out_has_its_place_in_the_order() -> None:
+    names = list(Code)
+    of_candidates = set(names[names.index(Code.CANNOT_RUN) :]) | {Code.UNTYPED_GPU}
+    assert set(CHECKED_IN_ORDER) == of_candidates
+    assert len(CHECKED_IN_ORDER) == len(of_candidates)
+
+
+def test_a_closed_queue_is_said_to_be_closed_even_if_it_is_not_offered_to_the_user() -> None:
+    asked = replace(request(), allowed_queues=frozenset({"other"}))
+    shut = "INACTIVE: takes no jobs and starts none"
+    decision = run(asked, candidates=(GPU,), up=False, closed=shut)
+    assert why_not(decision, "gpu") == (Code.DOWN, f"{GPU.queue} is {shut}")
+    decision = run(asked, candidates=(GPU,))
+    assert why_not(decision, "gpu") == (Code.QUEUE_NOT_ALLOWED, f"you may not use {GPU.queue}")
+    decision = run(usable_nodes=0, candidates=(GPU,))
+    assert why_not(decision, "gpu") == (Code.DOWN, f"{GPU.queue} has no working node")
 
 
 def test_no_candidates_is_no_placement() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from berth.plugin.doctor.findings import Status
 from berth.plugin.scheduler import state_reader
 from berth.plugin.site import Site, load_site
 from berth.plugin.slurm.checks import check_setup
+from berth.plugin.slurm.cluster import read_cluster
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.scheduler import Slurm
 
@@ -77,6 +79,45 @@ def test_init_finds_the_partitions_and_their_hardware(site: Site) -> None:
     assert (intel.constraint, intel.cores_per_node, intel.nodes) == ("intel", 32, 1)
     assert (gpu.platform, gpu.gres, gpu.gpus_per_node) == ("h200-141gb", "gpu:h200", 4)
     assert (mig.platform, mig.gpus_per_node, mig.max_time_s) == ("h100-mig-1g.10gb", 7, 43200.0)
+
+
+def set_features(slurm: Cluster, node: str, text: str) -> None:
+    both = (f"AvailableFeatures={text}", f"ActiveFeatures={text}")
+    slurm.run("scontrol", "update", f"NodeName={node}", *both, user="root")
+
+
+@pytest.fixture
+def mixed(slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A partition of three kinds, of which one is told apart by two features together, and two
+    partitions that are not for users."""
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    features = {"cpu1": "rome,ib", "cpu2": "rome,big", "gpu1": "genoa,ib"}
+    before = {node.name: ",".join(node.features) for node in read_cluster().nodes}
+    for name, text in features.items():
+        set_features(slurm, name, text)
+    for words in (("mixed", "Nodes=cpu1,cpu2,gpu1"), ("secret", "Nodes=cpu1", "Hidden=YES"),
+                  ("staff", "Nodes=cpu1", "RootOnly=YES")):  # fmt: skip
+        name, *more = words
+        slurm.run("scontrol", "create", f"PartitionName={name}", *more, user="root")
+    yield
+    slurm.cancel_everything()
+    for name in ("mixed", "secret", "staff"):
+        slurm.run("scontrol", "delete", f"PartitionName={name}", user="root")
+    for name, text in ((name, before[name]) for name in features):
+        set_features(slurm, name, text)
+
+
+def test_init_tells_kinds_apart_as_slurm_does(slurm: Cluster, mixed: None, site: Site) -> None:
+    found = {c.name: (c.constraint, c.nodes) for c in site.candidates if c.queue == "mixed"}
+    assert found == {
+        "mixed-rome-ib": ("rome&ib", 1), "mixed-big": ("big", 1), "mixed-h200": (None, 1),
+    }  # fmt: skip
+    job = slurm.sbatch("-p", "mixed", "-C", "rome&ib", script=SLEEP)
+    slurm.wait_for_state(job.id, "RUNNING")
+    assert slurm.job(job.id)["NodeList"] == "cpu1"
+    assert not {c.queue for c in site.candidates} & {"secret", "staff"}
+    text = Path(site.source).read_text()
+    assert "secret (Hidden=YES), staff (RootOnly=YES)" in text
 
 
 def test_states_follow_what_runs_and_waits(slurm: Cluster, site: Site) -> None:

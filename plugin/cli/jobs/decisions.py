@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import json
 import statistics
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import format_bytes, format_elapsed, format_seconds
+from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.workloads.filing import stored_for
 
 if TYPE_CHECKING:
     from berth.plugin.users.client import RemoteStore
@@ -62,7 +66,7 @@ def decisions(
       berth decisions --user alice --last 5
       berth decisions --short --format csv
       berth decisions --job 1234
-      berth decisions show 1m7y4whj8kbbvxmm
+      berth decisions show 1m7y4whj8kbbvxmm --site /etc/berth/berth.toml
     """
     context.obj = (site_file, store_url)
     if context.invoked_subcommand is not None:
@@ -72,6 +76,9 @@ def decisions(
         found = _by_id(store, decision_of_job(store, job))
         click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
         return
+    if profile is not None:
+        with suppress(UsageError):  # one that is removed by now has its name in the records
+            profile = stored_for(store, profile, getpass.getuser()).name
     records = store.decisions.last(last, user=user, code=code, profile=profile)
     if json_:
         click.echo(json.dumps([as_json(r) for r in records], indent=2))
@@ -103,15 +110,25 @@ def decisions(
 @decisions.command()
 @click.argument("decision")
 @_json_option
-@click.pass_obj
-def show(place: tuple[Path | None, str | None], decision: str, *, json_: bool) -> None:
+@store_options
+@click.pass_context
+def show(
+    context: click.Context,
+    decision: str,
+    *,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
     """Explain one decision: what was asked, what was chosen, what else there was and why not.
 
     \b
     Example:
       berth decisions show 1m7y4whj8kbbvxmm
     """
-    store = open_view(*place)
+    options = ("site_file", "store_url")
+    given_here = ParameterSource.COMMANDLINE in map(context.get_parameter_source, options)
+    store = open_view(*((site_file, store_url) if given_here else context.obj))
     found = _by_id(store, decision)
     click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
 
@@ -204,7 +221,8 @@ def places_cells(ranked: list[dict[str, Any]]) -> list[list[str]]:
     """A line for each place that was looked at, under ``PLACES``."""
     rows = []
     for row in ranked:
-        runtime, memory = row.get("runtime_s"), row.get("memory_bytes")
+        runtime = row.get("runtime_s") or row.get("predicted_s")
+        memory = row.get("memory_bytes")
         rows.append(
             [
                 row["candidate"],
@@ -225,11 +243,12 @@ def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:
         f"queue {record.queue}" if record.queue else "no queue",
     ]
     if request.get("tasks"):
-        parts.append(f"{request['tasks']} x {request['cpus_per_task']} cores")
+        cores = counted(request["cpus_per_task"], "core")
+        parts.append(f"{counted(request['tasks'], 'task')} of {cores}")
     if request.get("nodes"):
-        parts.append(f"{request['nodes']} nodes")
+        parts.append(counted(request["nodes"], "node"))
     if request.get("gpus"):
-        parts.append(f"{request['gpus']} GPUs")
+        parts.append(counted(request["gpus"], "GPU"))
     if request.get("memory_bytes_per_node"):
         parts.append(f"{format_bytes(request['memory_bytes_per_node'])} a node")
     if request.get("time_limit_s"):

@@ -22,6 +22,7 @@ from berth.plugin.scheduler import SCHEDULERS, JobNow
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.users.client import RemoteStore
+from berth.policies.codes import NOT_ACTED_ON
 
 if TYPE_CHECKING:
     from berth.plugin.cli.replay.live import Start
@@ -46,8 +47,11 @@ class Elsewhere:
 
     place: str
     seconds: float | None
-    """Predicted then; None: nothing was."""
+    """Predicted then; None: nothing was, or it was not kept."""
     why_not: str | None
+    """Why it was ruled out; None: it fitted."""
+    is_guess: bool = False
+    """Whether what was predicted was too uncertain to act on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -178,8 +182,14 @@ def _there(rows: Sequence[Mapping[str, Any]], chosen: str | None) -> There | Non
 
 
 def _elsewhere(row: Mapping[str, Any]) -> Elsewhere:
-    runtime = row.get("runtime_s")
-    return Elsewhere(row["candidate"], runtime[1] if runtime else None, row.get("excluded"))
+    runtime = row.get("runtime_s") or row.get("predicted_s")
+    code = row.get("code")
+    return Elsewhere(
+        row["candidate"],
+        runtime[1] if runtime else None,
+        row.get("excluded"),
+        code in {one.value for one in NOT_ACTED_ON},
+    )
 
 
 def text(found: Why) -> str:
@@ -188,16 +198,24 @@ def text(found: Why) -> str:
     if found.problem is not None:
         lines.append(f"  the scheduler could not be asked: {found.problem}")
     lines += _expected(found)
-    decision = found.decision
-    if decision is None:
-        lines.append("  Berth decided nothing about it: it is where its user put it")
-    else:
-        lines.append(f"  why there: {decision.reason}")
-        if decision.action != "edit":
-            lines.append(f"  it was left as it was asked ({decision.code}, mode {decision.mode})")
+    lines.append(f"  {_decided(found.decision)}")
     lines += _comparison(found)
     lines += _others(found.elsewhere)
     return "\n".join(lines)
+
+
+def _decided(decision: DecisionRecord | None) -> str:
+    """Why it is where it is: what Berth did, or would have done."""
+    if decision is None:
+        return "Berth decided nothing about it: it is where its user put it"
+    if decision.action == "edit":
+        return f"why there: {decision.reason}"
+    if decision.chosen is None:
+        reason = decision.reason.removeprefix("Left as it is: ")
+        return f"left as it was asked ({decision.code}, mode {decision.mode}): {reason}"
+    if decision.edits == "{}":
+        return f"why there: it asked for what Berth would choose; {decision.reason}"
+    return f"left as it was asked (mode {decision.mode}); Berth would choose: {decision.reason}"
 
 
 def _standing(found: Why) -> str:
@@ -260,14 +278,18 @@ def _comparison(found: Why) -> list[str]:
 
 
 def _others(elsewhere: Sequence[Elsewhere]) -> list[str]:
-    lines = []
-    for one in elsewhere[:_OTHERS]:
-        time_there = "nothing predicted"
-        if one.seconds is not None:
-            time_there = f"predicted {format_seconds(one.seconds)}"
-        lines.append(
-            f"  {one.place} instead: {time_there}" + (f"; {one.why_not}" * bool(one.why_not))
-        )
+    lines = [f"  {one.place} instead: {_instead(one)}" for one in elsewhere[:_OTHERS]]
     if len(elsewhere) > _OTHERS:
         lines.append(f"  and {len(elsewhere) - _OTHERS} other places: berth decisions show")
     return lines
+
+
+def _instead(one: Elsewhere) -> str:
+    """What another place would have meant: its time, and why it is not acted on."""
+    time_there = None if one.seconds is None else format_seconds(one.seconds)
+    if one.is_guess:
+        guess = f"{time_there} is only a guess" if time_there else "there is only a guess"
+        return f"{guess}, which Berth does not act on: {one.why_not}"
+    if one.why_not is not None:
+        return f"ruled out: {one.why_not}" + (f" (predicted {time_there})" if time_there else "")
+    return f"predicted {time_there}" if time_there else "it fits, but ranks far behind"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from berth.pilot.platform import Platform
 from berth.pilot.units import counted, format_bytes, format_seconds
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.intervals import as_numbers
@@ -22,18 +23,35 @@ def usable(one: Prediction) -> bool:
     return one.abstained is None and one.basis is not Basis.PRIOR
 
 
-def ranked(rows: Sequence[Prediction]) -> list[Prediction]:
-    """Those that one can act on, fastest first; then the others, fastest first."""
-    return sorted(rows, key=lambda p: (not usable(p), p.runtime_s.mid, p.platform))
+def without_code(
+    targets: Iterable[str], architecture: str, platforms: Mapping[str, Platform]
+) -> frozenset[str]:
+    """The platforms that a program built for these targets and this machine cannot run on."""
+    built_for = set(targets)
+    return frozenset(
+        name
+        for name, platform in platforms.items()
+        if built_for.isdisjoint(platform.targets) or platform.architecture != architecture
+    )
 
 
-def best_points(forecast: Forecast) -> list[Prediction]:
+def ranked(rows: Sequence[Prediction], no_code: Container[str] = ()) -> list[Prediction]:
+    """Those that one can act on, fastest first; then the others, fastest first; last the platforms
+    for which the program has no code."""
+    return sorted(
+        rows,
+        key=lambda p: (p.platform in no_code, not usable(p), p.runtime_s.mid, p.platform),
+    )
+
+
+def best_points(forecast: Forecast, no_code: Container[str] = ()) -> list[Prediction]:
     """Each platform at its fastest number of cores or GPUs, ranked."""
     return ranked(
         [
             min(curve.points, key=lambda p: (p.runtime_s.mid, p.cores + p.gpus))
             for curve in forecast.curves.values()
-        ]
+        ],
+        no_code,
     )
 
 
@@ -42,11 +60,18 @@ def per(forecast: Forecast) -> str:
     return f"per {forecast.unit.value}"
 
 
-def table(forecast: Forecast, rows: Sequence[Prediction], *, indent: int = 2) -> str:
+def table(
+    forecast: Forecast,
+    rows: Sequence[Prediction],
+    no_code: Container[str] = (),
+    *,
+    indent: int = 2,
+) -> str:
     """Ranked rows, with a line of words before those that one cannot act on."""
-    ordered = ranked(rows)
-    found = [cells(forecast, one) for one in ordered]
-    return columns(HEADER, found, indent=indent, first=sum(map(usable, ordered)))
+    ordered = ranked(rows, no_code)
+    found = [cells(forecast, one, no_code) for one in ordered]
+    first = sum(usable(one) and one.platform not in no_code for one in ordered)
+    return columns(HEADER, found, indent=indent, first=first)
 
 
 def doubts(rows: Sequence[Prediction]) -> list[str]:
@@ -116,7 +141,7 @@ def forecast_json(forecast: Forecast) -> Mapping[str, Any]:
     }
 
 
-def cells(forecast: Forecast, one: Prediction) -> tuple[str, ...]:
+def cells(forecast: Forecast, one: Prediction, no_code: Container[str] = ()) -> tuple[str, ...]:
     """Of one row, under ``HEADER``."""
     time, memory = one.runtime_s, where_known(one.memory_bytes)
     return (
@@ -126,6 +151,8 @@ def cells(forecast: Forecast, one: Prediction) -> tuple[str, ...]:
         f"{format_seconds(time.low)} to {format_seconds(time.high)}",
         f"{one.speedup.mid:.3g}x",
         "-" if memory is None else format_bytes(memory.high),
-        one.basis.value + (" (abstains)" if one.abstained else ""),
+        one.basis.value
+        + (" (abstains)" if one.abstained else "")
+        + (" (no code for it)" if one.platform in no_code else ""),
         forecast.source_of(one.platform) or "-",
     )

@@ -135,11 +135,19 @@ def _workload(
     from berth.plugin.cli.options.where import users_socket  # noqa: PLC0415 - SQLAlchemy is slow to import
     from berth.plugin.store import Store  # noqa: PLC0415
     from berth.plugin.users.client import RemoteStore  # noqa: PLC0415
+    from berth.plugin.workloads.filing import others_of_name  # noqa: PLC0415
 
     users = users_socket(Path(site.source), None)
     store = Store.open(site.daemon.store, create=False) if users is None else RemoteStore(users)
     record = store.workload(f"{user}/{name}") if users is None else None
     record = record or store.workload(name)
+    others = [] if record is not None else others_of_name(store, name)
+    if others:
+        owner = owner_in(others[0].name)
+        raise UsageError(
+            f"{others[0].name} is the workload of {owner}, and places no job of {user}",
+            hint=f"--user {owner} decides for {owner}; berth workload share lets it serve all",
+        )
     if record is None:
         raise UsageError(
             f"there is no file {name!r}, nor a workload of that name in {store.name}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import hashlib
 import json
 import time
@@ -23,7 +24,14 @@ from berth.plugin.cli.options.where import (
     users_socket,
 )
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.cli.output.forecast_text import best_points, doubts, forecast_json, per, table
+from berth.plugin.cli.output.forecast_text import (
+    best_points,
+    doubts,
+    forecast_json,
+    per,
+    table,
+    without_code,
+)
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import collect, share
 from berth.plugin.cli.workload.storing import store_workload
@@ -36,7 +44,7 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, following_shape, read_file
-from berth.plugin.workloads.filing import refresh, stored, workload_in
+from berth.plugin.workloads.filing import others_of_name, refresh, stored_for, workload_in
 from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
@@ -249,7 +257,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
       berth workload show stream
     """
     store = open_view(site_file, store_url)
-    record = stored(store, name)
+    record = stored_for(store, name, getpass.getuser())
     found = workload_in(store, record)
     newest = next(iter(store.forecasts(record.name)), None)
     forecast = None if newest is None else Forecast.from_json(newest.document)
@@ -273,13 +281,16 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
         return
     click.echo("\n".join(described(found)))
     if forecast is None or newest is None:
-        click.echo(f"  nothing is predicted yet: berth workload refresh {name}")
+        click.echo(f"  nothing is predicted yet: berth workload refresh {record.name}")
     else:
         click.echo(
             f"  predicted {per(forecast)} by bundle {newest.bundle}, {_day(newest.created_s)}"
         )
-        rows = best_points(forecast)
-        click.echo(table(forecast, rows[:SHOWN]))
+        site = None if store_url else find_site(site_file)
+        runs_on = found.runs_on
+        no_code = without_code(runs_on.targets, runs_on.architecture, platforms_for(site))
+        rows = best_points(forecast, no_code)
+        click.echo(table(forecast, rows[:SHOWN], no_code))
         if len(rows) > SHOWN:
             click.echo(f"  and {len(rows) - SHOWN} more: --json, or berth predict FILE")
         for line in doubts(rows[:SHOWN]):
@@ -317,12 +328,25 @@ def remove(
       berth workload remove stream
     """
     store = open_view(site_file, store_url)
-    missing = [name for name in names if not store.remove_workload(name)]
+    user = getpass.getuser()
+    gone, missing, others = [], [], []
+    for name in names:
+        own = None if "/" in name else store.workload(f"{user}/{name}")
+        record = own or store.workload(name)
+        if record is not None and store.remove_workload(record.name):
+            gone.append(record.name)
+        else:  # another user's is never removed by half of its name
+            missing.append(name)
+            others += [one.name for one in others_of_name(store, name)]
     if json_:
-        gone = [name for name in names if name not in missing]
         click.echo(json.dumps({"removed": gone, "missing": missing}))
+    elif gone:
+        click.echo(f"removed {', '.join(gone)}")
     if missing:
-        raise UsageError(f"no workload named {', '.join(missing)} is in {store.name}")
+        raise UsageError(
+            f"no workload named {', '.join(missing)} is in {store.name}",
+            hint=f"name it in full: {', '.join(others)}" if others else "see: berth workload list",
+        )
 
 
 @workload.command(name="refresh")
@@ -349,7 +373,8 @@ def refresh_(
         done = RemoteStore(users).refresh(names)
     else:
         store = open_store(site_file, store_url)
-        records = [stored(store, name) for name in names] or store.workloads()
+        user = getpass.getuser()
+        records = [stored_for(store, name, user) for name in names] or store.workloads()
         wanted = [workload_in(store, record) for record in records]
         done = _refresh(wanted, store, bundles, site)
     if json_:

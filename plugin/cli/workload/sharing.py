@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import json
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import collect as brought_in
 from berth.plugin.users.workloads import UserWorkloads
-from berth.plugin.workloads.filing import stored, workload_in
+from berth.plugin.workloads.filing import stored_for, workload_in
 
 
 @click.command()
@@ -76,7 +77,8 @@ def share(
     else:
         shared = alias or name.rpartition("/")[2]
         store = open_store(site_file, store_url)
-        found = dataclasses.replace(workload_in(store, stored(store, name)), name=shared)
+        record = stored_for(store, name, getpass.getuser())
+        found = dataclasses.replace(workload_in(store, record), name=shared)
         store_workload(found, store, (), find_site(site_file), replace=True)
     text = (
         f"{name}: an admin is asked to share it (berth workload share USER/{name})"

@@ -82,6 +82,8 @@ def test_candidates_ruled_out_are_recorded_with_their_reason(store: Store, tmp_p
     assert ruled_out["candidate"] == "gpu"
     assert ruled_out["code"] == "queue-not-allowed"
     assert "gpu" in ruled_out["excluded"]
+    assert ruled_out["predicted_s"] == pytest.approx([50, 60, 72])
+    assert "runtime_s" not in ruled_out  # nothing was acted on there: no outcome is held against it
 
 
 @settings(

@@ -108,6 +108,18 @@ def test_a_job_is_left_alone_with_its_reason(job: dict[str, Any], code: str) -> 
     assert [a.code for a in recorded] == [code]
 
 
+@pytest.mark.parametrize("queue", ["auto,cpu", "cpu,auto"])
+def test_auto_stands_alone(queue: str) -> None:
+    service, recorded = knowing_service()
+    reply = decide(service, queue=queue)
+    assert (reply["action"], reply["code"]) == ("keep", "own-queue")
+    assert recorded[0].reason == (
+        f"-p {queue} names partitions beside auto: Berth chooses only for -p auto alone."
+    )
+    decide(service, queue="automatic,cpu")
+    assert recorded[1].reason == "You chose automatic,cpu yourself."
+
+
 def test_who_opted_out_or_did_not_ask_is_not_talked_to() -> None:
     service, _ = knowing_service()
     assert "message" not in decide(service, comment="berth:off")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from berth.pilot.documents import validate, write_json
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.platform import Platform
+from berth.plugin.calibrate.kinds import chosen_nodes, kinds_of
 from berth.plugin.cli.site.init import _nothing_to_place_on, init
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.site import load_site
@@ -356,6 +357,25 @@ def test_nodes_that_no_features_tell_apart_are_counted_and_named() -> None:
         "(n[1-2])"
     ) in interlagos.remarks[0]
     assert "# CHECK: meant for 6 nodes" in toml_text(site, name="x")
+
+
+def test_calibrate_counts_the_nodes_that_a_place_reaches_and_measures_its_own(
+    tmp_path: Path,
+) -> None:
+    gpus = {"gpu:h100": 4}
+    facts = cluster(
+        *(node(f"n{i}", features=("rome", "gpu"), gpus=gpus, cores=128) for i in (1, 2)),
+        *(node(f"n{i}", features=("rome",), cores=128) for i in range(3, 9)),
+        *(node(f"n{i}", features=("milan",), cores=64) for i in range(9, 26)),
+    )
+    written = first_site(facts, KNOWN, Slurm())
+    path = tmp_path / "berth.toml"
+    for name, stub in written.stubs.items():
+        write_json(tmp_path / "platforms" / f"{name}.json", stub)
+    path.write_text(toml_text(written, name="x"))
+    rome, *_ = kinds_of(load_site(path), facts)
+    assert (rome.name, len(rome.nodes)) == ("rome-7742", 8)
+    assert [n.name for n in chosen_nodes(rome, facts, 3, 60.0)] == ["n3", "n4", "n5"]
 
 
 def test_a_kind_without_features_is_no_constraint_and_a_check() -> None:
