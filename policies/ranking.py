@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
+from berth.policies.arrays import work_of
 from berth.policies.codes import Code
 from berth.policies.constraints import (
     OF_KIND,
@@ -164,7 +165,10 @@ class Ranking:
             request.gres,
             request.time_limit_s,
             request.needs,
-        )
+            # How many tasks run at a time depends on who asks: an array's places are its user's.
+            None if request.array is None
+            else (request.array, request.user, request.account, request.qos),
+        )  # fmt: skip
         checked = self._checked.get(key)
         if checked is None:
             checked = self._checked.put(key, {})
@@ -177,6 +181,7 @@ class Ranking:
     def _ranked(
         self, request: Request, forecast: Forecast, digest_: str, checked: dict[str, Checked]
     ) -> Shape:
+        works: dict[int, float] = {}
         growths: dict[int, Growth] = {}
         found: list[tuple[Ranked, Offer | None]] = []
         for alike in self._places_for(request, forecast, digest_):
@@ -190,7 +195,15 @@ class Ranking:
                 growth = growths.get(nodes)
                 if growth is None:
                     growth = growths[nodes] = forecast.growth(request.size, nodes)
-            found += self._rows(request, alike, held, forecast, lacks=lacks, growth=growth)
+            work = 1.0
+            if request.array is not None:
+                nodes = held.nodes or 1
+                if nodes not in works:
+                    works[nodes] = work_of(request.array, forecast, nodes)
+                work = works[nodes]
+            found += self._rows(
+                request, alike, held, forecast, lacks=lacks, growth=growth, work=work
+            )
         found.sort(key=_in_order)
         rows, offers = zip(*found, strict=True) if found else ((), ())
         return Shape(rows, offers, checked)
@@ -271,9 +284,10 @@ class Ranking:
         *,
         lacks: Exclusion | None,
         growth: Growth | None,
+        work: float,
     ) -> list[tuple[Ranked, Offer | None]]:
         """``lacks``: no node has the memory; ``growth``: to the problem size that is asked for
-        (None: as profiled)."""
+        (None: as profiled); ``work``: of all tasks of an array, in times of the longest."""
         settings, places = self._settings, alike.places
         prediction, runtime, memory, speedup, memory_ratio, source = alike.known
         if memory is not None:
@@ -297,8 +311,9 @@ class Ranking:
             if runtime is not None and prediction is not None:
                 cost = None if price is None else price * runtime.mid / 3600.0
                 offer = Offer(
-                    candidate, held, runtime, runtime.mid, cost, memory, prediction, request
-                )
+                    candidate, held, runtime, runtime.mid, cost, memory, prediction, request,
+                    work=work,
+                )  # fmt: skip
             excluded = of_another_kind or lacks or unpredicted or unfit
             if excluded is None and upper > admitted_s(request, candidate, settings):
                 case.candidate = candidate

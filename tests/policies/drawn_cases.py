@@ -11,7 +11,7 @@ from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request
 from berth.policies import Candidate, CandidateState, Decision, PolicySettings, Request, Translation
 from berth.policies.limits import Denied, Limit, Rights, Scope
 from berth.policies.settings import ListBy, SliceAim, UntypedGpus, Weights
-from berth.policies.values import UNBOUNDED, Needs, QueueBounds, Ranked, RuledOut
+from berth.policies.values import UNBOUNDED, Needs, QueueBounds, Ranked, RuledOut, TaskArray
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.sizes import SizeGrowth
@@ -218,7 +218,7 @@ class _Draw:
             time_limit_s=self.of((None, None, 600.0, 2 * H, 12 * H)),
             size=self.seldom(self.of((500.0, 1500.0, 4000.0)), None, 0.2),
             allowed_queues=self.seldom(frozenset({"q0", "q1"}), None, 0.2),
-            array_tasks=self.seldom(5, 1),
+            array=self.seldom(TaskArray(5), None),
             needs=Needs(
                 tasks_per_node=self.seldom(self.number(1, 4), None),
                 max_nodes=self.seldom(4, 0),
@@ -278,7 +278,7 @@ class _Draw:
 
     def limit(self) -> Limit:
         resource = self.of(("cpu", "mem", "node", "gres/gpu", "billing"))
-        scope = self.of(tuple(Scope))
+        scope = self.of(tuple(one for one in Scope if one is not Scope.RUNNING))
         amount = float(self.of((2, 64, 640))) * (1024 if resource == "mem" else 1)
         if scope is Scope.TIME:
             return Limit(scope, float(self.of((600, 7200))), "QOS long")

@@ -370,5 +370,5 @@ def test_a_request_is_written_as_an_encoder_would() -> None:
         "nodes": 2, "tasks": r.tasks, "cpus_per_task": 1, "gpus": r.gpus,
         "memory_bytes_per_node": 77 * 2**20, "wants_placement": True, "pinned": ["qos"],
         "features": "a|b", "gres": "gpu:a100:2", "qos": "h\u00e4ufig", "time_limit_s": 90.0,
-        "size": None, "array_tasks": 3, "allowed_queues": ["cpu", "gpu"],
+        "size": None, "array_tasks": 3, "allowed_queues": ["cpu", "gpu"], "array_at_once": None,
     }  # fmt: skip

@@ -12,11 +12,11 @@ from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.replies import edits, parse_stamp
 from berth.plugin.daemon.requests import (
     Choice,
-    array_tasks,
     choice,
     effective_mode,
     gpus_in,
     request,
+    task_array,
 )
 from berth.policies.values import Decision, Edit, Mode, Request, Resources
 
@@ -129,7 +129,8 @@ def test_gpus_of_a_gres(gres: str | None, gpus: int) -> None:
     ],
 )
 def test_tasks_of_an_array(indices: str | None, tasks: int) -> None:
-    assert array_tasks(indices) == tasks
+    found = task_array(indices)
+    assert (1 if found is None else found.tasks) == tasks
 
 
 @pytest.mark.parametrize(
