@@ -89,12 +89,12 @@ def explored(row: Ranked, best: Ranked, worst: float) -> str:
 
 
 def _array(row: Ranked) -> str:
-    """``60 tasks, 4 at a time: 30 s; each ``, before the time of one; empty for one job."""
+    """``60 tasks, 4 at a time: 30 s; each takes ``, before the time of one; empty for one job."""
     if row.makespan is None:
         return ""
     tasks, seconds = row.makespan.tasks, format_seconds(row.makespan.seconds)
     each = "the largest" if row.makespan.unequal else "each"
-    return f"{tasks} tasks, {_width(row.makespan)}: {seconds}; {each} "
+    return f"{tasks} tasks, {_width(row.makespan)}: {seconds}; {each} takes "
 
 
 def _in_all(makespan: Makespan) -> str:
