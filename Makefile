@@ -105,8 +105,8 @@ typecheck: venv  ## mypy --strict
 	@cd $(TYPING) && MYPYPATH=.:../.. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
 	  $(foreach room,$(ROOMS),-p berth.$(room)) -p lab
 
-differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms; goes on where it was stopped
-	PYTHONPATH=tests/slurm:tests/support $(PY) -m slurm_differential.run --pairs 5000
+differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms, and 1,000 that run to their end; goes on where it was stopped
+	PYTHONPATH=tests/slurm:tests/support $(PY) -m slurm_differential.run --pairs 5000 --outcomes 1000
 
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000

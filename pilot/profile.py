@@ -78,7 +78,7 @@ class Runtime(Document):
 class RunsOn(OmitsNone):
     """Where the program can run at all: the hard constraint of every placement."""
 
-    omitted = ("nodes",)
+    omitted = ("nodes", "follows_shape")
 
     targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
     architecture: str = "x86_64"
@@ -91,6 +91,9 @@ class RunsOn(OmitsNone):
     container: str | None = None
     nodes: int | None = Field(default=None, ge=1, le=1_000_000)
     """That its ranks were on; None: one, as far as is known."""
+    follows_shape: bool | None = None
+    """True: its script starts as many tasks and threads as the scheduler gives it, so that a place
+    may give it other numbers of them. None: not known, and they stay as asked."""
 
 
 class SizePoint(Document):

@@ -36,6 +36,7 @@ class Overrides:
     needs: tuple[str, ...] = ()
     threads: int | None = None
     ranks: int | None = None
+    follows_shape: bool = False
 
 
 def detect(
@@ -62,6 +63,7 @@ def detect(
         ranks=overrides.ranks or ranks_of(command, env),
         gpus=gpus_used,
         container=container_of(command),
+        follows_shape=overrides.follows_shape or None,
     )
     remote = PurePath(command[0]).name
     if remote in REMOTE_LAUNCHERS:

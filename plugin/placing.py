@@ -17,6 +17,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.scheduler import Scheduler, states_of
+from berth.plugin.scheduler.states import default_memory_of
 from berth.plugin.site.site import Site
 from berth.policies import Decider, Decision, Request, Resources
 from berth.policies.objectives import Term
@@ -64,7 +65,12 @@ def place(
     states: Mapping[str, CandidateState] = {}
     if scheduler is not None:
         try:
-            states = states_of(scheduler.read(), site.candidates)
+            facts = scheduler.read()
+            states = states_of(facts, site.candidates)
+            if request.wants_placement:  # the job waits where it would hold the default
+                queue = request.queue or site.reference_queue
+                default = default_memory_of(facts).get(queue)
+                request = replace(request, default_memory=default)
         except BerthError as error:
             notes.append(f"The present state is not known: {error.message}.")
     policy = replace(site.policy, strict=strict, objective=objective or site.policy.objective)

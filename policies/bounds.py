@@ -6,7 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.values import UNBOUNDED, Candidate, QueueBounds, Request, Resources
+from berth.policies.memory import memory_form, own_cores_per_node
+from berth.policies.values import (
+    UNBOUNDED,
+    Candidate,
+    MemoryForm,
+    QueueBounds,
+    Request,
+    Resources,
+)
 
 _MIB = 2**20
 
@@ -52,7 +60,11 @@ def memory_on_node(
 ) -> int:
     """Memory in bytes that the job takes of its fullest node, the queue's default where unasked."""
     if held.memory_bytes_per_node is not None:
-        return held.memory_bytes_per_node
+        if memory_form(request) is not MemoryForm.CORE:
+            return held.memory_bytes_per_node
+        own = own_cores_per_node(held)
+        cores = max(own, cores_on_node(request, held, candidate, bounds))
+        return held.memory_bytes_per_node // own * cores
     if request.needs.all_memory:
         return candidate.memory_bytes_per_node or 0
     if bounds.default_memory_bytes_per_core is not None:
@@ -78,6 +90,7 @@ def over_bounds(
     by_default = None
     if held.memory_bytes_per_node is None:
         by_default = candidate.memory_bytes_per_node
+    of_node = candidate.memory_bytes_per_node if held.memory_bytes_per_node is not None else None
     asked = request.resources.nodes
     most_nodes = max(nodes, request.needs.max_nodes if asked in (0, held.nodes) else 0)
     most: tuple[tuple[float, float | None, Callable[[float], str], str], ...] = (
@@ -86,6 +99,7 @@ def over_bounds(
         (memory, bounds.max_memory_bytes_per_node, format_bytes, "memory a node"),
         (memory, by_core, format_bytes, "memory for its cores"),
         (memory, by_default, format_bytes, "memory a node, less than the default of the queue"),
+        (memory, of_node, format_bytes, "memory a node, less than by core on all its cores"),
         (request.time_limit_s or 0.0, bounds.max_time_s, format_seconds, "a job"),
     )
     for needed, limit, shown, what in most:

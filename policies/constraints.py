@@ -147,6 +147,16 @@ def own_gres(case: Case) -> Exclusion | None:
     return None
 
 
+def steps_at_once(case: Case) -> Exclusion | None:
+    """Each job step takes all GPUs of its job: steps that run at once would wait for each other."""
+    adds_gpus = case.candidate.is_gpu and case.request.resources.gpus == 0
+    if not (adds_gpus and case.request.packs_steps):
+        return None
+    return Exclusion(
+        Code.PINNED_SHAPE, "your script starts several steps at once, which would share one GPU"
+    )
+
+
 def gres_matches(asked: str, offered: str | None) -> bool:
     """``gpu``, ``gpu:2`` and ``gres/gpu=2`` match any GPU; ``gpu:h200[:2]`` only that type."""
     if offered is None or "," in asked:
@@ -431,6 +441,7 @@ OF_KIND: tuple[LastingConstraint, ...] = (
     own_queue,
     own_features,
     own_gres,
+    steps_at_once,
     translates,
 )
 """Lasting ones that look neither at problem size nor at memory nor at the time limit."""

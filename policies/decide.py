@@ -200,6 +200,8 @@ class Decider:
             is_slice=self._by_name[best.candidate].slice_of is not None,
             alike=alike,
         )  # fmt: skip
+        if self._identified and not self._by_name[best.candidate].is_gpu:
+            reason += sentences.short_of_memory(request.resources.memory_bytes_per_node, best)
         return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
 
     def _place_to_learn(
@@ -315,7 +317,7 @@ class Decider:
         offer: Offer | None,
         state: CandidateState | None,
     ) -> Standing:
-        """A place that fits; what may rule it out is looked at once for all problem sizes."""
+        """A place that fits, with what may rule it out by this reading."""
         name = row.candidate
         candidate, known = self._by_name[name], shape.checked.get(name)
         if known is None or known.state is not state:

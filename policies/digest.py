@@ -104,7 +104,8 @@ def of_request(request: Request) -> str:
         f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array or 1} "
         f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} "
         f"{_listed(q.allowed_queues)} "
-        f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component}"
+        f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component} "
+        f"{q.default_memory} {q.keeps_shape} {q.follows_shape} {q.packs_steps}"
     )
 
 

@@ -12,7 +12,6 @@ from berth.predictor.core.forecast import Forecast
 RAISED_LIMIT_MARGIN = 1.2
 """A time limit that Berth raises gets this much above the upper predicted time."""
 _MINUTE_S = 60.0
-_MIB = 2**20
 
 
 def edit_of(
@@ -24,12 +23,6 @@ def edit_of(
 ) -> Edit:
     """What must change in the job for that place, and nothing else."""
     asked, held = request.resources, best.resources
-    memory = best.memory_bytes
-    # A need that is only known to be below something is no measure for a request.
-    known = memory is not None and memory.low > 0
-    if memory and known and not candidate.translation.keep_memory and not candidate.is_gpu:
-        share = memory.high / held.nodes
-        held = held.with_memory(math.ceil(share / _MIB) * _MIB)
     same = (
         (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
         == (held.tasks, held.cpus_per_task, held.gpus, held.memory_bytes_per_node)

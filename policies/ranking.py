@@ -26,11 +26,19 @@ from berth.policies.constraints import (
     time_fits,
     upper_s,
 )
+from berth.policies.memory import memory_form, with_memory
 from berth.policies.objectives.costs import price_per_hour
 from berth.policies.objectives.protocol import Objective, Offer
 from berth.policies.settings import PolicySettings
-from berth.policies.translate import translate, with_memory
-from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
+from berth.policies.translate import translate
+from berth.policies.values import (
+    Candidate,
+    CandidateState,
+    MemoryForm,
+    Ranked,
+    Request,
+    Resources,
+)
 from berth.predictor.core.forecast import Forecast, Growth, memory_with
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Interval, Prediction
@@ -58,8 +66,7 @@ class Shape(NamedTuple):
     offers: tuple[Offer | None, ...]
     """What each row's score is made of; None: nothing is predicted there."""
     checked: dict[str, Checked]
-    """By candidate, of the newest reading that was looked at: filled by who looks. The same in all
-    shapes that differ by the problem size alone."""
+    """By candidate, of the newest reading that was looked at: filled by who looks."""
 
 
 class _Known(NamedTuple):
@@ -128,9 +135,7 @@ class Ranking:
         self._settings = settings
         self._objective = objective
         self._score = objective.score
-        self._checked: BoundedCache[object, dict[str, Checked]] = BoundedCache(SHAPES_KEPT)
-        self._shapes: BoundedCache[tuple[int, float | None], Shape] = BoundedCache(SHAPES_KEPT)
-        """By the identity of ``checked``, which each shape holds, and the problem size."""
+        self._shapes: BoundedCache[object, Shape] = BoundedCache(SHAPES_KEPT)
         self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
             SHAPES_KEPT
         )
@@ -165,48 +170,39 @@ class Ranking:
             request.gres,
             request.time_limit_s,
             request.needs,
+            request.size,
+            request.default_memory,
+            (request.keeps_shape, request.follows_shape, request.packs_steps),
             # How many tasks run at a time depends on who asks: an array's places are its user's.
             None if request.array is None
             else (request.array, request.user, request.account, request.qos),
         )  # fmt: skip
-        checked = self._checked.get(key)
-        if checked is None:
-            checked = self._checked.put(key, {})
-        shape = self._shapes.get((id(checked), request.size))
-        if shape is None or shape.checked is not checked:
-            shape = self._ranked(request, forecast, digest_, checked)
-            self._shapes.put((id(checked), request.size), shape)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes.put(key, self._ranked(request, forecast, digest_))
         return shape
 
-    def _ranked(
-        self, request: Request, forecast: Forecast, digest_: str, checked: dict[str, Checked]
-    ) -> Shape:
+    def _ranked(self, request: Request, forecast: Forecast, digest_: str) -> Shape:
         works: dict[int, float] = {}
         growths: dict[int, Growth] = {}
         found: list[tuple[Ranked, Offer | None]] = []
         for alike in self._places_for(request, forecast, digest_):
-            held, growth = alike.resources, None
-            if not isinstance(held, str):
-                held = with_memory(request, alike.places[0].candidate, held)
-            lacks = Exclusion(Code.TOO_FEW_RESOURCES, held) if isinstance(held, str) else None
-            held = _held(request, held)
+            growth = None
             if request.size is not None:
-                nodes = held.nodes or 1
+                nodes = _held(request, alike.resources).nodes or 1
                 growth = growths.get(nodes)
                 if growth is None:
                     growth = growths[nodes] = forecast.growth(request.size, nodes)
             work = 1.0
             if request.array is not None:
-                nodes = held.nodes or 1
+                nodes = _held(request, alike.resources).nodes or 1
                 if nodes not in works:
                     works[nodes] = work_of(request.array, forecast, nodes)
                 work = works[nodes]
-            found += self._rows(
-                request, alike, held, forecast, lacks=lacks, growth=growth, work=work
-            )
+            found += self._rows(request, alike, forecast, growth, work)
         found.sort(key=_in_order)
         rows, offers = zip(*found, strict=True) if found else ((), ())
-        return Shape(rows, offers, checked)
+        return Shape(rows, offers, {})
 
     def _places_for(self, request: Request, forecast: Forecast, digest_: str) -> tuple[_Alike, ...]:
         key = (
@@ -219,6 +215,8 @@ class Ranking:
             request.features,
             request.gres,
             request.needs,
+            request.default_memory,
+            (request.keeps_shape, request.follows_shape, request.packs_steps),
         )
         found = self._places.get(key)
         if found is None:
@@ -234,7 +232,12 @@ class Ranking:
         return found
 
     def _translate(self, request: Request) -> tuple[Resources | str, ...]:
-        key = (request.resources.with_memory(None), request.pinned, request.needs)
+        key = (
+            request.resources.with_memory(None),
+            request.pinned,
+            request.needs,
+            (request.keeps_shape, request.follows_shape, request.packs_steps),
+        )
         found = self._translations.get(key)
         if found is None:
             found = tuple(translate(request, candidate) for candidate in self._candidates)
@@ -279,21 +282,27 @@ class Ranking:
         self,
         request: Request,
         alike: _Alike,
-        held: Resources,
         forecast: Forecast,
-        *,
-        lacks: Exclusion | None,
         growth: Growth | None,
         work: float,
     ) -> list[tuple[Ranked, Offer | None]]:
-        """``lacks``: no node has the memory; ``growth``: to the problem size that is asked for
-        (None: as profiled); ``work``: of all tasks of an array, in times of the longest."""
+        """``growth``: to the problem size that is asked for (None: as profiled); ``work``: of all
+        tasks of an array, in times of the longest."""
         settings, places = self._settings, alike.places
         prediction, runtime, memory, speedup, memory_ratio, source = alike.known
         if memory is not None:
             memory = memory_with(memory, growth, memory_ratio)
         if runtime is not None and growth is not None:
             runtime = growth.runtime(runtime)
+        shown_memory, lacks = where_known(memory), None
+        resources = alike.resources
+        if not isinstance(resources, str):
+            place = places[0].candidate
+            on_host = None if place.is_gpu else shown_memory
+            resources = with_memory(request, place, resources, on_host)
+            if isinstance(resources, str):
+                lacks = Exclusion(Code.TOO_FEW_RESOURCES, resources)
+        held = _held(request, resources)
         case = Case(
             request, places[0].candidate, settings, forecast, held, prediction, runtime, memory
         )
@@ -302,7 +311,6 @@ class Ranking:
         else:
             unfit = None
         upper = upper_s(runtime, forecast, settings)
-        shown_memory = where_known(memory)
         basis = None if prediction is None else prediction.basis
         warning = sentences.warning(prediction, runtime, settings)
         found: list[tuple[Ranked, Offer | None]] = []
@@ -363,7 +371,7 @@ def _kind(request: Request, place: _Place, resources: Resources | str, known: _K
         candidate.gpu_memory_bytes,
         candidate.memory_bytes_per_node,
         candidate.translation.keep_memory,
-        candidate.cores_per_node if request.needs.memory_per_core else None,
+        candidate.cores_per_node if memory_form(request) is MemoryForm.CORE else None,
         place.ruled_out is None,
     )
 

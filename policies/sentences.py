@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from berth.pilot.units import format_seconds
+from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import Code
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import ListBy, PolicySettings, SliceAim
@@ -70,6 +70,20 @@ def placed(
     if ruled_out:
         return f"{head}; no other place fits."
     return f"{head}."
+
+
+def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
+    """Return the warning that the job asked for less memory than it may need; empty: it did not."""
+    memory, nodes = best.memory_bytes, max(1, best.resources.nodes)
+    if asked_bytes_per_node is None or memory is None:
+        return ""
+    asked_bytes = best.resources.memory_bytes_per_node or asked_bytes_per_node
+    if memory.high <= asked_bytes * nodes:
+        return ""
+    return (
+        f" You asked for {format_bytes(asked_bytes)} of memory and it may need "
+        f"{format_bytes(memory.high / nodes)}."
+    )
 
 
 EXPLORE_OPT_OUT = "--comment=berth-explore:off"

@@ -1,37 +1,41 @@
 """From the resources that were asked to those of a candidate, by the rules of the site file.
 
-A job asked in one partition's terms (32 MPI tasks on CPU nodes) is another job in another's
-(one GPU with 8 cores). What cannot be translated is a sentence, not an exception: it becomes
-the reason why the candidate is ruled out.
+The job's own shape, tasks and cores of each, goes with it: a script may name them anywhere
+(``srun -n 8``). Only where the site or the workload says that the script takes what it is given
+does it become another (one task with a GPU and 8 cores for 32 MPI tasks). What cannot be translated
+is a sentence, not an exception: it becomes the reason why the candidate is ruled out.
 """
 
 from __future__ import annotations
 
 from berth.policies.values import Candidate, Request, Resources
 
-_MIB = 2**20
-
 
 def translate(request: Request, candidate: Candidate) -> Resources | str:
     """The request in the candidate's resources, or the sentence that says why it has no such.
 
-    Memory is left out: ``with_memory`` adds it.
+    Memory is left out: ``policies.memory`` adds it.
     """
     if candidate.is_gpu:
         return _on_gpus(request, candidate)
     return _on_cores(request, candidate)
 
 
+def keeps_shape(request: Request, candidate: Candidate) -> bool:
+    """Return whether the job must have as many tasks and cores of each there as it asked for."""
+    rule = candidate.translation.keep_tasks
+    if request.keeps_shape or rule is None:
+        return request.keeps_shape or not request.follows_shape
+    return rule
+
+
 def _on_cores(request: Request, candidate: Candidate) -> Resources | str:
-    asked, rule = request.resources, candidate.translation
-    tasks, cpus = max(1, asked.tasks), max(1, asked.cpus_per_task)
-    if rule.max_cores is not None and tasks * cpus > rule.max_cores:
-        if tasks == 1:
-            cpus = rule.max_cores
-        else:
-            tasks = rule.max_cores // cpus
-        if tasks < 1:
-            return f"one task needs {cpus} cores and the site allows {rule.max_cores} here"
+    tasks, cpus = _asked_shape(request)
+    most = candidate.translation.max_cores
+    if most is not None and tasks * cpus > most:
+        if keeps_shape(request, candidate) or cpus > most:
+            return _more_than_allowed(tasks, cpus, most)
+        tasks = most // cpus
     tasks_per_node = candidate.cores_per_node // cpus
     if tasks_per_node < 1:
         return f"one task needs {cpus} cores and a node has {candidate.cores_per_node}"
@@ -40,26 +44,33 @@ def _on_cores(request: Request, candidate: Candidate) -> Resources | str:
 
 def _on_gpus(request: Request, candidate: Candidate) -> Resources | str:
     asked, rule = request.resources, candidate.translation
-    tasks, cpus = max(1, asked.tasks), max(1, asked.cpus_per_task)
-    if asked.gpus > 0:
-        gpus = asked.gpus
-    else:
+    tasks, cpus = _asked_shape(request)
+    gpus = asked.gpus
+    if gpus == 0:
         gpus = max(1, rule.gpus)
         if rule.tasks_per_gpu is not None:
             gpus = max(gpus, _ceil(tasks, rule.tasks_per_gpu))
-        if not rule.keep_tasks:
-            tasks, cpus = gpus, rule.cpus_per_gpu or 1
-        elif rule.cpus_per_gpu is not None:
-            cpus = max(1, gpus * rule.cpus_per_gpu // tasks)
+        if not keeps_shape(request, candidate):
+            tasks, cpus = gpus, max(cpus, rule.cpus_per_gpu or 1)
     if rule.max_cores is not None and tasks * cpus > rule.max_cores:
-        cpus = rule.max_cores // tasks
-        if cpus < 1:
-            return f"{tasks} tasks need {tasks} cores and the site allows {rule.max_cores} here"
+        return _more_than_allowed(tasks, cpus, rule.max_cores)
     tasks_per_node = candidate.cores_per_node // cpus
     if tasks_per_node < 1:
         return f"one task needs {cpus} cores and a node has {candidate.cores_per_node}"
     nodes = max(_ceil(gpus, candidate.gpus_per_node), _ceil(tasks, tasks_per_node))
     return _spread(request, candidate, Resources(nodes, tasks, cpus, gpus))
+
+
+def _asked_shape(request: Request) -> tuple[int, int]:
+    """Return the tasks in all and the cores of each; at least one of both."""
+    return max(1, request.resources.tasks), max(1, request.resources.cpus_per_task)
+
+
+def _more_than_allowed(tasks: int, cpus: int, most: int) -> str:
+    needed = f"one task needs {cpus} cores"
+    if tasks > 1:
+        needed = f"{tasks} tasks need {tasks * cpus} cores"
+    return f"{needed} and the site allows {most} here"
 
 
 def _spread(request: Request, candidate: Candidate, held: Resources) -> Resources | str:
@@ -70,20 +81,11 @@ def _spread(request: Request, candidate: Candidate, held: Resources) -> Resource
     problem = _layout_problem(request, candidate, held)
     if problem is not None:
         return problem
-    nodes = _nodes(request, held)
+    nodes = _nodes(request, candidate, held)
     problem = _too_many_nodes(request, candidate, nodes, held.gpus)
     if problem is not None:
         return problem
     return Resources(nodes, held.tasks, held.cpus_per_task, held.gpus)
-
-
-def with_memory(request: Request, candidate: Candidate, held: Resources) -> Resources | str:
-    """``held``, as translated, with the memory that is asked, or why no node has as much."""
-    asked = request.resources.memory_bytes_per_node
-    if asked is None or not candidate.translation.keep_memory:
-        return held
-    memory = _memory(request, candidate, held, asked)
-    return memory if isinstance(memory, str) else held.with_memory(memory)
 
 
 def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: int) -> str | None:
@@ -95,17 +97,18 @@ def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: in
     if candidate.nodes is not None and nodes > candidate.nodes:
         return f"it needs {nodes} nodes and there are {candidate.nodes}"
     if gpus and gpus < nodes:
-        return f"it takes {nodes} nodes, which is more than its {gpus} GPUs"
+        its = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+        return f"it takes {nodes} nodes, which is more than its {its}"
     return None
 
 
-def _nodes(request: Request, held: Resources) -> int:
+def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
     """Nodes by what fits, by tasks per node, and by what the user wrote."""
     nodes, asked, needs = held.nodes, request.resources, request.needs
     if needs.tasks_per_node is not None and held.tasks == max(1, asked.tasks):
         nodes = max(nodes, _ceil(held.tasks, needs.tasks_per_node))
-    moves_to_gpu = held.gpus > 0 and asked.gpus == 0
-    if ("nodes" in request.pinned and asked.nodes > 0) or not moves_to_gpu:
+    becomes_another = held.gpus > asked.gpus and not keeps_shape(request, candidate)
+    if "nodes" in request.pinned or not becomes_another:
         nodes = max(nodes, asked.nodes)
     return nodes
 
@@ -127,25 +130,6 @@ def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> 
     if needs.cores_per_gpu * _ceil(held.gpus, max(1, held.nodes)) > cores:
         return f"{needs.cores_per_gpu} cores a GPU are more than a node has"
     return None
-
-
-def _memory(request: Request, candidate: Candidate, held: Resources, asked: int) -> int | str:
-    """Bytes a node: the memory in all stays, shared by the nodes; by core where so asked."""
-    capacity, needs = candidate.memory_bytes_per_node, request.needs
-    memory = _ceil(asked * max(1, request.resources.nodes), held.nodes)
-    if needs.memory_per_core:
-        cores = _ceil(held.tasks, held.nodes) * held.cpus_per_task
-        per_core = _ceil(memory, cores * _MIB) * _MIB
-        memory = per_core * cores
-        whole = needs.exclusive or needs.min_cores_per_node > cores
-        if whole and capacity is not None and per_core * candidate.cores_per_node > capacity:
-            return "the memory by core, on all cores of a node, is more than a node has"
-    if capacity is not None and memory > capacity:
-        return (
-            f"you asked for {memory / 2**30:.0f} GiB a node and a node has "
-            f"{capacity / 2**30:.0f} GiB"
-        )
-    return memory
 
 
 def _ceil(a: int, b: int) -> int:

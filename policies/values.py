@@ -44,6 +44,31 @@ class Resources:
         return Resources(self.nodes, self.tasks, self.cpus_per_task, self.gpus, bytes_per_node)
 
 
+class MemoryForm(StrEnum):
+    """How a request for memory is written: ``--mem``, ``--mem-per-cpu``, ``--mem-per-gpu``."""
+
+    NODE = "node"
+    CORE = "core"
+    """Counted, and limited, in whole MiB a core."""
+    GPU = "gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultMemory:
+    """What a job that asks for no memory holds in a queue; the first default that is set counts."""
+
+    bytes_per_gpu: int | None = None
+    """Of jobs with GPUs."""
+    bytes_per_core: int | None = None
+    bytes_per_node: int | None = None
+    node_bytes: int | None = None
+    """All memory of the queue's smallest node: what a job gets where there is no default."""
+    node_cores: int = 1
+    """Cores of the queue's smallest node."""
+    whole_nodes: bool = False
+    """Every job of the queue gets whole nodes, and their cores' memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What the user wrote about the job's layout and end; each is kept wherever the job goes."""
@@ -53,8 +78,8 @@ class Needs:
     max_nodes: int = 0
     """As long as the least number of nodes stays as asked, this most stays, too."""
     min_cores_per_node: int = 0
-    memory_per_core: bool = False
-    """Memory was asked by core: it is counted, and limited, in whole MiB a core."""
+    memory_form: MemoryForm | None = None
+    """How memory was asked for; None: it was not."""
     all_memory: bool = False
     """All memory of a node was asked, however much that is (``--mem=0``)."""
     exclusive: bool = False
@@ -133,6 +158,15 @@ class Request:
     allowed_queues: frozenset[str] | None = None
     """Queues this submitter may use; None: the scheduler did not say (no filtering)."""
     needs: Needs = Needs()
+    keeps_shape: bool = False
+    """Its script names its tasks or cores itself: they stay, whatever the site file says."""
+    packs_steps: bool = False
+    """Its script starts several steps at once: each would take GPUs that are added to the job."""
+    follows_shape: bool = False
+    """Its script starts as many tasks and threads as the scheduler gives it: they may change."""
+    default_memory: DefaultMemory | None = None
+    """Of the queue where the job goes if it is left alone. None: its memory is not limited, or it
+    named a queue of its own."""
     component: int | None = None
     """Of a heterogeneous job: which; None: the job is one piece."""
     scheduler_since_s: float | None = None
@@ -208,9 +242,11 @@ class CandidateState:
 class Translation:
     """How a request becomes this candidate's resources (a rule of the site file).
 
-    CPU candidates keep the request's shape unless capped. GPU candidates keep the number of
-    GPUs that was asked; a request without GPUs becomes one GPU for every ``tasks_per_gpu`` tasks
-    (at least ``gpus``), one task a GPU (unless ``keep_tasks``) with ``cpus_per_gpu`` cores.
+    Tasks and cores of each task stay as asked unless the site (``keep_tasks=False``) or the
+    workload (``Request.follows_shape``) says that they may change; cores of a task never get
+    fewer. GPU candidates keep the number of GPUs that was asked; a request without GPUs becomes
+    one GPU for every ``tasks_per_gpu`` tasks (at least ``gpus``), shared by its tasks. Where the
+    shape may change it gets one task a GPU with ``cpus_per_gpu`` cores.
     """
 
     gpus: int = 0
@@ -218,11 +254,13 @@ class Translation:
     tasks_per_gpu: int | None = None
     max_nodes: int | None = None
     max_cores: int | None = None
+    """Requests for more do not fit; where the shape may change, their tasks are cut down."""
     keep_memory: bool = True
     """True: the memory in all stays as asked, shared over the new number of nodes. False:
     on CPU candidates the predicted upper bound is asked instead."""
-    keep_tasks: bool = False
-    """GPU candidates: the number of tasks stays as asked; they share the GPUs."""
+    keep_tasks: bool | None = None
+    """True: the shape stays as asked. False: it may change, unless the script names its own.
+    None: it may change for workloads that follow what they are given."""
 
 
 @dataclass(frozen=True, slots=True)

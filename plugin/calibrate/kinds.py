@@ -74,12 +74,14 @@ def chosen_nodes(
 ) -> tuple[NodeFacts, ...]:
     """At most ``most`` nodes that work, by places that start jobs of that time limit.
 
-    One of each place first, idle ones before busy ones.
+    One of each place first; nodes of the platform's size and without GPUs (a place of CPU nodes
+    may reach others) before others, idle ones before busy ones.
     """
     places = kind.open_places(facts, limit_s)
     reached = {n.name for place in places for n in nodes_of(place, facts)}
     works = [n for n in kind.nodes if n.usable and n.name in reached]
-    ordered = sorted(works, key=lambda n: n.idle_cores < n.cores)
+    size = kind.platform.cores
+    ordered = sorted(works, key=lambda n: (n.cores != size, bool(n.gpus), n.idle_cores < n.cores))
     found: dict[str, NodeFacts] = {}
     for place in places:
         here = {n.name for n in nodes_of(place, facts)}

@@ -122,7 +122,8 @@ def follow_cluster(
 
     def step() -> None:
         wall_s, monotonic_s = clock.time(), clock.monotonic()
-        states = MappingProxyType(dict(read()))
-        service.snapshot = Snapshot(states, wall_s, monotonic_s, guard())
+        reading = read()
+        states = MappingProxyType(dict(reading.states))
+        service.snapshot = Snapshot(states, wall_s, monotonic_s, guard(), reading.default_memory)
 
     return step

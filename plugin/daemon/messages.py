@@ -65,6 +65,8 @@ class Job:
     array: str | None = None
     het: int | None = None
     scheduler_since_s: int | None = None
+    script_unread: int | None = None
+    """1: it has a script whose text cannot be sent (too long, or not UTF-8)."""
     requeue: int | None = None
     """0: never run it again; 1: the scheduler may; None: its submitter said nothing."""
     pinned: tuple[str, ...] | None = None
@@ -122,6 +124,7 @@ _NUMBERS = frozenset(
         "time_limit_s",
         "het",
         "scheduler_since_s",
+        "script_unread",
     ]
 )
 _LISTS = frozenset(("queues", "pinned", "arguments"))

@@ -6,7 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 
 from berth.plugin.daemon.messages import MAX_REPLY_BYTES, PROTOCOL_VERSION
-from berth.policies.values import Decision, Request
+from berth.policies.memory import (
+    bytes_per_core_where_it_was,
+    memory_form,
+    own_cores_per_node,
+)
+from berth.policies.values import Decision, MemoryForm, Request, Resources
 
 MAX_STAMP_BYTES = 512
 _MAX_MESSAGE = 400
@@ -33,22 +38,40 @@ def edits(request: Request, decision: Decision) -> Edits:
     if edit.gres is not None and (request.gres is None or edit.adds_type):
         changes["gres"] = edit.gres
     if edit.resources is not None:
-        asked, held = request.resources, edit.resources
-        if held.nodes != asked.nodes:
-            changes["nodes"] = held.nodes
-        if held.tasks != asked.tasks:
-            changes["tasks"] = held.tasks
-        if held.cpus_per_task != asked.cpus_per_task:
-            changes["cpus_per_task"] = held.cpus_per_task
-        memory = held.memory_bytes_per_node
-        # Memory by core is another number as soon as the cores of a node are.
-        if memory is not None and (
-            memory != asked.memory_bytes_per_node or request.needs.memory_per_core
-        ):
-            changes["memory_mib_per_node"] = -(-memory // _MIB)
+        changes.update(_shape(request, edit.resources))
+        changes.update(_memory(request, edit.resources))
     if edit.time_limit_s is not None:
         changes["time_limit_min"] = int(-(-edit.time_limit_s // 60))
     return changes
+
+
+def _shape(request: Request, held: Resources) -> Edits:
+    """Return the nodes, tasks and cores that differ from what was asked."""
+    asked = request.resources
+    changes: Edits = {}
+    if held.tasks != asked.tasks:
+        changes["tasks"] = held.tasks
+    if held.cpus_per_task != asked.cpus_per_task:
+        changes["cpus_per_task"] = held.cpus_per_task
+    # GPUs are counted by node; else a job that named no nodes may still be on any that suit.
+    if held.nodes != asked.nodes and (asked.nodes or held.gpus or changes):
+        changes["nodes"] = held.nodes
+    return changes
+
+
+def _memory(request: Request, held: Resources) -> Edits:
+    """Return the memory that differs from what was asked, in the form that the job used."""
+    memory, asked = held.memory_bytes_per_node, request.resources
+    form = memory_form(request)
+    if memory is None or form is MemoryForm.GPU:  # by GPU it stays: so does the number of GPUs
+        return {}
+    if form is MemoryForm.NODE:
+        same = memory == asked.memory_bytes_per_node
+        return {} if same else {"memory_mib_per_node": -(-memory // _MIB)}
+    by_core = -(-memory // (own_cores_per_node(held) * _MIB))
+    before = bytes_per_core_where_it_was(request)
+    written = asked.memory_bytes_per_node is not None and before == by_core * _MIB
+    return {} if written else {"memory_mib_per_cpu": by_core}
 
 
 def stamp(

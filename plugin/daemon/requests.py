@@ -8,13 +8,23 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.pilot.units import parse_duration_s, whole_number
 from berth.plugin.daemon.messages import Job
 from berth.policies.codes import Code
-from berth.policies.values import Mode, Needs, Request, Resources, TaskArray
+from berth.policies.values import (
+    DefaultMemory,
+    MemoryForm,
+    Mode,
+    Needs,
+    Request,
+    Resources,
+    TaskArray,
+)
 
 _MIB = 2**20
 DEADLINE = "berth-deadline:"
@@ -33,6 +43,7 @@ _MOST_SIZES = 32
 """So many different sizes of an array's tasks are told apart; a time is looked up for each."""
 _GPU = re.compile(r"(?:gres[:/])?gpu(?::(?!\d+(?:\(|$))[^:,=()]+)?(?:[:=](\d{1,6}))?(?:\([^)]*\))?")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+NO_DEFAULTS: Mapping[str | None, DefaultMemory] = MappingProxyType({})
 _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
 
 
@@ -144,8 +155,18 @@ def effective_mode(site: Mode, asked: str | None) -> Mode:
     return _ORDER[min(_ORDER.index(site), _ORDER.index(wanted))]
 
 
-def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
-    """The job as a Request. ``auto_queue`` is the queue whose users ask Berth to choose."""
+def request(
+    job: Job,
+    chosen: Choice,
+    *,
+    auto_queue: str | None,
+    default_memory: Mapping[str | None, DefaultMemory] = NO_DEFAULTS,
+) -> Request:
+    """Return the job as a Request.
+
+    ``auto_queue`` is the queue whose users ask Berth to choose; ``default_memory`` is what jobs
+    hold without asking for any, by queue.
+    """
     queue = job.queue or None
     wants = queue is not None and queue == auto_queue
     nodes = job.nodes or 0
@@ -154,7 +175,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
     return Request(
         user=job.user or (f"uid:{job.uid}" if job.uid is not None else ""),
         account=account(job),
-        resources=Resources(nodes, tasks, cpus, gpus, _memory(job, nodes, tasks * cpus, gpus)),
+        resources=Resources(nodes, tasks, cpus, gpus, _memory(job, nodes, tasks, cpus, gpus)),
         queue=queue,
         wants_placement=wants,
         pinned=_pinned(job),
@@ -171,13 +192,14 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
             tasks_per_node=job.tasks_per_node or None,
             max_nodes=job.max_nodes or 0,
             min_cores_per_node=job.min_cpus_per_node or 0,
-            memory_per_core=bool(job.memory_mib_per_cpu) and not job.memory_mib_per_node,
+            memory_form=_memory_form(job),
             all_memory=job.memory_mib_per_node == 0,
             exclusive=bool(job.exclusive),
             cores_per_gpu=job.cpus_per_gpu or 0,
             prefer=job.prefer or None,
             finish_within_s=None if chosen.problem else _deadline_s(job),
         ),
+        default_memory=default_memory.get(queue) if wants or queue is None else None,
         component=job.het,
         scheduler_since_s=job.scheduler_since_s,
     )
@@ -251,14 +273,23 @@ def _deadline_s(job: Job) -> float | None:
     return within_s
 
 
-def _memory(job: Job, nodes: int, cores: int, gpus: int) -> int | None:
+def _memory(job: Job, nodes: int, tasks: int, cpus: int, gpus: int) -> int | None:
     if job.memory_mib_per_node:
         return job.memory_mib_per_node * _MIB
     if job.memory_mib_per_cpu:
-        return job.memory_mib_per_cpu * _MIB * -(-cores // max(1, nodes))
+        return job.memory_mib_per_cpu * _MIB * cpus * -(-tasks // max(1, nodes))
     if job.memory_mib_per_gpu and gpus:
         return job.memory_mib_per_gpu * _MIB * -(-gpus // max(1, nodes))
     return None
+
+
+def _memory_form(job: Job) -> MemoryForm | None:
+    """Return how memory was asked for, in the order in which ``_memory`` reads it."""
+    if job.memory_mib_per_node:
+        return MemoryForm.NODE
+    if job.memory_mib_per_cpu:
+        return MemoryForm.CORE
+    return MemoryForm.GPU if job.memory_mib_per_gpu else None
 
 
 def _pinned(job: Job) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from berth.pilot.version import VERSION
@@ -16,6 +17,7 @@ from berth.plugin.daemon.filter_breaker import Breakers
 from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.matched import Past, by_script
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
+from berth.plugin.daemon.script_shape import names_its_shape, packs_steps
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
@@ -158,7 +160,12 @@ class Service:
         elif chosen.profile is not None:
             named = resolved(job.user or "", chosen.profile, self.shelf.names)
             chosen = chosen._replace(profile=named)
-        request = requests.request(job, chosen, auto_queue=site.auto_queue)
+        request = requests.request(
+            job,
+            chosen,
+            auto_queue=site.auto_queue,
+            default_memory=self.snapshot.default_memory,
+        )
         decision = allowance = None
         if kept is None and request.queue is not None and not request.wants_placement:
             kept, decision = self._in_own_queue(site, request, request.queue)
@@ -169,6 +176,8 @@ class Service:
             if forecast is None and chosen.profile is not None:
                 kept = self._no_forecast(chosen.profile)
             else:
+                follows = forecast is not None and forecast.follows_shape
+                request = with_shape(request, job, site, follows=follows)
                 if self.ledger is not None and mode is Mode.ENFORCE:
                     allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
                 decision = self._decisions.decide(site, self.snapshot, request, forecast, allowance)
@@ -262,13 +271,14 @@ class Service:
             code, reason = decision.code, decision.reason
             changes = replies.edits(request, decision)
             if ask.job.kind == "interactive":
-                if request.resources.nodes == 0 and request.resources.tasks == 1:
-                    changes.pop("nodes", None)  # one task is on one node without saying so
-                if not _SHAPE.isdisjoint(changes):
+                if request.resources.nodes == 0 and changes.get("nodes") == 1:
+                    del changes["nodes"]  # wherever the tasks are, each node has the GPUs
+                asked = request.needs.memory_form is not None
+                if not (_SHAPE if asked else _LAYOUT).isdisjoint(changes):
                     (code, reason), changes = _INTERACTIVE_SHAPE, {}
             if "shape" in request.pinned and not _SHAPE.isdisjoint(changes):
                 (code, reason), changes = _PINNED_SHAPE, {}
-        shared_anew = "memory_mib_per_node" in changes
+        shared_anew = not _MEMORY.isdisjoint(changes)
         memory = self._memory(ask.job, past, request, mode, code, shared_anew=shared_anew)
         if memory is not None:
             reason = f"{reason} {memory.sentence}".lstrip()
@@ -392,7 +402,26 @@ _PINNED_SHAPE = Kept(
     Code.PINNED_SHAPE,
     "You asked for whole nodes, or in a form that Berth cannot write anew.",
 )
-_SHAPE = frozenset(("nodes", "tasks", "cpus_per_task", "memory_mib_per_node"))
+_LAYOUT = frozenset(("nodes", "tasks", "cpus_per_task"))
+_MEMORY = frozenset(("memory_mib_per_node", "memory_mib_per_cpu"))
+_SHAPE = _LAYOUT | _MEMORY
+
+
+def with_shape(request: Request, job: Job, site: SiteView, *, follows: bool) -> Request:
+    """Return the request with what its script says: whether its shape may change, and whether it
+    starts several steps at once. What could not be read might say so.
+
+    ``follows``: its workload takes the tasks and cores that it is given.
+    """
+    interactive = job.kind == "interactive"  # srun and salloc start what they were given
+    unread = bool(job.script_unread)
+    packs = unread or packs_steps(job.script or "")
+    keeps = False
+    if follows or site.changes_shapes:
+        keeps = interactive or unread or names_its_shape(job.script or "")
+    if not (packs or keeps or follows):
+        return request
+    return replace(request, keeps_shape=keeps, packs_steps=packs, follows_shape=follows)
 
 
 def killed(switch: Path | None, files: Files = HOST.files) -> bool:

@@ -13,7 +13,7 @@ from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.site import RightSizing
 from berth.policies.decide import Decider
-from berth.policies.values import CandidateState, Mode
+from berth.policies.values import CandidateState, DefaultMemory, Mode
 
 
 class Kept(NamedTuple):
@@ -41,6 +41,8 @@ class SiteView:
     right_sizing: RightSizing = field(default_factory=RightSizing)
     slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)
     """Candidates that give MIG slices by type, by their queue."""
+    changes_shapes: bool = field(init=False)
+    """Whether the site says of any place that the shape of jobs may change there."""
 
     def __post_init__(self) -> None:
         found: dict[str, tuple[str, ...]] = {}
@@ -48,6 +50,8 @@ class SiteView:
             if c.slice_of is not None and ":" in (c.gres or ""):
                 found[c.queue] = (*found.get(c.queue, ()), c.name)
         object.__setattr__(self, "slice_queues", MappingProxyType(found))
+        may = any(c.translation.keep_tasks is False for c in self.decider.candidates)
+        object.__setattr__(self, "changes_shapes", may)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,10 @@ class Snapshot:
     monotonic_s: float = 0.0
     guard: Guard = field(default_factory=Guard)
     """Whether somebody gives jobs their memory back."""
+    default_memory: Mapping[str | None, DefaultMemory] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """What a job that asks for no memory holds, by queue; None: it names no queue."""
 
     def now_s(self, monotonic_s: float) -> float:
         """Unix time at ``monotonic_s`` by the wall clock of the reading."""

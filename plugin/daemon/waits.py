@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.beside import ask_beside
-from berth.plugin.scheduler.states import ReadStates
+from berth.plugin.scheduler.states import Reading, ReadStates
 from berth.plugin.site.site import Site
 from berth.policies.values import CandidateState
 from berth.policies.waits import WaitTable
@@ -74,13 +74,14 @@ def follow_waits(
 def with_waits(read: ReadStates, waits: ExpectedWaits) -> ReadStates:
     """A reader of states that knows the expected waits."""
 
-    def both() -> Mapping[str, CandidateState]:
-        states, tables = read(), waits.fresh()
+    def both() -> Reading:
+        reading, tables = read(), waits.fresh()
         if not tables:
-            return states
-        return MappingProxyType(
-            {name: replace(state, waits=tables.get(name)) for name, state in states.items()}
-        )
+            return reading
+        states = {
+            name: replace(state, waits=tables.get(name)) for name, state in reading.states.items()
+        }
+        return replace(reading, states=MappingProxyType(states))
 
     return both
 

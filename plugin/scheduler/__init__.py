@@ -19,7 +19,7 @@ from berth.plugin.scheduler.jobs import (
 )
 from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
-from berth.plugin.scheduler.states import ReadStates, state_reader, states_of
+from berth.plugin.scheduler.states import Reading, ReadStates, state_reader, states_of
 
 __all__ = [
     "ENDED",
@@ -34,6 +34,7 @@ __all__ = [
     "PresentJob",
     "QueueFacts",
     "ReadStates",
+    "Reading",
     "Replacing",
     "ReservationFacts",
     "Scheduler",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.policies.limits import Rights
-from berth.policies.values import QueueBounds
+from berth.policies.values import DefaultMemory, QueueBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,12 @@ class QueueFacts:
     bounds: QueueBounds = field(default_factory=QueueBounds)
     qos: str | None = None
     """Quality of service whose limits hold for all jobs of the queue."""
+    not_for_users: str | None = None
+    """Why it is not offered to users, in the scheduler's word: ``hidden``, ``RootOnly``."""
     closed: str | None = None
     """Where it is not up: the scheduler's word for that and what it means for jobs."""
+    default_memory: DefaultMemory | None = None
+    """What a job that asks for no memory holds; None: memory is not shared out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from berth.pilot.errors import SchedulerError
 
@@ -11,6 +11,7 @@ MOST = 100_000
 """More members than any instance has: what is larger is not believed."""
 _LONGEST_NAME = 255
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})", re.DOTALL)
 _HOSTS = re.compile(r"([^\[\],]*+)(?:\[([0-9,-]*+)\]([^\[\],]*+))?+(?:,|\Z)")
 """One name, or several by their numbers, up to the next comma; nothing is looked at twice."""
 
@@ -66,3 +67,40 @@ def _ranges(text: str) -> Iterator[tuple[range, int]]:
         if last < first or left < 0:
             raise SchedulerError(f"a list of numbers cannot be read: {text[:80]!r}")
         yield range(first, last + 1), len(match[1])
+
+
+def compressed(names: Iterable[str]) -> str:
+    """``cn[0001-4500],gpu1``: what ``hostlist`` reads as these names, sorted, each once.
+
+    Only numbers at the end of a name are put in brackets: Slurm reads no others everywhere.
+    """
+    numbered: dict[str, list[tuple[int, str]]] = {}
+    for name in dict.fromkeys(names):
+        match = _NUMBERED.fullmatch(name)
+        before, digits = (name, "") if match is None else match.groups("")
+        numbered.setdefault(before, []).append((int(digits or -1), digits))
+    return ",".join(
+        text for before, numbers in numbered.items() for text in _bracketed(before, sorted(numbers))
+    )
+
+
+def _bracketed(before: str, numbers: Sequence[tuple[int, str]]) -> list[str]:
+    """Names that differ in their last number only; a range has the width of its first number."""
+    ranges: list[tuple[str, int, str]] = []
+    alone = []
+    for number, digits in numbers:
+        if not digits:
+            alone.append(before)
+        elif (
+            ranges
+            and (last := ranges[-1])[1] == number - 1
+            and (digits == f"{number:0{len(last[0])}d}")
+        ):
+            ranges[-1] = (last[0], number, digits)
+        else:
+            ranges.append((digits, number, digits))
+    written = [first if first == last else f"{first}-{last}" for first, _, last in ranges]
+    if not written:
+        return alone
+    single = len(written) == 1 and "-" not in written[0]
+    return [*alone, f"{before}{written[0]}" if single else f"{before}[{','.join(written)}]"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.scheduler.states import ReadStates
-from berth.policies.values import CandidateState, RuledOut
+from berth.plugin.scheduler.states import Reading, ReadStates
+from berth.policies.values import RuledOut
 
 MAX_BYTES = 1_000_000
 MOST = 1_000
@@ -69,16 +69,15 @@ def clear(path: Path, candidate: str | None) -> int:
 def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
     """A reader of states that knows what is ruled out."""
 
-    def both() -> Mapping[str, CandidateState]:
-        states, found = read(), load(path)
-        if not found:
-            return states
-        return MappingProxyType(
-            {
-                name: replace(state, ruled_out=tuple(r for r in found if r.candidate == name))
-                for name, state in states.items()
-            }
-        )
+    def both() -> Reading:
+        reading, entries = read(), load(path)
+        if not entries:
+            return reading
+        states = {
+            name: replace(state, ruled_out=tuple(r for r in entries if r.candidate == name))
+            for name, state in reading.states.items()
+        }
+        return replace(reading, states=MappingProxyType(states))
 
     return both
 

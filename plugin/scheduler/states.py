@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts
 from berth.plugin.scheduler.protocol import Scheduler
-from berth.policies.values import Candidate, CandidateState, QueueBounds
+from berth.policies.values import Candidate, CandidateState, DefaultMemory, QueueBounds
 
-ReadStates = Callable[[], Mapping[str, CandidateState]]
-"""Reads the candidates' states, by name. Raises SchedulerError or ToolMissing."""
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one reading of the cluster says to who decides."""
+
+    states: Mapping[str, CandidateState]
+    """Of the candidates, by name."""
+    default_memory: Mapping[str | None, DefaultMemory] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """What a job that asks for no memory holds, by queue (None: it names none); not those where
+    memory is not shared out."""
+
+
+ReadStates = Callable[[], Reading]
+"""Reads the candidates' states. Raises SchedulerError or ToolMissing."""
 
 
 def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadStates:
-    """What the daemon calls every few seconds."""
+    """Return what the daemon calls every few seconds."""
     wanted = tuple(candidates)
-    return lambda: states_of(scheduler.read(full=False), wanted)
+
+    def read() -> Reading:
+        facts = scheduler.read(full=False)
+        return Reading(states_of(facts, wanted), default_memory_of(facts))
+
+    return read
+
+
+def default_memory_of(facts: ClusterFacts) -> Mapping[str | None, DefaultMemory]:
+    """Return the memory that jobs hold without asking for any, by queue; None: the default one."""
+    by_queue: dict[str | None, DefaultMemory] = {}
+    for queue in facts.queues.values():
+        if queue.default_memory is not None:
+            by_queue[queue.name] = queue.default_memory
+            if queue.is_default:
+                by_queue[None] = queue.default_memory
+    return MappingProxyType(by_queue)
 
 
 def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[str, CandidateState]:
@@ -64,10 +95,18 @@ def _state(
 
 
 def _is_of(candidate: Candidate, node: NodeFacts) -> bool:
-    if candidate.is_gpu and _count(node.gpus, candidate.gres) == 0:
+    gres = (candidate.gres or "gpu") if candidate.is_gpu else None
+    return selects(node, candidate.constraint, gres)
+
+
+def selects(node: NodeFacts, constraint: str | None, gres: str | None) -> bool:
+    """Whether a job that asks for these features and that GPU type may get the node.
+
+    A job that asks for no GPU (``gres`` None) may get a node with GPUs.
+    """
+    if gres is not None and _count(node.gpus, gres) == 0:
         return False
-    wanted = candidate.constraint
-    return wanted is None or all(name in node.features for name in wanted.split("&"))
+    return constraint is None or all(name in node.features for name in constraint.split("&"))
 
 
 def _count(gpus: Mapping[str, int], gres: str | None) -> int:

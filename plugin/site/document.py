@@ -355,13 +355,19 @@ class TranslationTable(Document):
         None, ge=1, le=1_000_000, description="one GPU for each so many tasks of such a request"
     )
     cpus_per_gpu: int | None = Field(
-        None, ge=1, le=100_000, description="cores for each GPU of such a request; none: 1"
+        None,
+        ge=1,
+        le=100_000,
+        description="cores for each GPU, where the shape may change; none: as asked",
     )
-    keep_tasks: bool = Field(
-        False, description="keep the number of tasks; else such a request gets one task a GPU"
+    keep_tasks: bool | None = Field(
+        None,
+        description="true: tasks and cores of each stay as asked; false: such a request gets one "
+        "task a GPU, unless its script names its own numbers; none: only workloads that are said "
+        "to follow (--follows-shape) get another shape",
     )
     max_nodes: int | None = Field(None, ge=1, description="requests that need more do not fit")
-    max_cores: int | None = Field(None, ge=1, description="cores are cut down to so many")
+    max_cores: int | None = Field(None, ge=1, description="requests for more cores do not fit")
     keep_memory: bool = Field(
         True,
         description="keep the memory in all that was asked; false: ask for the predicted upper "
@@ -404,14 +410,16 @@ class CandidateTable(Document):
         description="partition that the job is sent to",
     )
     constraint: Text | None = Field(
-        None, description="node feature to ask for, where the partition holds several kinds"
+        None,
+        description="node feature to ask for, where the partition holds several kinds; "
+        "`a&b`: nodes with both features",
     )
     properties: Names | None = Field(
         None, description="the same at a Flux site: properties that its nodes must have"
     )
     gres: Text | None = Field(
         None,
-        pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?$",
+        pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.+-]+)?$",
         description="GPU resource to ask for, without a count, for example `gpu:h200`",
     )
     nodes: int | None = Field(None, ge=1, description="number of such nodes")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.protocol import Scheduler
+from berth.plugin.site.first_places import Place, places_of, shared_features
 from berth.plugin.site.guess import (
     Guess,
     device_named,
@@ -17,13 +18,15 @@ from berth.plugin.site.guess import (
     guess_gpu,
     instruction_sets,
 )
-from berth.plugin.site.slices import is_padding
+from berth.plugin.site.slice_names import slice_named
 from berth.plugin.site.stub import STUB_MARK, cpu_stub, gpu_stub
 from berth.predictor.hardware.platforms import shipped
 
 SAME_MEMORY = 0.1
 """Share by which the memory that nodes report differs from what a benchmark saw there."""
 AUTO_QUEUE = "auto"
+_USABLE_OF_SLICE = 0.83
+"""The least share of a slice's nominal size that programs can use, of all published ones."""
 _SLICE = "a MIG slice; where GPUs are cut anew, [candidates.slices] covers every profile at once"
 
 
@@ -59,6 +62,8 @@ class FirstSite:
     nodes: dict[str, frozenset[str]] = field(default_factory=dict)
     """Of each kind of CPU node, by the name of its stub."""
     has_auto: bool = False
+    left_out: list[QueueFacts] = field(default_factory=list)
+    """Queues without candidates, as the site does not offer them to users."""
 
     @property
     def queue_word(self) -> str:
@@ -69,15 +74,18 @@ class FirstSite:
 def first_site(
     facts: ClusterFacts, known: Mapping[str, Platform], scheduler: Scheduler
 ) -> FirstSite:
-    """One candidate for each kind of node and GPU type in each queue; ``auto`` is none."""
+    """One candidate for each kind of node and GPU type in each queue; ``auto`` is none, nor are
+    queues that the site keeps from its users."""
     site = FirstSite(facts, scheduler, has_auto=AUTO_QUEUE in facts.queues)
     for queue in facts.queues.values():
         if queue.name == AUTO_QUEUE:
             continue
-        nodes = [n for n in facts.nodes if queue.name in n.queues]
-        kinds = _kinds(nodes)
-        for kind in kinds:
-            _add(site, queue, kind, kinds, known)
+        if queue.not_for_users is not None:
+            site.left_out.append(queue)
+            continue
+        places = places_of([n for n in facts.nodes if queue.name in n.queues], known)
+        for place in places:
+            _add(site, queue, place, places, known)
     on_cpus = [c for c in site.candidates if c.gres is None]
     # Pilots run there: one that starts jobs comes before the default.
     on_cpus.sort(key=lambda c: (not c.queue.up, not c.queue.is_default))
@@ -88,94 +96,67 @@ def first_site(
     return site
 
 
-def _kinds(nodes: Sequence[NodeFacts]) -> list[list[NodeFacts]]:
-    """Nodes that are alike; kinds that no feature and no GPU type tells apart are one."""
-    groups: dict[object, list[NodeFacts]] = {}
-    for node in nodes:
-        key = (node.architecture, node.cores, tuple(sorted(node.gpus.items())), family(node))
-        groups.setdefault(key, []).append(node)
-    kinds = list(groups.values())
-    clear = [k for k in kinds if len(kinds) == 1 or _told_apart(k, kinds)]
-    rest = [node for kind in kinds if kind not in clear for node in kind]
-    return [*clear, rest] if rest else clear
-
-
-def _told_apart(kind: Sequence[NodeFacts], kinds: Sequence[Sequence[NodeFacts]]) -> bool:
-    if _own_feature(kind, kinds) is not None:
-        return True
-    types = set(kind[0].gpus)
-    return bool(types) and all(not types & set(other[0].gpus) for other in kinds if other != kind)
-
-
-def _own_feature(kind: Sequence[NodeFacts], kinds: Sequence[Sequence[NodeFacts]]) -> str | None:
-    """A feature of all these nodes and of no other; one that names the CPU is preferred."""
-    others = {f for other in kinds if other != kind for node in other for f in node.features}
-    shared = [f for f in _shared_features(kind) if f not in others]
-    shared = [f for f in shared if re.fullmatch(r"[A-Za-z0-9_.+-]+", f)]
-    naming = [f for f in shared if f in family(kind[0])]
-    return next(iter(naming or shared), None)
-
-
-def _shared_features(kind: Sequence[NodeFacts]) -> tuple[str, ...]:
-    return tuple(f for f in kind[0].features if all(f in node.features for node in kind))
-
-
 def _add(
     site: FirstSite,
     queue: QueueFacts,
-    kind: Sequence[NodeFacts],
-    kinds: Sequence[Sequence[NodeFacts]],
+    place: Place,
+    places: Sequence[Place],
     known: Mapping[str, Platform],
 ) -> None:
-    constraint = _own_feature(kind, kinds) if len(kinds) > 1 else None
-    mixed = len({n.cores for n in kind}) > 1
-    remarks = ["holds several kinds of nodes that no feature tells apart"] if mixed else []
+    gres, kind = place.gres, place.meant
+    remarks = list(place.remarks())
     if not queue.up:
         remarks.append(f"the {site.queue_word} is {queue.closed or 'not up'}")
     smallest = min(kind, key=lambda n: n.cores)
-    features = _shared_features(kind)
-    types: list[str | None] = [
-        g for g in sorted(smallest.gpus) if all(g in n.gpus for n in kind) and not is_padding(g)
-    ]
-    for gres in types or [None]:
-        if gres is None:
-            guess, of_stub = guess_cpu(smallest, known), _own_stub(site, queue, kind)
-            guess = _added(of_stub, smallest, known) or guess
-        else:
-            guess, of_stub = (
-                guess_gpu(gres, smallest, known),
-                gpu_stub(
-                    _name(gres.replace(":", "-")),
-                    architecture=smallest.architecture,
-                    device=device_named(gres),
-                ),
-            )
-        platform, more = _settle(site, guess, of_stub)
-        if platform.kind is PlatformKind.MIG:
-            more = [*more, _SLICE]
-        suffix = constraint if gres is None or len(kinds) == 1 else gres.rpartition(":")[2]
-        if gres is not None and len(types) > 1:
-            suffix = gres.rpartition(":")[2]
-        sets = instruction_sets(features)
-        if not sets and gres is None and guess is not None:
-            sets = platform.instruction_sets
-        site.candidates.append(
-            FirstCandidate(
-                name=_unique(_name(f"{queue.name}-{suffix}" if suffix else queue.name), site),
-                platform=platform.name,
-                queue=queue,
-                nodes=len(kind),
-                cores_per_node=smallest.cores,
-                memory_bytes=min(n.memory_bytes for n in kind),
-                gres=gres,
-                gpus_per_node=0 if gres is None else min(n.gpus[gres] for n in kind),
-                constraint=constraint,
-                features=features,
-                instruction_sets=sets,
-                architecture=smallest.architecture,
-                remarks=(*remarks, *more),
-            )
+    features = shared_features(place.selected)
+    if gres is None:
+        guess, of_stub = guess_cpu(smallest, known), _own_stub(site, queue, kind)
+        guess = _added(of_stub, smallest, known) or guess
+    else:
+        guess, of_stub = guess_gpu(gres, smallest, known), _gpu_stub(gres, smallest)
+    platform, more = _settle(site, guess, of_stub)
+    if platform.kind is PlatformKind.MIG or (gres is not None and slice_named(gres) is not None):
+        more = [*more, _SLICE]
+    sets = instruction_sets(features)
+    if not sets and gres is None and guess is not None and len(place.selected) == len(kind):
+        sets = platform.instruction_sets
+    site.candidates.append(
+        FirstCandidate(
+            name=_unique(_name("-".join((queue.name, *_suffix(place, places)))), site),
+            platform=platform.name,
+            queue=queue,
+            nodes=len(place.selected),
+            cores_per_node=smallest.cores,
+            memory_bytes=min(n.memory_bytes for n in kind),
+            gres=gres,
+            gpus_per_node=0 if gres is None else min(n.gpus[gres] for n in kind),
+            constraint=place.constraint,
+            features=features,
+            instruction_sets=sets,
+            architecture=smallest.architecture,
+            remarks=(*remarks, *more),
         )
+    )
+
+
+def _suffix(place: Place, places: Sequence[Place]) -> Iterator[str]:
+    """What tells the place's name from those of the queue's other places."""
+    if len(places) == 1:
+        return
+    if place.gres is not None:
+        yield place.gres.rpartition(":")[2]
+    of_same_type = [other for other in places if other.gres == place.gres]
+    if place.constraint is not None and (place.gres is None or len(of_same_type) > 1):
+        yield place.constraint
+
+
+def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
+    """A stub for a GPU type: by its data sheet, else an unknown GPU, or slice of that memory."""
+    name, of_slice = _name(gres.replace(":", "-")), slice_named(gres.partition(":")[2])
+    if of_slice is None:
+        return gpu_stub(name, architecture=node.architecture, device=device_named(gres))
+    memory_bytes = of_slice.size_gb * _USABLE_OF_SLICE * 2**30
+    return gpu_stub(name, architecture=node.architecture, memory_bytes=memory_bytes)
 
 
 def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
@@ -214,16 +195,21 @@ def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
         cores=node.cores,
         memory_bytes=max(1, memory),
         architecture=_name(node.architecture),
-        instruction_sets=instruction_sets(_shared_features(kind)),
+        instruction_sets=instruction_sets(shared_features(kind)),
     )
 
 
 def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platform, list[str]]:
     """The guessed platform with its doubt as a remark, or the stub, kept for writing."""
     if guess is not None:
-        if guess.platform.name not in shipped():
-            site.stubs.setdefault(guess.platform.name, guess.platform)
-        return guess.platform, [f"check the platform: {guess.doubt}"] if guess.doubt else []
+        of_slice = guess.platform.kind is PlatformKind.MIG
+        written = guess.whole if of_slice else guess.platform
+        if written is not None and written.name not in shipped():
+            site.stubs.setdefault(written.name, written)
+        remarks = [f"check the platform: {guess.doubt}"] if guess.doubt else []
+        if guess.whole is not None:
+            remarks.append(f"{guess.whole.name} is known by its data sheet only: a stub")
+        return guess.platform, remarks
     site.stubs.setdefault(stub.name, stub)
     return stub, ["an unknown kind of hardware: the platform file is a stub, to be benchmarked"]
 

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler.facts import NodeFacts
-from berth.predictor.hardware.catalogue import candidates, device_of
+from berth.plugin.site.slice_names import NamedSlice, meanings, model_words, slice_named
+from berth.plugin.site.stub import gpu_stub
+from berth.predictor.hardware.catalogue import candidates, device_of, devices
 from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.mig import geometry_of
+from berth.predictor.hardware.mig.slices import slice_of, slice_platform
 
-_TOKEN = re.compile(r"[a-z]+\d+[a-z]?|[a-z]+|\d{4}[a-z]?")
-_SLICE = re.compile(r"(\d+)g\.(\d+)gb")
 _MEMORY = re.compile(r"(?<!\d)(\d+)gb?(?![a-z0-9])")
-_NOT_A_MODEL = re.compile(
-    r"gpu|cpu|mig|nodes?|gi?b|hbm\d?|pcie|sxm\d?|intel|amd|nvidia|ib|avx\d*|sse\d|x86|tesla|xeon|"
-    r"epyc|cores?|dual|socket|with|of|the|and|per|from|each|its|memory|bandwidth|compute|slice|"
-    r"platinum|gold|silver|llnl"
-)
 _V2 = ("sse4_2", "avx", "avx2", "fma")
 _V4 = (*_V2, "avx512f")
 _SETS: Mapping[str, tuple[str, ...]] = {
@@ -47,6 +44,8 @@ class Guess:
 
     platform: Platform
     doubt: str = ""
+    whole: Platform | None = None
+    """Of a slice: the stub of its GPU, where no known platform is that GPU."""
 
 
 def family(node: NodeFacts) -> frozenset[str]:
@@ -66,9 +65,9 @@ def instruction_sets(features: Iterable[str]) -> tuple[str, ...]:
 
 def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     """The shipped CPU platform that the node's features name; None: they name none."""
-    words = _models(" ".join(node.features))
+    words = model_words(" ".join(node.features))
     scored = [
-        (len(words & _models(f"{p.name} {p.description}")), -abs(p.cores - node.cores), p.name)
+        (len(words & model_words(f"{p.name} {p.description}")), -abs(p.cores - node.cores), p.name)
         for p in known.values()
         if p.kind is PlatformKind.CPU and p.architecture == node.architecture
     ]
@@ -93,41 +92,76 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
     By the catalogue's names where the type is one of them, by its words otherwise.
     """
     kind = gres.partition(":")[2].lower()
+    # Flux counts slices as plain GPUs, and a property of the node names their profile.
+    if slice_named(kind or " ".join(node.features)) is not None:
+        return guess_slice(kind, node, known)
     device = device_named(gres)
     if device is not None:
         whole = (p for p in known.values() if p.kind is PlatformKind.GPU)
         same = [p for p in whole if device_of(p) == device]
         return Guess(same[0]) if len(same) == 1 else None
-    # Flux counts slices as plain GPUs, and a property of the node names their profile.
-    cut = _SLICE.search(kind or " ".join(node.features).lower())
-    words = _models(_SLICE.sub(" ", kind)) | _models(" ".join(node.features))
+    words = model_words(kind) | model_words(" ".join(node.features))
     sizes = _MEMORY.findall(" ".join((kind, *node.features)).lower())
     fitting = []
     for platform in known.values():
-        if platform.kind is PlatformKind.CPU:
+        if platform.kind is not PlatformKind.GPU or not words & (
+            theirs := model_words(platform.name)
+        ):
             continue
-        theirs = _models(platform.name)
-        if cut is not None:
-            if not platform.name.endswith(f"-{cut.group(0)}"):
-                continue
-        elif platform.kind is PlatformKind.MIG or not words & theirs:
-            continue
-        same_size = cut is None and any(f"-{s}gb" in platform.name for s in sizes)
+        same_size = any(f"-{s}gb" in platform.name for s in sizes)
         fitting.append((len(words & theirs), same_size, platform.name))
     if not fitting:
         return None
     fitting.sort(key=lambda item: (-item[0], -item[1], item[2]))
     best, others = fitting[0], [f[2] for f in fitting[1:] if f[:2] == fitting[0][:2]]
+    return Guess(known[best[2]], f"it may also be {' or '.join(others)}" if others else "")
+
+
+def guess_slice(kind: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
+    """The platform of the slice that a type (or, without one, a feature) names; None: of none.
+
+    A GPU that no known platform is comes along as a stub by its data sheet, ``Guess.whole``.
+    """
+    asked = slice_named(kind or " ".join(node.features))
+    if asked is None:
+        return None
+    said = meanings(asked, node.features if kind else ())
+    each = [_slice_guess(one, node, known) for one in said.slices]
+    # What is measured or shipped comes first, then the order of the table.
+    each.sort(key=lambda guess: (guess.platform.name not in known, guess.whole is not None))
+    if not each:
+        return None
+    best, others = each[0], [guess.platform.name for guess in each[1:]]
     doubt = f"it may also be {' or '.join(others)}" if others else ""
-    if cut is not None and best[0] == 0 and not others:
-        doubt = f"the type does not say of which GPU it is a slice; {best[2]} is a guess"
-    return Guess(known[best[2]], doubt)
+    if not said.names_gpu:
+        guessed = f"; {best.platform.name} is a guess"
+        doubt = (
+            "the type does not say of which GPU it is a slice"
+            + guessed
+            + f", {doubt}" * bool(doubt)
+        )
+    return Guess(best.platform, doubt, best.whole)
 
 
-def _models(text: str) -> frozenset[str]:
-    """Words that can name a model: ``h100``, ``7742``, ``rome``; not units, vendors, articles."""
-    words = (w for w in _TOKEN.findall(text.lower()) if len(w) > 2)
-    return frozenset(w for w in words if _NOT_A_MODEL.fullmatch(w) is None)
+def _slice_guess(named: NamedSlice, node: NodeFacts, known: Mapping[str, Platform]) -> Guess:
+    geometry, profile = named.geometry, named.profile
+    for platform in known.values():
+        if slice_of(platform) == (geometry, profile):
+            return Guess(platform)
+    of_named = [d for d in named.devices or devices().values() if d.mig == geometry.gpu]
+    whole = [
+        p
+        for p in known.values()
+        if p.kind is PlatformKind.GPU
+        and (of := geometry_of(p)) is not None
+        and of.gpu == geometry.gpu
+    ]
+    whole.sort(key=lambda p: device_of(p) not in of_named)
+    if whole:
+        return Guess(slice_platform(whole[0], geometry, profile))
+    device = of_named[0]
+    stub = gpu_stub(device.name, architecture=node.architecture, device=device)
+    return Guess(slice_platform(stub, geometry, profile), whole=stub)
 
 
 def _is_model(feature: str) -> bool:

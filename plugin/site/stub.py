@@ -68,8 +68,17 @@ def cpu_stub(
     )
 
 
-def gpu_stub(name: str, *, architecture: str, device: Device | None = None) -> Platform:
-    """A GPU or slice by the data sheet of its device; without one, nothing but that it is a GPU."""
+def gpu_stub(
+    name: str,
+    *,
+    architecture: str,
+    device: Device | None = None,
+    memory_bytes: float = _GPU_MEMORY_BYTES,
+) -> Platform:
+    """A GPU or slice by the data sheet of its device; without one, nothing but that it is a GPU.
+
+    ``memory_bytes``: of one without a data sheet.
+    """
     if device is not None and device.peaks is not None and device.memory_bytes is not None:
         return _by_sheet(name, architecture, device, device.peaks, device.memory_bytes)
     return Platform(
@@ -80,7 +89,7 @@ def gpu_stub(name: str, *, architecture: str, device: Device | None = None) -> P
         architecture=architecture,
         targets=(Target.CUDA,),
         cores=1,
-        memory_bytes=_GPU_MEMORY_BYTES,
+        memory_bytes=memory_bytes,
         signature=Signature(
             source=SignatureSource.SPEC,
             measured_on=f"{STUB_MARK}: rules of thumb, nothing measured",
@@ -89,7 +98,7 @@ def gpu_stub(name: str, *, architecture: str, device: Device | None = None) -> P
             memory=(
                 MemoryLevel(
                     level="dram",
-                    capacity_bytes=_GPU_MEMORY_BYTES,
+                    capacity_bytes=memory_bytes,
                     total_bytes_per_s=_GPU_BYTES_PER_S,
                 ),
             ),

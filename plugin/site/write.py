@@ -25,6 +25,12 @@ def auto_lines(site: FirstSite) -> tuple[str, ...]:
     return site.scheduler.auto_queue(AUTO_QUEUE, default, site.facts)
 
 
+def left_out_line(site: FirstSite) -> str:
+    """One sentence on the queues that have no candidates because users are not to use them."""
+    names = ", ".join(f"{queue.name} ({queue.not_for_users})" for queue in site.left_out)
+    return f"No candidates, as they are not for users: {names}."
+
+
 def _lines(site: FirstSite, name: str) -> Iterator[str]:
     yield f"# First site file for {name}, written by berth init from {site.facts.version}."
     yield "# Every key is explained in docs/site-file.md. Prices are yours to fill in."
@@ -68,6 +74,9 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
         yield f"name = {_string(stub.name)}"
         yield f"file = {_string(f'{PLATFORM_FOLDER}/{stub.name}.json')}"
         yield "# price_per_hour = 0.0"
+    if site.left_out:
+        yield ""
+        yield f"# {_comment(left_out_line(site))}"
     for candidate in site.candidates:
         yield ""
         yield from _candidate(candidate, word)
@@ -101,7 +110,8 @@ def _candidate(c: FirstCandidate, word: str) -> Iterator[str]:
     yield from (f"{key} = {_value(value)}" for key, value in keys.items() if value is not None)
     if c.gres is not None:
         yield "[candidates.translation]"
-        yield "# A request without GPUs becomes one GPU with so many cores."
+        yield "# A request without GPUs becomes one GPU that its tasks share. Where its shape may"
+        yield "# change (--follows-shape, keep_tasks = false), it is one task with so many cores."
         yield "gpus = 1"
         yield f"cpus_per_gpu = {max(1, c.cores_per_node // max(1, c.gpus_per_node))}"
 

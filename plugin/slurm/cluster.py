@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
+from berth.plugin.slurm.memory_defaults import MemoryDefaults
 from berth.plugin.slurm.records import (
     Record,
     allowed,
@@ -40,11 +41,12 @@ def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFac
     asked = ("squeue", "-a", "-h", "-t", "PENDING", "-o", "%P|%r")
     waiting = commands.run(asked, timeout_s=timeout_s)
     version = commands.run(("sinfo", "-V"), timeout_s=timeout_s)
-    return parse_cluster(partitions, nodes, waiting, version, as_of_s=now_s)
+    config = commands.run(("scontrol", "show", "config"), timeout_s=timeout_s)
+    return parse_cluster(partitions, nodes, waiting, version, config, as_of_s=now_s)
 
 
 def parse_cluster(
-    partitions: str, nodes: str, waiting: str, version: str, *, as_of_s: float
+    partitions: str, nodes: str, waiting: str, version: str, config: str = "", *, as_of_s: float
 ) -> ClusterFacts:
     """From the commands' texts. Raises SchedulerError where they are not what Slurm writes.
 
@@ -54,10 +56,11 @@ def parse_cluster(
     pending = Counter(
         name for names, _, reason in lines if waits_for_room(reason) for name in names.split(",")
     )
-    queues = [_queue(r, pending) for r in records(partitions, "PartitionName")]
+    found = tuple(_node(r) for r in records(nodes, "NodeName"))
+    defaults = MemoryDefaults.of(config)
+    queues = [_queue(r, pending, defaults, found) for r in records(partitions, "PartitionName")]
     if not queues:
         raise SchedulerError("Slurm has no partitions that this user may see")
-    found = tuple(_node(r) for r in records(nodes, "NodeName"))
     if not found:
         raise SchedulerError("Slurm has no nodes that this user may see")
     return ClusterFacts(
@@ -69,8 +72,14 @@ def parse_cluster(
     )
 
 
-def _queue(record: Record, pending: Mapping[str, int]) -> QueueFacts:
+def _queue(
+    record: Record,
+    pending: Mapping[str, int],
+    defaults: MemoryDefaults,
+    nodes: Sequence[NodeFacts],
+) -> QueueFacts:
     name, closed = record["PartitionName"], closed_as(record.get("State", "UP"))
+    bounds = _bounds(record)
     return QueueFacts(
         name=name,
         up=closed is None,
@@ -81,9 +90,20 @@ def _queue(record: Record, pending: Mapping[str, int]) -> QueueFacts:
         allowed_accounts=allowed(record, "AllowAccounts"),
         allowed_qos=allowed(record, "AllowQos"),
         pending_jobs=pending.get(name, 0),
-        bounds=_bounds(record),
+        bounds=bounds,
+        default_memory=defaults.of_queue(record, bounds, [n for n in nodes if name in n.queues]),
         qos=(names(record, "QoS") or (None,))[0],
+        not_for_users=not_for_users(
+            hidden=record.get("Hidden") == "YES", root_only=record.get("RootOnly") == "YES"
+        ),
     )
+
+
+def not_for_users(*, hidden: bool, root_only: bool) -> str | None:
+    """Why a partition is not offered to users; None: it is."""
+    if root_only:
+        return "RootOnly=YES"
+    return "Hidden=YES" if hidden else None
 
 
 def _bounds(record: Record) -> QueueBounds:

@@ -399,7 +399,7 @@ local DECISIVE = {
 local function sendable_comment(comment)
   if text_of(comment) or not written(comment) then return text_of(comment) end
   local words = {}
-  for word in comment:gmatch("berth[%w-]*:[%w_.+@-]*") do words[#words + 1] = word end
+  for word in comment:gmatch("berth[%w-]*:[%w_.+@:/-]*") do words[#words + 1] = word end
   return text_of(table.concat(words, " "))
 end
 
@@ -530,6 +530,7 @@ local function describe(job, partitions, own)
       details.script = text_of(script, MAX_SCRIPT_BYTES)
       details.arguments = words
     end
+    if not details.script then details.script_unread = 1 end
     details.profile, details.mode = text_of(own.profile), text_of(own.mode)
   end
   -- Later components of a batch het job have no script either, but are no less batch.
@@ -669,20 +670,22 @@ local CHECKS = {
     return plain(value, "^[%w_.%-][%w_.,%-]*$") and not value:find(",,") and not value:find(",$")
   end,
   features = function(value) return plain(value, "^[%w_.:=&|!%[%]()*,%-]+$") end,
-  gres = function(value) return plain(value, "^[%w_.:,/%-]+$") end,
+  gres = function(value) return plain(value, "^[%w_.:,/+%-]+$") end,
   nodes = function(value) return whole(value, 100000) end,
   tasks = function(value) return whole(value, 10000000) end,
   cpus_per_task = function(value) return whole(value, 65000) end,
   memory_mib_per_node = function(value) return whole(value, 2 ^ 40) end,
+  memory_mib_per_cpu = function(value) return whole(value, 2 ^ 40) end,
   time_limit_min = function(value) return whole(value, 5256000) end,
 }
 
-local SHAPE = { "nodes", "tasks", "cpus_per_task", "memory_mib_per_node" }
+local LAYOUT = { "nodes", "tasks", "cpus_per_task" }
+local SHAPE = { "nodes", "tasks", "cpus_per_task", "memory_mib_per_node", "memory_mib_per_cpu" }
 
 -- True where the edit only adds a type to GPUs that were asked for without one.
 local function adds_type(edits, details)
   return edits.gres ~= nil and details.gres ~= nil and names_no_type(details.gres)
-    and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.%-]*%a[%w_.%-]*:%d+$") ~= nil
+    and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.+%-]*%a[%w_.+%-]*:%d+$") ~= nil
 end
 
 -- Why a job with these edits cannot go to a partition, or nil.
@@ -734,10 +737,16 @@ local function objection(edits, details, partitions)
   if edits.features and details.features then return "the user chose features" end
   if edits.gres and details.gres and not typing then return "the user chose gres" end
   if details.kind == "interactive" then
-    -- srun and salloc start their steps with the shape they were given, not with the job's.
-    for _, key in ipairs(SHAPE) do
+    -- srun and salloc start their steps with the shape they were given, not with the job's; memory
+    -- that was not asked for is the job's.
+    local asked = details.memory_mib_per_node or details.memory_mib_per_cpu or details.memory_mib_per_gpu
+    for _, key in ipairs(asked and SHAPE or LAYOUT) do
       if edits[key] then return "an interactive job keeps its shape" end
     end
+  end
+  if edits.memory_mib_per_node and (edits.memory_mib_per_cpu or details.memory_mib_per_cpu)
+    or edits.memory_mib_per_cpu and (details.memory_mib_per_node or details.memory_mib_per_gpu) then
+    return "memory in two forms at once" -- Slurm forbids that
   end
   local asked = details.time_limit_min
   local limit = edits.time_limit_min or asked
@@ -751,6 +760,15 @@ local function objection(edits, details, partitions)
     if problem then return problem end
   end
   return nil
+end
+
+-- Whether a command of the script asks for tasks by node: with tasks in all beside it, srun would
+-- start fewer.
+local function names_tasks_per_node(script)
+  for line in (type(script) == "string" and script or ""):gmatch("[^\r\n]+") do
+    if line:find("tasks-per-node", 1, true) and not line:find("^%s*#") then return true end
+  end
+  return false
 end
 
 -- The steps of the edit, in order: { table, key, value }. Memory stands last: its unset value
@@ -776,9 +794,17 @@ local function plan(job, edits, details, own)
   set("min_nodes", edits.nodes)
   set("max_nodes", edits.nodes)
   set("time_limit", edits.time_limit_min)
-  local tasks = edits.tasks or details.tasks or 1
-  local cpus = edits.cpus_per_task or details.cpus_per_task or 1
+  local environment = own.environment or {}
+  -- srun inside the job takes its defaults from these, which sbatch has set for the old shape.
+  local function export(key, value, always)
+    if always or environment[key] ~= nil then
+      steps[#steps + 1] = { environment, key, tostring(value) }
+    end
+  end
   local nodes = edits.nodes or details.nodes or 1
+  local named = edits.tasks or details.tasks
+  local tasks = named or nodes * (details.tasks_per_node or 1)
+  local cpus = edits.cpus_per_task or details.cpus_per_task or 1
   local tasks_per_node = math.ceil(tasks / nodes)
   if edits.tasks or edits.cpus_per_task then
     set("num_tasks", tasks)
@@ -793,15 +819,16 @@ local function plan(job, edits, details, own)
     if details.tasks_per_node and tasks_per_node < details.tasks_per_node then
       set("ntasks_per_node", tasks_per_node)
     end
+  elseif edits.queue and not named and details.kind == "batch" and not own.whole_nodes then
+    -- Who names no tasks has one on each node. In a partition of whole nodes, or with other cores by
+    -- default, srun and mpirun would start as many as fit.
+    set("num_tasks", tasks)
+    if not names_tasks_per_node(own.script) then
+      export("SLURM_NTASKS", tasks, true)
+      export("SLURM_NPROCS", tasks, true)
+    end
   end
   if edits.tasks or edits.cpus_per_task or edits.nodes then
-    -- srun inside the job takes its defaults from these, which sbatch has set for the old shape.
-    local environment = own.environment or {}
-    local function export(key, value, always)
-      if always or environment[key] ~= nil then
-        steps[#steps + 1] = { environment, key, tostring(value) }
-      end
-    end
     export("SLURM_NTASKS", tasks)
     export("SLURM_NPROCS", tasks)
     export("SLURM_NTASKS_PER_NODE", tasks_per_node)
@@ -810,14 +837,8 @@ local function plan(job, edits, details, own)
     local per_task = environment["SLURM_TRES_PER_TASK"]
     if per_task then export("SLURM_TRES_PER_TASK", (per_task:gsub(CPUS_OF_TASK, "cpu=" .. cpus))) end
   end
-  if edits.memory_mib_per_node then
-    if details.memory_mib_per_cpu then
-      -- Slurm forbids both kinds at once, and the job's environment already holds the one.
-      set("min_mem_per_cpu", math.ceil(edits.memory_mib_per_node / (tasks_per_node * cpus)))
-    else
-      set("min_mem_per_node", edits.memory_mib_per_node)
-    end
-  end
+  set("min_mem_per_cpu", edits.memory_mib_per_cpu)
+  set("min_mem_per_node", edits.memory_mib_per_node)
   return steps
 end
 
@@ -921,6 +942,7 @@ local function consider(job, part_list)
   local reply = ask(details)
   if not reply then return false end
   if reply.action == "edit" and type(reply.edits) == "table" then
+    own.whole_nodes = details.exclusive or (part_list[own.partition or ""] or {}).max_share == 0
     local option = not only_fits_memory(reply.edits, details)
       and untranslated(job, reply.edits, details, partitions, own)
     if option then

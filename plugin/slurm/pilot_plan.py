@@ -237,6 +237,8 @@ class SlurmPilot:
         for key in _PASSED_ON:
             if self._options[key] is not None:
                 words.append(f"--{key.replace('_', '-')}={self._options[key]}")
+        if self._options.get("follows_shape"):
+            words.append("--follows-shape")
         return words
 
     def _count_options(self) -> list[str]:

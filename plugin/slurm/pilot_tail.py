@@ -20,7 +20,8 @@ from berth.pilot.errors import SchedulerError
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import allowed, records
 from berth.plugin.slurm.states import closed_as
-from berth.policies.values import Edit, Request
+from berth.policies.memory import memory_form, own_cores_per_node
+from berth.policies.values import Edit, MemoryForm, Request
 
 _MIB = 2**20
 _AGAIN = "Resource temporarily unavailable"
@@ -57,7 +58,10 @@ def change_of(request: Request, edit: Edit) -> Change:
     cores = held.tasks * held.cpus_per_task
     limit = edit.time_limit_s or request.time_limit_s
     minutes = None if limit is None else math.ceil(limit / 60)
+    by_core = memory_form(request) is MemoryForm.CORE
     memory = held.memory_bytes_per_node
+    if memory is not None and by_core:
+        memory = math.ceil(memory / own_cores_per_node(held))
     mib = None if memory is None else math.ceil(memory / _MIB)
     nodes = held.nodes or None
     update = {
@@ -70,7 +74,7 @@ def change_of(request: Request, edit: Edit) -> Change:
         "NumCPUs": f"{cores}-{cores}",
         # What ``-c`` set: with fewer cores in all Slurm would take the job for a contradiction.
         "MinCPUsNode": held.cpus_per_task,
-        "MinMemoryNode": mib,
+        "MinMemoryCPU" if by_core else "MinMemoryNode": mib,
         "TimeLimit": minutes if edit.time_limit_s is not None else None,
         "Comment": f"berth:{request.profile}",
     }
@@ -81,7 +85,7 @@ def change_of(request: Request, edit: Edit) -> Change:
         "nodes": nodes,
         "ntasks": held.tasks,
         "cpus-per-task": held.cpus_per_task,
-        "mem": None if mib is None else f"{mib}M",
+        "mem-per-cpu" if by_core else "mem": None if mib is None else f"{mib}M",
         "time": minutes,
         "account": request.account,
         "qos": request.qos,
@@ -173,7 +177,7 @@ def _words_back(before: Mapping[str, str]) -> list[str]:
     ]
     words += [
         f"{key}={before[key].removesuffix('M')}"
-        for key in ("MinMemoryNode",)
+        for key in ("MinMemoryNode", "MinMemoryCPU")
         if before.get(key, "").endswith("M")
     ]
     return words

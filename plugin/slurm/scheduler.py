@@ -23,6 +23,7 @@ from berth.plugin.scheduler import (
     WorkersJob,
     stamped_decision,
 )
+from berth.plugin.scheduler.host_lists import compressed
 from berth.plugin.scheduler.protocol import PilotPlan
 from berth.plugin.slurm import (
     accounting,
@@ -151,7 +152,7 @@ class Slurm(Scheduler):
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """See Scheduler."""
-        inside = ",".join(node.name for node in facts.nodes if like in node.queues)
+        inside = compressed(node.name for node in facts.nodes if like in node.queues)
         return (f"PartitionName={name} Nodes={inside} State=UP",)
 
     def check_filter(self, site: Site) -> Findings:

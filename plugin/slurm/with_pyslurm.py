@@ -13,13 +13,14 @@ import importlib
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.cluster import UNUSABLE, system_of
+from berth.plugin.slurm.cluster import UNUSABLE, not_for_users, system_of
+from berth.plugin.slurm.memory_defaults import MemoryDefaults
 from berth.plugin.slurm.states import closed_as, waits_for_room
 from berth.policies.values import QueueBounds
 
@@ -65,21 +66,31 @@ def read_cluster() -> ClusterFacts:
             if j.state == "PENDING" and waits_for_room(j.state_reason or "")
         )
         gpus = _gpus_in_use(jobs)
+        facts = tuple(_node(n, gpus) for n in nodes)
+        defaults = MemoryDefaults.of(commands.run(("scontrol", "show", "config")))
         return ClusterFacts(
             name="slurm",
             version=f"slurm {module.__version__} (pyslurm)",
             as_of_s=now_s,
-            queues={p.name: _queue(p, waiting) for p in partitions},
-            nodes=tuple(_node(n, gpus) for n in nodes),
+            queues={p.name: _queue(p, waiting, defaults, facts) for p in partitions},
+            nodes=facts,
         )
+    except BerthError:
+        raise
     except (AttributeError, TypeError, ValueError, LookupError) as error:
         raise SchedulerError(f"pyslurm gave something unreadable: {error}") from None
     except Exception as error:  # its own errors have no base of ours
         raise SchedulerError(f"pyslurm failed: {error}") from None
 
 
-def _queue(partition: Any, waiting: Mapping[str, int]) -> QueueFacts:
-    closed = closed_as(str(partition.state))
+def _queue(
+    partition: Any,
+    waiting: Mapping[str, int],
+    defaults: MemoryDefaults,
+    nodes: Sequence[NodeFacts],
+) -> QueueFacts:
+    closed, bounds = closed_as(str(partition.state)), _bounds(partition)
+    own_nodes = [n for n in nodes if partition.name in n.queues]
     return QueueFacts(
         name=partition.name,
         up=closed is None,
@@ -90,8 +101,13 @@ def _queue(partition: Any, waiting: Mapping[str, int]) -> QueueFacts:
         allowed_accounts=_allowed(partition.allowed_accounts),
         allowed_qos=_allowed(partition.allowed_qos),
         pending_jobs=sum(n for names, n in waiting.items() if partition.name in names.split(",")),
-        bounds=_bounds(partition),
+        bounds=bounds,
+        default_memory=defaults.of_queue({}, bounds, own_nodes),
         qos=partition.qos or None,
+        not_for_users=not_for_users(
+            hidden=getattr(partition, "is_hidden", False),
+            root_only=getattr(partition, "is_root_only", False),
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
 from berth.pilot.errors import UsageError
-from berth.pilot.profile import Profile, Target
+from berth.pilot.profile import Profile, RunsOn, Target
 from berth.plugin.workloads.amounts import parse_amount
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
@@ -48,6 +48,18 @@ _FLAGS = {
     "sizes": "--dim", "weight_bits": "--quantise", "kv_bits": "--quantise-cache",
     "runtime_s": "--runtime",
 }  # fmt: skip
+
+
+def following_shape(workload: Workload) -> Workload:
+    """Return the workload marked as one whose script takes the tasks and cores it is given.
+
+    Raises UsageError for a kind of workload that has no such shape.
+    """
+    runs_on = getattr(workload.document, "runs_on", None)
+    if not isinstance(runs_on, RunsOn):
+        raise UsageError(f"--follows-shape is for programs; {workload.name} is {workload.kind}")
+    marked = runs_on.model_copy(update={"follows_shape": True})
+    return workload_of(workload.document.model_copy(update={"runs_on": marked}))
 
 
 @dataclass(frozen=True, slots=True)

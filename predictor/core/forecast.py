@@ -105,6 +105,8 @@ class Forecast:
     """By platform name: what each prediction is combined from, most weight first."""
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Platforms on which intervals have failed of late, each with a sentence."""
+    follows_shape: bool = False
+    """Its script takes the number of tasks and cores that the scheduler gives it."""
     nodes: several.NodeScaling | None = None
     """How time and memory change with the number of nodes; None: nothing is said of it, and the
     number of nodes is not looked at."""
@@ -238,6 +240,8 @@ class Forecast:
             },
             "curves": {name: _curve_out(curve) for name, curve in self.curves.items()},
         }
+        if self.follows_shape:
+            data["follows_shape"] = True
         if self.doubted:
             data["doubted"] = dict(self.doubted)
         if self.nodes is not None:
@@ -283,6 +287,7 @@ class Forecast:
                     for name, points in data["curves"].items()
                 },
                 doubted=dict(data.get("doubted", {})),
+                follows_shape=data.get("follows_shape", False) is True,
                 nodes=several.from_data(data["nodes"]) if "nodes" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

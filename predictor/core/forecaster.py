@@ -96,6 +96,7 @@ class Forecaster:
             ranks=runs_on.ranks,
             gpus=runs_on.gpus,
             container=runs_on.container,
+            follows_shape=bool(runs_on.follows_shape),
             reference_platform=reference,
             reference_runtime_s=reference_s,
             sizes=answers[0][1].sizes,

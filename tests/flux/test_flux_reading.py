@@ -111,7 +111,7 @@ def test_the_daemon_gets_states_of_a_flux_site(
     assert site.scheduler == "flux"
     assert site.auto_queue == "auto"
     assert [c.gres for c in site.candidates] == [None, None, "gpu", "gpu"]
-    states = state_reader(site.open_scheduler(), site.candidates)()
+    states = state_reader(site.open_scheduler(), site.candidates)().states
     assert (states["cpu"].up, states["cpu"].idle_cores) == (True, 8)
     assert (states["gpu"].idle_gpus, states["gpu"].usable_nodes) == (3, 2)
     assert not states["slice"].up

@@ -11,7 +11,16 @@ from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request
 from berth.policies import Candidate, CandidateState, Decision, PolicySettings, Request, Translation
 from berth.policies.limits import Denied, Limit, Rights, Scope
 from berth.policies.settings import ListBy, SliceAim, UntypedGpus, Weights
-from berth.policies.values import UNBOUNDED, Needs, QueueBounds, Ranked, RuledOut, TaskArray
+from berth.policies.values import (
+    UNBOUNDED,
+    DefaultMemory,
+    MemoryForm,
+    Needs,
+    QueueBounds,
+    Ranked,
+    RuledOut,
+    TaskArray,
+)
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.sizes import SizeGrowth
@@ -129,7 +138,7 @@ class _Draw:
                 max_nodes=self.seldom(2, None),
                 max_cores=self.seldom(self.of((4, 16)), None),
                 keep_memory=self.often() and self._random.random() < 0.8,
-                keep_tasks=self.seldom(True, False),
+                keep_tasks=self.of((None, True, False)),
             ),
         }
         if not is_gpu:
@@ -201,6 +210,8 @@ class _Draw:
 
     def request(self) -> Request:
         gpus = self.seldom(self.number(1, 5), 0, 0.2)
+        memory = self.of((None, None, 2 * GIB, 20 * GIB, 3 * GIB + 12_345))
+        form = self.seldom(MemoryForm.CORE, MemoryForm.NODE, 0.3)
         return request(
             user=self.of(("ada", "bob")),
             account=self.of(("physics", "chemistry", None)),
@@ -208,7 +219,10 @@ class _Draw:
             tasks=self.of((1, 2, 8, 33)),
             cpus_per_task=self.of((1, 1, 2, 6)),
             gpus=gpus,
-            memory_bytes_per_node=self.of((None, None, 2 * GIB, 20 * GIB, 3 * GIB + 12_345)),
+            memory_bytes_per_node=memory,
+            keeps_shape=self.seldom(True, False),
+            follows_shape=self.seldom(True, False),
+            default_memory=self.seldom(None, self.default_memory(), 0.5),
             queue=self.seldom("q1", self.of(("auto", None)), 0.1),
             wants_placement=self.often(),
             pinned=self.seldom((self.of(("nodes", "gres", "constraint", "qos", "licenses")),), ()),
@@ -223,11 +237,21 @@ class _Draw:
                 tasks_per_node=self.seldom(self.number(1, 4), None),
                 max_nodes=self.seldom(4, 0),
                 min_cores_per_node=self.seldom(self.of((4, 32)), 0),
-                memory_per_core=self.seldom(True, False, 0.3),
+                memory_form=None if memory is None else form,
                 all_memory=self.seldom(True, False, 0.05),
                 exclusive=self.seldom(True, False),
                 cores_per_gpu=self.seldom(4, 0),
             ),
+        )
+
+    def default_memory(self) -> DefaultMemory:
+        return DefaultMemory(
+            bytes_per_gpu=self.seldom(8 * GIB, None),
+            bytes_per_core=self.seldom(2 * GIB, None, 0.6),
+            bytes_per_node=self.seldom(6 * GIB, None),
+            node_bytes=self.of((16 * GIB, 128 * GIB)),
+            node_cores=self.of((8, 32)),
+            whole_nodes=self.seldom(True, False),
         )
 
     def settings(self) -> PolicySettings:

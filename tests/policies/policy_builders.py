@@ -6,7 +6,8 @@ from typing import Any
 
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.carbon import Intensity
-from berth.policies.translate import translate, with_memory
+from berth.policies.memory import with_memory
+from berth.policies.translate import translate
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeGrowth
@@ -48,7 +49,7 @@ def gpu(name: str = "gpu", **changes: Any) -> Candidate:
         "price_per_gpu_hour": 3.0,
         "power_per_core_w": None,
         "power_per_gpu_w": 600.0,
-        "translation": Translation(gpus=1, cpus_per_gpu=8),
+        "translation": Translation(gpus=1, cpus_per_gpu=8, keep_tasks=False),
     }
     return cpu(name, **{**values, **changes})
 
@@ -140,4 +141,4 @@ def forecast(*curves: PredictionCurve, **changes: Any) -> Forecast:
 def translated(request: Request, candidate: Candidate) -> Resources | str:
     """The request in the candidate's resources, memory included, or why there are none such."""
     held = translate(request, candidate)
-    return held if isinstance(held, str) else with_memory(request, candidate, held)
+    return held if isinstance(held, str) else with_memory(request, candidate, held, None)

@@ -6,8 +6,9 @@ import pytest
 from policy_builders import GIB, cpu, request
 
 from berth.policies import Candidate, Resources
-from berth.policies.translate import translate, with_memory
-from berth.policies.values import Needs
+from berth.policies.memory import with_memory
+from berth.policies.translate import translate
+from berth.policies.values import MemoryForm, Needs
 
 MIB = 2**20
 
@@ -17,12 +18,12 @@ def memory_of(place: Candidate, memory: int, needs: Needs, **asked: int) -> int 
     job = request(memory_bytes_per_node=memory, needs=needs, **asked)
     held = translate(job, place)
     assert isinstance(held, Resources)
-    found = with_memory(job, place, held)
+    found = with_memory(job, place, held, None)
     return found if isinstance(found, str) else found.memory_bytes_per_node
 
 
 def test_a_share_of_a_mib_a_core_becomes_a_whole_one() -> None:
-    by_core = Needs(memory_per_core=True)
+    by_core = Needs(memory_form=MemoryForm.CORE)
     assert memory_of(cpu(), 16 * MIB, by_core, tasks=8, cpus_per_task=2) == 16 * MIB
     assert memory_of(cpu(), 16 * MIB + 1, by_core, tasks=8, cpus_per_task=2) == 32 * MIB
     assert memory_of(cpu(), 16 * MIB + 1, Needs(), tasks=8, cpus_per_task=2) == 16 * MIB + 1
@@ -30,17 +31,17 @@ def test_a_share_of_a_mib_a_core_becomes_a_whole_one() -> None:
 
 def test_memory_in_all_stays_over_more_nodes() -> None:
     """Forty tasks of 3 MiB on nodes with 32 cores: 20 tasks a node."""
-    by_core = Needs(memory_per_core=True)
+    by_core = Needs(memory_form=MemoryForm.CORE)
     assert memory_of(cpu(), 120 * MIB, by_core, tasks=40) == 60 * MIB
 
 
 @pytest.mark.parametrize(
     ("needs", "fits"),
     [
-        (Needs(memory_per_core=True), True),
-        (Needs(memory_per_core=True, exclusive=True), False),
-        (Needs(memory_per_core=True, min_cores_per_node=3), False),
-        (Needs(memory_per_core=True, min_cores_per_node=2), True),
+        (Needs(memory_form=MemoryForm.CORE), True),
+        (Needs(memory_form=MemoryForm.CORE, exclusive=True), False),
+        (Needs(memory_form=MemoryForm.CORE, min_cores_per_node=3), False),
+        (Needs(memory_form=MemoryForm.CORE, min_cores_per_node=2), True),
     ],
 )
 def test_who_takes_a_whole_node_takes_the_memory_of_all_its_cores(needs: Needs, fits: bool) -> None:

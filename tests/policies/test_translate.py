@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from policy_builders import GIB, cpu, gpu, request, translated
 
 from berth.policies import Candidate, Resources, Translation
+from berth.policies.values import Needs
 
 
 def rule(**values: Any) -> Translation:
@@ -23,13 +25,43 @@ def test_mpi_job_becomes_one_gpu_with_eight_cores() -> None:
 
 
 def test_one_gpu_for_each_so_many_tasks() -> None:
-    place = gpu(translation=rule(gpus=1, tasks_per_gpu=16, cpus_per_gpu=4))
+    place = gpu(translation=rule(gpus=1, tasks_per_gpu=16, cpus_per_gpu=4, keep_tasks=False))
     assert translated(request(tasks=33), place) == Resources(1, 3, 4, 3)
 
 
-def test_tasks_are_kept_where_the_site_says_so() -> None:
-    place = gpu(translation=rule(gpus=1, cpus_per_gpu=16, keep_tasks=True))
-    assert translated(request(tasks=8), place) == Resources(1, 8, 2, 1)
+def test_tasks_and_cores_are_kept_unless_the_site_says_otherwise() -> None:
+    place = gpu(translation=rule(gpus=1, cpus_per_gpu=16))
+    asked = request(tasks=8, cpus_per_task=2)
+    assert translated(asked, place) == Resources(1, 8, 2, 1)
+    follows = replace(asked, follows_shape=True)
+    assert translated(follows, place) == Resources(1, 1, 16, 1)
+    for kept in (
+        replace(follows, keeps_shape=True),
+        replace(asked, keeps_shape=True),
+    ):
+        assert translated(kept, place) == Resources(1, 8, 2, 1)
+        changing = gpu(translation=rule(gpus=1, cpus_per_gpu=16, keep_tasks=False))
+        assert translated(kept, changing) == Resources(1, 8, 2, 1)
+    always = gpu(translation=rule(gpus=1, cpus_per_gpu=16, keep_tasks=True))
+    assert translated(follows, always) == Resources(1, 8, 2, 1)
+
+
+def test_a_task_never_gets_fewer_cores_than_it_asked_for() -> None:
+    place = gpu(translation=rule(gpus=1, cpus_per_gpu=4, keep_tasks=False))
+    assert translated(request(tasks=2, cpus_per_task=8), place) == Resources(1, 1, 8, 1)
+    capped = cpu(translation=rule(max_cores=16, keep_tasks=False))
+    why = "one task needs 24 cores and the site allows 16 here"
+    assert translated(request(tasks=1, cpus_per_task=24), capped) == why
+
+
+def test_a_kept_shape_that_does_not_fit_rules_the_place_out() -> None:
+    place = gpu(translation=rule(gpus=1))
+    assert translated(request(tasks=65), place) == (
+        "it takes 2 nodes, which is more than its 1 GPU"
+    )
+    assert translated(request(nodes=2, tasks=2), place) == (
+        "it takes 2 nodes, which is more than its 1 GPU"
+    )
 
 
 def test_asked_gpus_are_kept_with_their_tasks() -> None:
@@ -55,15 +87,23 @@ def test_tasks_do_not_straddle_nodes() -> None:
     assert translated(request(tasks=3, cpus_per_task=12), cpu()) == Resources(2, 3, 12)
 
 
-def test_memory_in_all_stays_the_same_over_more_nodes() -> None:
+def test_memory_of_a_node_and_in_all_is_never_less_than_asked() -> None:
     asked = request(nodes=1, tasks=64, memory_bytes_per_node=100 * GIB)
-    assert translated(asked, cpu()) == Resources(2, 64, 1, 0, 50 * GIB)
+    assert translated(asked, cpu()) == Resources(2, 64, 1, 0, 100 * GIB)
+    by_node = Needs(tasks_per_node=4)
+    asked = request(nodes=0, tasks=8, memory_bytes_per_node=2 * GIB, needs=by_node)
+    assert translated(asked, cpu()) == Resources(2, 8, 1, 0, 2 * GIB)
+    follows = replace(asked, follows_shape=True)
+    place = gpu(translation=rule(gpus=1))
+    assert translated(follows, place) == Resources(1, 1, 1, 1, 4 * GIB)
 
 
-def test_cores_are_cut_to_the_cap() -> None:
+def test_tasks_are_cut_to_the_cap_only_where_the_shape_may_change() -> None:
     capped = cpu(translation=rule(max_cores=16))
-    assert translated(request(tasks=1, cpus_per_task=24), capped) == Resources(1, 1, 16)
-    assert translated(request(tasks=24, cpus_per_task=1), capped) == Resources(1, 16, 1)
+    why = "24 tasks need 24 cores and the site allows 16 here"
+    assert translated(request(tasks=24, cpus_per_task=1), capped) == why
+    cut = cpu(translation=rule(max_cores=16, keep_tasks=False))
+    assert translated(request(tasks=24, cpus_per_task=1), cut) == Resources(1, 16, 1)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +130,7 @@ def test_cores_are_cut_to_the_cap() -> None:
         (
             request(tasks=2, cpus_per_task=20),
             cpu(translation=rule(max_cores=16)),
-            "one task needs 20 cores and the site allows 16 here",
+            "2 tasks need 40 cores and the site allows 16 here",
         ),
     ],
 )

@@ -57,7 +57,8 @@ def slurm(running_cluster: Cluster) -> Iterator[Cluster]:
         deadline_ms=1000,  # to be heard however busy the machine is
         reread_config_s=0,
     )
-    running.set_job_submit(CHAINED_FILTER.format(filter=FILTER_PATH, timings=running.timings))
+    chained = CHAINED_FILTER.format(filter=running.copied(FILTER_PATH), timings=running.timings)
+    running.set_job_submit(chained)
     yield running
     running.cancel_everything()
 

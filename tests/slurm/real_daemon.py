@@ -12,7 +12,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,8 +94,14 @@ translation = {{ gpus = 1, cpus_per_gpu = 4 }}
 """
 
 
-def _curve(profile: str, platform: str, runtime: Interval, **gone: Any) -> PredictionCurve:
-    gpu = platform != "quartz"
+_GPUS = ("lassen-v100", "h200-141gb")
+_LITTLE = Interval(GIB, GIB, 2 * GIB)
+
+
+def _curve(
+    profile: str, platform: str, runtime: Interval, memory: Interval, **gone: Any
+) -> PredictionCurve:
+    gpu = platform in _GPUS
     return PredictionCurve(
         tuple(
             Prediction(
@@ -106,7 +112,7 @@ def _curve(profile: str, platform: str, runtime: Interval, **gone: Any) -> Predi
                 basis=Basis.CALIBRATED,
                 speedup=Interval(1, 1, 1),
                 runtime_s=runtime,
-                memory_bytes=Interval(GIB, GIB, 2 * GIB),
+                memory_bytes=memory,
                 energy_j=None,
                 bound=Bound.MEMORY,
                 **gone,
@@ -117,7 +123,11 @@ def _curve(profile: str, platform: str, runtime: Interval, **gone: Any) -> Predi
 
 
 def forecast(
-    name: str, runtimes_s: Mapping[str, Interval], abstained: str | None = None
+    name: str,
+    runtimes_s: Mapping[str, Interval],
+    abstained: str | None = None,
+    *,
+    memory: Interval = _LITTLE,
 ) -> Forecast:
     """A forecast with one time for each platform, whatever the resources."""
     return Forecast(
@@ -136,7 +146,7 @@ def forecast(
         reference_runtime_s=runtimes_s["quartz"].mid,
         sizes=SizeGrowth(size=None, peak_memory_bytes=GIB),
         curves={
-            platform: _curve(name, platform, runtime, abstained=abstained)
+            platform: _curve(name, platform, runtime, memory, abstained=abstained)
             for platform, runtime in runtimes_s.items()
         },
     )
@@ -160,34 +170,36 @@ FORECASTS = (
 )
 
 
-def fill(store: Store) -> None:
+def fill(store: Store, forecasts: Sequence[Forecast] = FORECASTS) -> None:
     """Put the forecasts in, with placeholder profiles of their names."""
-    for one in FORECASTS:
+    for one in forecasts:
         store.add(WorkloadRecord(one.workload, one.kind, one.digest, "{}", "test", 0.0))
         store.put_forecast(ForecastRecord(one.workload, one.bundle, one.to_json(), 0.0))
 
 
 _FILLING = threading.Lock()
-_FILLED: list[bytes] = []
+_FILLED: dict[tuple[str, ...], bytes] = {}
 
 
-def filled_store() -> bytes:
+def filled_store(forecasts: Sequence[Forecast] = FORECASTS) -> bytes:
     """The file of a store with the forecasts, made once: each migration costs time."""
+    names = tuple(one.workload for one in forecasts)
     with _FILLING:  # Alembic is not made for threads
-        if not _FILLED:
+        if names not in _FILLED:
             with tempfile.TemporaryDirectory() as folder:
                 store = Store.open(f"sqlite:///{folder}/berth.db")
-                fill(store)
+                fill(store, forecasts)
                 store.close()
-                _FILLED.append((Path(folder) / "berth.db").read_bytes())
-    return _FILLED[0]
+                _FILLED[names] = (Path(folder) / "berth.db").read_bytes()
+    return _FILLED[names]
 
 
 class RealDaemon:
     """A running ``berth serve``."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, forecasts: Sequence[Forecast] = FORECASTS) -> None:
         self.cluster = cluster
+        self.forecasts = forecasts
         self.socket = cluster.berth_socket
         self.site_file = cluster.etc / "berth.toml"
         self.store_file = cluster.root / "store" / "berth.db"
@@ -231,7 +243,7 @@ class RealDaemon:
         found = self.ask({"v": 1, "op": "stats"})
         return (
             found is not None
-            and found.get("forecasts") == len(FORECASTS)
+            and found.get("forecasts") == len(self.forecasts)
             and found.get("state_age_s") is not None
         )
 
@@ -259,14 +271,15 @@ def real_daemon(
     mode: str = "enforce",
     *,
     amend: Callable[[str], str] = str,
+    forecasts: Sequence[Forecast] = FORECASTS,
     **site: bool,
 ) -> Iterator[RealDaemon]:
     """A daemon with a filled store, ended at the end. ``amend`` changes the site file's text."""
-    daemon = RealDaemon(cluster)
+    daemon = RealDaemon(cluster, forecasts)
     daemon.amend = amend
     daemon.store_file.parent.mkdir(exist_ok=True)
     daemon.write_site(mode, **site)
-    daemon.store_file.write_bytes(filled_store())
+    daemon.store_file.write_bytes(filled_store(forecasts))
     try:
         daemon.start()
         yield daemon

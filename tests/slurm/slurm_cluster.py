@@ -248,6 +248,12 @@ class Cluster:
         text = "".join(f"{key} = {value}\n" for key, value in values.items())
         (self.etc / "filter.conf").write_text(text)
 
+    def copied(self, file: Path) -> Path:
+        """A file of ours beside the cluster's configuration, where another root folder has it."""
+        copy = self.etc / f"berth-{file.name}"
+        copy.write_bytes(file.read_bytes())
+        return copy
+
     def set_job_submit(self, text: str) -> None:
         """Replace job_submit.lua: at the next submission slurmctld loads it afresh."""
         path = self.etc / "job_submit.lua"
@@ -403,10 +409,10 @@ def wait_until(
 
 
 @contextlib.contextmanager
-def cluster(**options: Any) -> Iterator[Cluster]:
+def cluster(layout: type[Cluster] = Cluster, **options: Any) -> Iterator[Cluster]:
     """Start a cluster; a port that somebody else took meanwhile is worth one more try."""
     for last in (False, True):
-        running = Cluster(**options)
+        running = layout(**options)
         try:
             running.start()
         except AssertionError:

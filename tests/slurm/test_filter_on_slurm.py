@@ -48,7 +48,7 @@ def test_a_job_of_a_new_shape_runs_its_steps_in_that_shape(slurm: Cluster) -> No
 
 def test_memory_per_cpu_stays_memory_per_cpu(slurm: Cluster) -> None:
     """Both kinds at once would make srun refuse inside the job."""
-    reply = move_to("gpu", nodes=1, tasks=1, cpus_per_task=4, memory_mib_per_node=32000)
+    reply = move_to("gpu", nodes=1, tasks=1, cpus_per_task=4, memory_mib_per_cpu=8000)
     with FakeDaemon(slurm.berth_socket, lambda _: reply):
         job = slurm.sbatch(
             "-p", "auto", "-n", "8", "--ntasks-per-node=8", "--mem-per-cpu=4000", script=SHOW_SHAPE

@@ -260,7 +260,7 @@ def test_a_job_without_a_partition_may_be_moved(bench: FilterBench) -> None:
 def test_a_new_shape_also_changes_what_sbatch_derived_from_the_old_one(bench: FilterBench) -> None:
     outcome = answered(
         bench,
-        move_to("gpu", nodes=1, tasks=2, cpus_per_task=4, memory_mib_per_node=64000),
+        move_to("gpu", nodes=1, tasks=2, cpus_per_task=4, memory_mib_per_cpu=8000),
         {
             **AUTO,
             "num_tasks": 64,
@@ -291,6 +291,37 @@ def test_a_new_shape_also_changes_what_sbatch_derived_from_the_old_one(bench: Fi
         "SLURM_CPUS_PER_TASK": "4",
         "HOME": "/",
     }
+
+
+def test_a_job_that_names_no_tasks_has_one_on_each_node_wherever_it_goes(
+    bench: FilterBench,
+) -> None:
+    """srun and mpirun would start as many as fit on a whole node."""
+    job = {**AUTO, "cpus_per_task": 4}
+    moved = answered(bench, move_to("gpu"), job, environment={"HOME": "/"})
+    assert moved.job["num_tasks"] == 1
+    assert moved.environment == {"SLURM_NTASKS": "1", "SLURM_NPROCS": "1", "HOME": "/"}
+    two = answered(bench, move_to("gpu"), {**job, "min_nodes": 2}, environment={"HOME": "/"})
+    assert two.environment == {"SLURM_NTASKS": "2", "SLURM_NPROCS": "2", "HOME": "/"}
+    for whole in ({"shared": 0}, {"num_tasks": 8}):
+        kept = answered(bench, move_to("gpu"), {**job, **whole}, environment={"HOME": "/"})
+        assert kept.environment == {"HOME": "/"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "edits"),
+    [
+        ({"min_mem_per_cpu": 1000}, {"memory_mib_per_node": 4000}),
+        ({"min_mem_per_node": 1000}, {"memory_mib_per_cpu": 4000}),
+        ({}, {"memory_mib_per_node": 4000, "memory_mib_per_cpu": 4000}),
+    ],
+)
+def test_memory_is_never_written_in_two_forms(
+    bench: FilterBench, asked: dict[str, int], edits: dict[str, int]
+) -> None:
+    outcome = answered(bench, move_to("gpu", **edits), {**AUTO, **asked})
+    assert outcome.job["partition"] == "auto"
+    assert "two forms" in outcome.log[-1]
 
 
 def test_cpus_in_tres_per_task_are_no_gres_and_follow_the_shape(bench: FilterBench) -> None:

@@ -49,7 +49,7 @@ def test_a_filter_that_raises_rejects_jobs_from_26_05_on(slurm: Cluster) -> None
 
 
 def test_berths_filter_rejects_nothing_where_every_call_of_slurms_fails(slurm: Cluster) -> None:
-    slurm.set_job_submit(EVERYTHING_FAILS.format(filter=FILTER_PATH))
+    slurm.set_job_submit(EVERYTHING_FAILS.format(filter=slurm.copied(FILTER_PATH)))
     job = slurm.sbatch()
     assert slurm.wait_for_state(job.id) == "COMPLETED"
     assert "WITNESS the filter gave 0" in slurm.log()

@@ -81,13 +81,13 @@ def test_init_finds_the_partitions_and_their_hardware(site: Site) -> None:
 
 def test_states_follow_what_runs_and_waits(slurm: Cluster, site: Site) -> None:
     read = state_reader(Slurm(), site.candidates)
-    idle = read()
+    idle = read().states
     assert (idle["gpu"].up, idle["gpu"].idle_gpus, idle["gpu"].idle_cores) == (True, 4, 64)
     assert not idle["closed"].up
     job = slurm.sbatch("-p", "gpu", "--gres=gpu:h200:3", "-c", "10", script=SLEEP)
     slurm.sbatch("-p", "gpu", "--gres=gpu:h200:3", script=SLEEP)
     slurm.wait_for_state(job.id, "RUNNING")
-    busy = read()
+    busy = read().states
     assert (busy["gpu"].idle_gpus, busy["gpu"].idle_cores) == (1, 54)
     assert busy["gpu"].pending_jobs == 1
     assert busy["cpu-amd"].idle_cores == 64
@@ -96,7 +96,7 @@ def test_states_follow_what_runs_and_waits(slurm: Cluster, site: Site) -> None:
 def test_drained_nodes_do_not_count(slurm: Cluster, site: Site) -> None:
     slurm.run("scontrol", "update", "node=mig1", "state=drain", "reason=test", user="root")
     try:
-        assert state_reader(Slurm(), site.candidates)()["mig"].usable_nodes == 0
+        assert state_reader(Slurm(), site.candidates)().states["mig"].usable_nodes == 0
     finally:
         slurm.run("scontrol", "update", "node=mig1", "state=resume", user="root")
 

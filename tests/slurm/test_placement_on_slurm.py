@@ -35,7 +35,7 @@ def test_enforced_jobs_run_where_they_run_best(slurm: Cluster, daemon: RealDaemo
         found = slurm.job(job.id)
         assert found["Partition"] == partition
         assert found["NodeList"] in node
-    assert slurm.job(gpu.id)["NumTasks"] == "1"
+    assert slurm.job(gpu.id)["NumTasks"] == "8"
     assert slurm.job(cpu.id)["NumTasks"] == "8"
     assert "gpu:h200:1" in slurm.job(gpu.id)["TresPerNode"]
 

@@ -148,5 +148,5 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
     edit = placing.decision.edit
     if edit is None:
         return f"Job {job} stays as it was asked: {placing.decision.reason}"
-    scheduler.change_waiting(job, request, edit)
+    scheduler.change_waiting(job, placing.request, edit)
     return f"Job {job}: {placing.decision.reason}"

@@ -87,6 +87,11 @@ def _targets(
 @click.option("--needs", callback=parse_words, help="Instruction sets that it needs, as avx512f.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads that it uses.")
 @click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks that it uses.")
+@click.option(
+    "--follows-shape",
+    is_flag=True,
+    help="Its job script takes SLURM_NTASKS and SLURM_CPUS_PER_TASK: both may change.",
+)
 @click.option("--stdin", help="File to give as standard input [default: empty].")
 @click.option(
     "--in-place",
@@ -126,6 +131,7 @@ def run(  # noqa: PLR0917
     needs: tuple[str, ...],
     threads: int | None,
     ranks: int | None,
+    follows_shape: bool,
     stdin: str | None,
     in_place: bool,
     quiet: bool,
@@ -156,7 +162,7 @@ def run(  # noqa: PLR0917
         stdin=stdin,
         show_output=not quiet,
         in_place=in_place,
-        overrides=Overrides(runs_on, needs, threads, ranks),
+        overrides=Overrides(runs_on, needs, threads, ranks, follows_shape=follows_shape),
     )
     check_output(output)
     if replace and not to_store:

@@ -72,6 +72,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--max-slowdown", help="See berth pilot run.")
 @click.option("--runs-on", help="See berth pilot run.")
 @click.option("--needs", help="See berth pilot run.")
+@click.option("--follows-shape", is_flag=True, help="See berth pilot run.")
 @click.option("--dry-run", is_flag=True, help="Print the scripts and commands; submit nothing.")
 @click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="Print the job ids as JSON.")
 def submit(command: tuple[str, ...], **options: Any) -> None:

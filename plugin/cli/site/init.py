@@ -17,7 +17,7 @@ from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import AUTO_QUEUE, FirstSite, first_site
 from berth.plugin.site.stub import STUB_MARK
-from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, toml_text
+from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, left_out_line, toml_text
 from berth.predictor.hardware import platforms as known_platforms
 
 
@@ -104,6 +104,11 @@ def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerErr
             hint=f"{AUTO_QUEUE} is what jobs name to be placed: the places are other {word}s, "
             "of each kind of node one; give the nodes to such, or give it another name",
         )
+    if site.left_out:
+        return SchedulerError(
+            f"{title} has no {word} with nodes in it that users may use: "
+            f"{', '.join(f'{queue.name} is {queue.not_for_users}' for queue in site.left_out)}"
+        )
     return SchedulerError(f"{title} has no {word} with nodes in it")
 
 
@@ -122,6 +127,9 @@ def _as_json(site: FirstSite, output: Path | None) -> dict[str, object]:
         "platforms_to_calibrate": [
             stub.name for stub in site.stubs.values() if STUB_MARK in stub.description
         ],
+        "left_out": [
+            {"queue": queue.name, "reason": queue.not_for_users} for queue in site.left_out
+        ],
         "scheduler_config": list(auto_lines(site)),
     }  # fmt: skip
 
@@ -132,6 +140,8 @@ def _summary(site: FirstSite, output: Path) -> str:
     lines += [f"  {c.name}: {c.nodes} x {c.platform} in {c.queue.name}" for c in site.candidates]
     remarks = [f"  CHECK {c.name}: {remark}." for c in site.candidates for remark in c.remarks]
     lines += remarks
+    if site.left_out:
+        lines.append(left_out_line(site))
     word = site.queue_word
     auto = auto_lines(site)
     if auto:

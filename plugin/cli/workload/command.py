@@ -35,7 +35,7 @@ from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
-from berth.plugin.workloads.files import WorkloadOptions, read_file
+from berth.plugin.workloads.files import WorkloadOptions, following_shape, read_file
 from berth.plugin.workloads.filing import refresh, stored, workload_in
 from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.forecast import Forecast
@@ -86,6 +86,11 @@ def workload() -> None:
 @click.option("--size", type=float, help="Problem size that the script runs.")
 @click.option("--replace", is_flag=True, help="Replace a different workload of the same name.")
 @click.option("--share", is_flag=True, help="Ask that it serve all users, not only you.")
+@click.option(
+    "--follows-shape",
+    is_flag=True,
+    help="Its job script takes SLURM_NTASKS and SLURM_CPUS_PER_TASK: both may change.",
+)
 @workload_options
 @_bundle_option
 @_json_option
@@ -102,6 +107,7 @@ def add(
     size: float | None,
     replace: bool,
     share: bool,
+    follows_shape: bool,
     bundles: tuple[Path, ...],
     json_: bool,
     site_file: Path | None,
@@ -129,8 +135,8 @@ def add(
     owned = name is not None and "/" in name
     found = read_file(file, described if owned else _named(described, name))
     found, _ = with_nodes(found, others, all_of_them=True)
-    if name is not None:
-        found = dataclasses.replace(found, name=name)
+    found = following_shape(found) if follows_shape else found
+    found = dataclasses.replace(found, name=name or found.name)
     if script is not None and for_file is not None:
         raise UsageError("give --script or --for-file", hint="the other one in a second call")
     digest = None if script is None else fingerprint(_read_script(script), arguments)

@@ -14,6 +14,7 @@ from views import quiet_service, site_of, snapshot_of
 from berth.pilot.errors import SchedulerError
 from berth.plugin.daemon.background import Periodic, follow_cluster, follow_store
 from berth.plugin.daemon.shelf import UNPACKED_KEPT, Shelf
+from berth.plugin.scheduler import Reading
 from berth.plugin.store import Store
 
 
@@ -75,12 +76,12 @@ def test_a_failed_reading_keeps_the_last_state_and_is_said_once(
     states = snapshot_of(site_of()).states
     failing = [False]
 
-    def read() -> object:
+    def read() -> Reading:
         if failing[0]:
             raise SchedulerError("slurmctld does not answer")
-        return states
+        return Reading(states)
 
-    thread = Periodic("reader", 99, follow_cluster(service, read))  # type: ignore[arg-type]
+    thread = Periodic("reader", 99, follow_cluster(service, read))
     with caplog.at_level(logging.INFO):
         thread.once()
         good = service.snapshot

@@ -244,7 +244,7 @@ def test_any_text_after_the_name_is_read_or_a_sentence(text: str, indices: str |
         (Job(memory_mib_per_node=10), Resources(0, 1, 1, 0, 10 * MIB)),
         (
             Job(nodes=2, tasks=3, cpus_per_task=2, memory_mib_per_cpu=10),
-            Resources(2, 3, 2, 0, 30 * MIB),
+            Resources(2, 3, 2, 0, 40 * MIB),  # two tasks on the fuller node
         ),
         (Job(nodes=2, gpus=3, memory_mib_per_gpu=10), Resources(2, 2, 1, 3, 20 * MIB)),
         (Job(gpus=3, memory_mib_per_gpu=10), Resources(0, 1, 1, 3, 30 * MIB)),

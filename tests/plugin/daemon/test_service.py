@@ -41,7 +41,7 @@ def test_in_enforce_the_job_is_edited_stamped_and_explained() -> None:
     service, recorded = knowing_service()
     reply = decide(service)
     assert reply["action"] == "edit"
-    assert reply["edits"] == {"queue": "gpu", "gres": "gpu:a100:1", "nodes": 1, "cpus_per_task": 8}
+    assert reply["edits"] == {"queue": "gpu", "gres": "gpu:a100:1", "nodes": 1}
     stamp = parse_stamp(reply["stamp"])
     assert stamp is not None
     assert stamp["id"] == reply["decision"] == recorded[0].id
@@ -153,11 +153,11 @@ def test_what_the_user_wrote_of_gres_and_features_is_never_replaced() -> None:
 
 
 def test_an_interactive_job_keeps_its_shape() -> None:
-    service, recorded = knowing_service()
-    assert decide(service, kind="interactive")["code"] == "interactive-shape"
-    assert recorded[0].changes == {}
-    reply = decide(service, kind="interactive", cpus_per_task=8)
-    assert reply["edits"] == {"queue": "gpu", "gres": "gpu:a100:1"}
+    service, _ = knowing_service()
+    for asked in ({}, {"tasks": 4}, {"cpus_per_task": 8}):
+        reply = decide(service, kind="interactive", **asked)
+        assert reply["code"] == "placed"
+        assert not {"tasks", "cpus_per_task", "memory_mib_per_node"} & reply["edits"].keys()
 
 
 def test_a_script_stands_for_its_profile() -> None:

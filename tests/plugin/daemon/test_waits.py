@@ -13,6 +13,7 @@ import pytest
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import beside, waits
 from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
+from berth.plugin.scheduler import Reading
 from berth.policies.values import Candidate, CandidateState
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval
@@ -38,16 +39,16 @@ class Clock:
 def test_old_tables_are_not_used() -> None:
     clock = Clock()
     expected = ExpectedWaits(10.0, clock)
-    read = with_waits(lambda: state(0), expected)
-    assert read()["a"].waits is None
+    read = with_waits(lambda: Reading(state(0)), expected)
+    assert read().states["a"].waits is None
     assert expected.age_s is None
     expected.renew(lambda: {"a": TABLE})
-    assert read()["a"].waits is TABLE
+    assert read().states["a"].waits is TABLE
     clock.now_s += 30.0
-    assert read()["a"].waits is TABLE
+    assert read().states["a"].waits is TABLE
     assert expected.age_s == 30.0
     clock.now_s += 0.1
-    assert read()["a"].waits is None
+    assert read().states["a"].waits is None
 
     def slowly() -> dict[str, WaitTable]:
         clock.now_s += 20.0
@@ -55,7 +56,7 @@ def test_old_tables_are_not_used() -> None:
 
     expected.renew(slowly)
     clock.now_s += 40.0
-    assert read()["a"].waits is TABLE, "a look-ahead that takes long may be older"
+    assert read().states["a"].waits is TABLE, "a look-ahead that takes long may be older"
 
 
 def test_nobody_is_asked_while_everything_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:

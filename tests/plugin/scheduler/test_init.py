@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,14 @@ from fake_slurm import NODES, PARTITIONS, FakeSlurm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.documents import validate
+from berth.pilot.documents import validate, write_json
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.platform import Platform
-from berth.plugin.cli.site.init import init
+from berth.plugin.cli.site.init import _nothing_to_place_on, init
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.site import load_site
 from berth.plugin.site.document import SiteDocument
-from berth.plugin.site.first import first_site
+from berth.plugin.site.first import FirstSite, first_site
 from berth.plugin.site.guess import guess_cpu, guess_gpu
 from berth.plugin.site.write import toml_text
 from berth.plugin.slurm.scheduler import Slurm
@@ -65,7 +66,7 @@ def test_the_file_is_written_and_accepted(slurm: FakeSlurm, tmp_path: Path) -> N
     assert gpu.allowed_accounts == {"physics", "chemistry"}
     assert gpu.allowed_qos == {"high"}
     assert (site.reference_platform, site.reference_queue) == ("rome-7742", "cpu")
-    assert "PartitionName=auto Nodes=cpu1,cpu2" in done.output
+    assert "PartitionName=auto Nodes=cpu[1-2]" in done.output
 
 
 def test_a_partition_that_starts_no_jobs_is_marked_and_not_the_reference(
@@ -306,3 +307,154 @@ def test_kinds_without_common_nodes_are_platforms_of_their_own() -> None:
     assert len({c.platform for c in site.candidates}) == 2
     site = first_site(cluster(both, queues=("x", "z")), KNOWN, Slurm())
     assert len({c.platform for c in site.candidates}) == 1
+
+
+def by_name(site: FirstSite) -> dict[str, tuple[str | None, int]]:
+    return {c.name: (c.constraint, c.nodes) for c in site.candidates}
+
+
+def test_kinds_with_a_shared_feature_are_told_apart_by_a_combination() -> None:
+    site = first_site(
+        cluster(
+            node("a1", features=("rome", "ib")),
+            node("a2", features=("rome", "ib")),
+            node("b", features=("rome", "bigmem"), cores=64),
+            node("c", features=("milan", "ib"), cores=48),
+        ),
+        KNOWN,
+        Slurm(),
+    )
+    assert by_name(site) == {
+        "batch-rome-ib": ("rome&ib", 2),
+        "batch-bigmem": ("bigmem", 1),
+        "batch-milan": ("milan", 1),
+    }
+    assert not any("tell" in remark for c in site.candidates for remark in c.remarks)
+
+
+def test_nodes_that_no_features_tell_apart_are_counted_and_named() -> None:
+    """A constraint that reaches nodes with GPUs as well: only they have a feature of their own."""
+    gpus = {"gpu:m2070q": 4}
+    site = first_site(
+        cluster(
+            *(node(f"n{i}", features=("gpu", "interlagos"), gpus=gpus, cores=64) for i in (1, 2)),
+            *(node(f"n{i}", features=("interlagos",), cores=64) for i in range(3, 9)),
+            *(node(f"n{i}", features=("broadwell",), cores=40) for i in range(9, 26)),
+        ),
+        KNOWN,
+        Slurm(),
+    )
+    assert by_name(site) == {
+        "batch-interlagos": ("interlagos", 8),
+        "batch-broadwell": ("broadwell", 17),
+        "batch-m2070q": (None, 2),
+    }
+    interlagos = site.candidates[0]
+    assert interlagos.cores_per_node == 64
+    assert (
+        "meant for 6 nodes, but the constraint interlagos also selects 2 GPU nodes with 64 cores "
+        "(n[1-2])"
+    ) in interlagos.remarks[0]
+    assert "# CHECK: meant for 6 nodes" in toml_text(site, name="x")
+
+
+def test_a_kind_without_features_is_no_constraint_and_a_check() -> None:
+    site = first_site(
+        cluster(node("a"), node("b", cores=64, features=("milan", "avx512"))), KNOWN, Slurm()
+    )
+    assert by_name(site) == {"batch": (None, 2), "batch-milan": ("milan", 1)}
+    plain, milan = site.candidates
+    assert "its jobs may also get 1 node with 64 cores (b)" in plain.remarks[0]
+    assert plain.instruction_sets == ()  # nothing that all the nodes have is known
+    assert "avx512f" in milan.instruction_sets
+
+
+def test_the_same_gpus_in_several_kinds_of_nodes_are_told_apart_as_well() -> None:
+    gpus = {"gpu:h100": 4}
+    site = first_site(
+        cluster(
+            node("a", gpus=gpus, features=("genoa",), cores=96),
+            node("b", gpus=gpus, features=("sapphirerapids",), cores=64),
+            node("c", features=("genoa",), cores=96),
+        ),
+        KNOWN,
+        Slurm(),
+    )
+    assert by_name(site) == {
+        "batch-genoa": ("genoa", 2),
+        "batch-h100-genoa": ("genoa", 1),
+        "batch-h100-sapphirerapids": ("sapphirerapids", 1),
+    }
+
+
+def test_gpus_without_a_type_are_told_apart_by_the_features_that_name_them() -> None:
+    site = first_site(
+        cluster(
+            node("a", gpus={"gpu": 4}, features=("a100",)),
+            node("b", gpus={"gpu": 4}, features=("v100",)),
+        ),
+        KNOWN,
+        Slurm(),
+    )
+    assert [(c.constraint, c.gres, c.nodes) for c in site.candidates] == [
+        ("a100", "gpu", 1),
+        ("v100", "gpu", 1),
+    ]
+
+
+def test_partitions_that_are_not_for_users_are_no_candidates(
+    slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    hidden = PARTITIONS.replace("PartitionName=old", "PartitionName=old Hidden=YES").replace(
+        "PartitionName=gpu", "PartitionName=gpu RootOnly=YES"
+    )
+    slurm.says("partition", hidden)
+    output = tmp_path / "berth.toml"
+    done = run("--output", str(output))
+    assert [c.name for c in load_site(output).candidates] == ["cpu"]
+    sentence = "No candidates, as they are not for users: gpu (RootOnly=YES), old (Hidden=YES)."
+    assert f"# {sentence}\n" in output.read_text()
+    assert sentence in done.output
+
+
+def test_a_cluster_without_partitions_for_users_is_told_so(tmp_path: Path) -> None:
+    facts = cluster(node())
+    queue = QueueFacts("batch", up=True, not_for_users="RootOnly=YES")
+    site = first_site(replace(facts, queues={"batch": queue}), KNOWN, Slurm())
+    assert not site.candidates
+    error = _nothing_to_place_on(site, "Slurm", "partition")
+    assert "batch is RootOnly=YES" in error.message
+
+
+def test_thousands_of_node_names_are_a_range(tmp_path: Path) -> None:
+    site = first_site(cluster(*(node(f"cn{i:04d}") for i in range(1, 4501))), KNOWN, Slurm())
+    text = toml_text(site, name="x")
+    assert "Nodes=cn[0001-4500] State=UP" in text
+    assert len(text) < 3000
+
+
+def test_a_slice_of_a_gpu_that_nobody_measured_is_a_slice_of_a_stub(tmp_path: Path) -> None:
+    facts = cluster(node(gpus={"gpu:a30_1g.6gb": 4, "gpu:a30_2g.11gb": 2, "gpu:a100_1g.9gb+me": 1}))
+    site = first_site(facts, KNOWN, Slurm())
+    assert [c.platform for c in site.candidates] == [
+        "a100-80gb-mig-1g.10gb+me",
+        "a30-24gb-mig-1g.6gb",
+        "a30-24gb-mig-2g.12gb",
+    ]
+    (whole,) = site.stubs.values()
+    assert (whole.name, "STUB" in whole.description) == ("a30-24gb", True)
+    assert "a30-24gb is known by its data sheet only: a stub" in site.candidates[1].remarks
+    path = tmp_path / "berth.toml"
+    write_json(tmp_path / "platforms" / "a30-24gb.json", whole)
+    path.write_text(toml_text(site, name="x"))
+    first, second, third = load_site(path).candidates
+    assert first.gres == "gpu:a100_1g.9gb+me"
+    assert (second.slice_of, third.slice_of) == ("a30-24gb", "a30-24gb")
+    assert 5.5 * 2**30 < (second.gpu_memory_bytes or 0) < 6 * 2**30
+
+
+def test_an_unknown_slice_is_a_stub_of_its_size_to_be_checked() -> None:
+    site = first_site(cluster(node(gpus={"gpu:x999_1g.7gb": 4})), KNOWN, Slurm())
+    (only,) = site.candidates
+    assert any("stub, to be benchmarked" in remark for remark in only.remarks)
+    assert site.stubs[only.platform].memory_bytes < 7 * 2**30

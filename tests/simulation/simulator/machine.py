@@ -17,6 +17,7 @@ from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.server import End as Ended
 from berth.plugin.daemon.view import SiteView
 from berth.plugin.host import Host
+from berth.plugin.scheduler import Reading
 from berth.policies.values import CandidateState
 from simulator.database import Server, store_of
 from simulator.disk import Disk, SimFiles
@@ -149,7 +150,7 @@ class Daemon:
             raise Violation("the daemon gave its socket up")
         process.kill()
 
-    def _states(self) -> Mapping[str, CandidateState]:
+    def _states(self) -> Reading:
         world = self.world
         self.process.check()
         kind = world.faults.at("cluster.read")
@@ -162,7 +163,7 @@ class Daemon:
         states = dict(self._read())
         if kind == "partial":
             states.pop(next(iter(states)))
-        return states
+        return Reading(states)
 
     def _ended(self) -> None:
         core, self.core = self.core, None

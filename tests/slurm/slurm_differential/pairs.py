@@ -94,13 +94,14 @@ _PLACE = frozenset(
     ]
 )
 """Keys that Berth may change where its user did not write them."""
-_OF_THE_PLACE = re.compile(
+OF_THE_PLACE = re.compile(
     r"Node count specification invalid|Requested node configuration is not available|"
     r"Requested partition configuration not available|Requested time limit is invalid|"
     r"Invalid time-min specification|Memory required by task is not available|"
     r"More processors requested than permitted"
 )
 """Why Slurm refuses a job in one partition and takes it in another."""
+NO_GPU_WANTED = re.compile(r"--gres=none|--gpus(-per-\w+)?=0")
 _SENT_BACK = "requeued held"
 """Of a job that was started, and whose environment its node could not make (``--export=NONE``)."""
 _TURN = re.compile(
@@ -185,7 +186,7 @@ def _judge(slurm: Cluster, asks: Sequence[SlurmAsk], settle_s: float) -> list[Ve
     with ThreadPoolExecutor(SUBMITTERS) as pool:
         halves = list(pool.map(lambda ask: _both(slurm, ask), asks))
     seen = [one for pair in halves for one in pair if one.job_id is not None]
-    records = _records(slurm)
+    records = records_by_id(slurm)
     for one in seen:
         one.record = records.get(one.job_id or 0, {})
     _let_go(slurm, seen, settle_s)
@@ -202,7 +203,7 @@ def _both(slurm: Cluster, ask: SlurmAsk) -> tuple[Seen, Seen]:
 
 def differences(ask: SlurmAsk, plain: Seen, placed: Seen) -> list[str]:
     """What Berth broke; nothing where the promise held."""
-    found = compared(plain, placed, _OF_THE_PLACE)
+    found = compared(plain, placed, OF_THE_PLACE)
     if not plain.accepted or not placed.accepted:
         return found
     if (
@@ -231,13 +232,14 @@ def _choices_changed(ask: SlurmAsk, plain: dict[str, str], placed: dict[str, str
     wanted = placed and re.search(r"--mincpus=(\d+)", text)
     if wanted and int(placed.get("MinCPUsNode", "0")) < int(wanted[1]):
         found.append(f"MinCPUsNode is {placed.get('MinCPUsNode')} and {wanted[1]} were asked")
-    none = re.search(r"--gres=none|--gpus(-per-\w+)?=0", text) and not _gpus(plain)
-    if none and "gpu" in _gpus(placed):
-        found.append(f"it has {_gpus(placed)} and no GPU was wanted")
+    none = NO_GPU_WANTED.search(text) and not gpus_of(plain)
+    if none and "gpu" in gpus_of(placed):
+        found.append(f"it has {gpus_of(placed)} and no GPU was wanted")
     return found
 
 
-def _gpus(record: dict[str, str]) -> str:
+def gpus_of(record: dict[str, str]) -> str:
+    """GPUs that a job asked for by node; empty for none."""
     text = record.get("TresPerNode", "")
     return "" if text.endswith(":0") else text
 
@@ -263,7 +265,7 @@ def _submit(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
     done = slurm.run(*words, user=ask.user, env=environment, stdin=ask.script, check=False)
     seen = Seen(done.returncode == 0, done.stderr)
     if seen.accepted:
-        seen.job_id = _number(slurm, re.match(r"(\d+)", done.stdout), name)
+        seen.job_id = job_number(slurm, re.match(r"(\d+)", done.stdout), name)
     return seen
 
 
@@ -276,7 +278,7 @@ def _named(words: list[str]) -> str | None:
     return name
 
 
-def _number(slurm: Cluster, said: re.Match[str] | None, name: str | None) -> int:
+def job_number(slurm: Cluster, said: re.Match[str] | None, name: str | None) -> int:
     """The job's number: as the command said it, else by the job's name."""
     if said is not None:
         return int(said[1])
@@ -298,17 +300,25 @@ def _run(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
         words.remove("--quiet")  # what would be done was not said; asking again does nothing else
         seen.message = slurm.run("timeout", "20", *words, user=ask.user, check=False).stderr
     if ask.command == "salloc" and seen.accepted:
-        job_id = _number(slurm, re.search(r"Granted job allocation (\d+)", done.stderr), name)
-        seen.record = _records(slurm).get(job_id, {})
+        job_id = job_number(slurm, re.search(r"Granted job allocation (\d+)", done.stderr), name)
+        seen.record = records_by_id(slurm).get(job_id, {})
         slurm.run("scancel", str(job_id), check=False)
     if seen.accepted:
         seen.state = "RUNNING"
     return seen
 
 
-def _records(slurm: Cluster) -> dict[int, dict[str, str]]:
+def records_by_id(slurm: Cluster) -> dict[int, dict[str, str]]:
     """``scontrol show job``, by job id; the first record of an array or a heterogeneous job."""
     found: dict[int, dict[str, str]] = {}
+    for record in all_records(slurm):
+        found.setdefault(int(record["JobId"]), record)
+    return found
+
+
+def all_records(slurm: Cluster) -> list[dict[str, str]]:
+    """``scontrol show job``: each job, task of an array and component by itself."""
+    found = []
     for text in slurm.run("scontrol", "show", "job", check=False).stdout.split("\n\n"):
         record: dict[str, str] = {}
         for line in text.splitlines():
@@ -319,7 +329,7 @@ def _records(slurm: Cluster) -> dict[int, dict[str, str]]:
             words = [word.partition("=") for word in line.split() if "=" in word]
             record.update((word[0], word[2]) for word in words)
         if record.get("JobId", "").isdigit():
-            found.setdefault(int(record["JobId"]), record)
+            found.append(record)
     return found
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from real_daemon import RealDaemon, real_daemon
+from real_daemon import FORECASTS, RealDaemon, real_daemon
 from slurm_cluster import Cluster, cluster, wait_until
 
 from berth.plugin.slurm.filter import CLIENT_FILTER_PATH, FILTER_PATH
+from berth.predictor.core.forecast import Forecast
 
 CHAINED = 'dofile("{filter}")\nreturn slurm.SUCCESS\n'
 
@@ -33,8 +34,17 @@ class World:
 
     client: bool = True
     """sbatch, srun and salloc load Berth's client filter."""
+    layout: type[Cluster] = Cluster
+    """Nodes and partitions."""
+    edit_files: Callable[[dict[str, str]], dict[str, str]] = dict
+    """What changes in Slurm's configuration files before anything else does."""
+    site_text: str | None = None
+    """A site file in place of the usual one, with ``{root}`` in it."""
+    forecasts: tuple[Forecast, ...] = FORECASTS
+    """What the daemon knows."""
 
     def amend(self, files: dict[str, str]) -> dict[str, str]:
+        files = self.edit_files(files)
         text = files["slurm.conf"]
         for name, words in self.partitions:
             text = re.sub(
@@ -51,7 +61,9 @@ class World:
 def open_world(world: World) -> Iterator[Cluster]:
     """A cluster with the filter and a daemon that enforces."""
     with cluster(
-        amend=world.amend, database=None if world.accounting is None else world.qualities
+        world.layout,
+        amend=world.amend,
+        database=None if world.accounting is None else world.qualities,
     ) as slurm:
         for words in world.accounting or ():
             slurm.run("sacctmgr", "-i", *words)
@@ -61,21 +73,28 @@ def open_world(world: World) -> Iterator[Cluster]:
             deadline_ms=1000,  # the most there is: to be heard however busy the machine is
             reread_config_s=0,
         )
-        slurm.set_job_submit(CHAINED.format(filter=FILTER_PATH))
-        with placing(slurm, world.site):
+        slurm.set_job_submit(CHAINED.format(filter=slurm.copied(FILTER_PATH)))
+        with placing(slurm, world.site, world.site_text, world.forecasts):
             yield slurm
 
 
 @contextlib.contextmanager
-def placing(slurm: Cluster, replaced: Sequence[tuple[str, str]] = ()) -> Iterator[RealDaemon]:
-    """A daemon that enforces, over the usual site file with ``replaced`` put in."""
+def placing(
+    slurm: Cluster,
+    replaced: Sequence[tuple[str, str]] = (),
+    site_text: str | None = None,
+    forecasts: Sequence[Forecast] = FORECASTS,
+) -> Iterator[RealDaemon]:
+    """A daemon that enforces, by the usual site file or ``site_text``, with ``replaced`` put in."""
 
     def changed(text: str) -> str:
+        if site_text is not None:
+            text = site_text.format(root=slurm.root)
         for before, after in replaced:
             assert before in text, before
             text = text.replace(before, after)
         return text
 
-    with real_daemon(slurm, amend=changed) as daemon:
+    with real_daemon(slurm, amend=changed, forecasts=forecasts) as daemon:
         wait_until(daemon.is_ready, "berth serve is ready", 60)
         yield daemon

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,10 @@ def batch_row(
         "differences": [str(v) for v in verdicts if v.differences],
         "once": [str(v) for v in verdicts if v.once],
         "options": [
-            [option, v.placed.was_edited, v.placed.code] for v in taken for option in _options(v)
+            [option, v.placed.was_edited, v.placed.code] for v in taken for option in v.ask.traits
         ],
         "seconds": round(time.monotonic() - begun, 1),
     }
-
-
-def _options(verdict: Verdict[Any]) -> Iterator[str]:
-    for word in verdict.ask.words:
-        if word.startswith("--"):
-            yield word.partition("=")[0]
 
 
 def rows(report: Path) -> list[dict[str, Any]]:

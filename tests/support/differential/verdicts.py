@@ -19,6 +19,11 @@ class Ask:
     command: str
     profile: str = "stream"
 
+    @property
+    def traits(self) -> tuple[str, ...]:
+        """By what a report counts: the long options."""
+        return tuple(word.partition("=")[0] for word in self.words if word.startswith("--"))
+
     def __str__(self) -> str:
         return " ".join((self.command, *self.words))
 

@@ -1,0 +1,61 @@
+"""Scripts that name their tasks or cores themselves: those numbers must be there when they run.
+
+``srun -n 8``, ``mpirun -np 8``, ``srun -c 4`` and ``OMP_NUM_THREADS=16`` are written for the shape
+that the job asked for. What a script hides in another is not seen, which is why the shape is kept
+by default and this is looked at only where a site or a workload says that it may change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_LAUNCHERS = re.compile(
+    r"(?:^|[\s;&|(`\"'/=])(?:srun|mpirun|mpiexec(?:\.hydra|\.mpich|\.openmpi)?|orterun|prun|prterun|"
+    r"aprun|jsrun|ibrun|torchrun|accelerate|deepspeed|parallel|xargs|make|snakemake)\s(.*)$"
+)
+_COUNTS = re.compile(
+    r"(?:^|\s)(?:-n|-np|--np|--ntasks|-N|--nodes|--ntasks-per-node|--tasks-per-node|--map-by|-c|"
+    r"--cpus-per-task|-ppn|--ppn|--npernode|--nproc[_-]per[_-]node|--num[_-]processes|--num_gpus|"
+    r"-j|--jobs|--cores|-P|-a|-r|-d)[=\s]*[\"']?\d"
+)
+_THREADS = re.compile(
+    r"(?:^|[\s;&(])(?:\w+_NUM_THREADS|JULIA_NUM_PROCS|SRUN_CPUS_PER_TASK)=[\"']?\d|"
+    r"\s(?:--?threads|-nt|-ntomp|-ntmpi|--num[_-]?threads|--processes|--n?procs|--nprocs|"
+    r"--workers|--n_?jobs|--cpus|--ncores)[=\s]+[\"']?\d"
+)
+
+_IN_BACKGROUND = re.compile(r"(?<![&>|\\])&(?![&>\d])")
+_SEVERAL_AT_ONCE = re.compile(r"(?:^|[\s;&|(`/])(?:parallel|xargs)\s.*\bsrun\b")
+
+
+def packs_steps(script: str) -> bool:
+    """Return whether the script starts job steps beside each other: ``srun ... &`` and the like.
+
+    A script with a step and anything in the background counts: the step may be in a function.
+    """
+    if "srun" not in script:
+        return False
+    commands = list(_commands(script))
+    return any("srun" in line for line in commands) and any(
+        _IN_BACKGROUND.search(line) or _SEVERAL_AT_ONCE.search(line) for line in commands
+    )
+
+
+def names_its_shape(script: str) -> bool:
+    """Return whether a line of the script that is run names numbers of tasks, cores or threads."""
+    for text in _commands(script):
+        launched = _LAUNCHERS.search(text)
+        if launched is not None and _COUNTS.search(launched[1]):
+            return True
+        if _THREADS.search(text):
+            return True
+    return False
+
+
+def _commands(script: str) -> Iterator[str]:
+    """Yield the lines that are no comments, those that go on on the next one as one."""
+    whole = script.replace("\\\r\n", " ").replace("\\\n", " ")
+    return (
+        line for line in map(str.strip, whole.splitlines()) if line and not line.startswith("#")
+    )

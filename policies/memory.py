@@ -1,0 +1,157 @@
+"""Host memory that a job asks for in another place: never less than it held, nor than is predicted.
+
+A job that asks for no memory holds the default of its queue. Another queue's default, or fewer
+cores, would give it less, so what it held is written into the job wherever it goes. The rule:
+``max(what it would hold where it was, the predicted upper bound)``, unless its user asked for less.
+"""
+
+from __future__ import annotations
+
+import math
+
+from berth.policies.values import Candidate, MemoryForm, Request, Resources
+from berth.predictor.core.prediction import Interval
+
+_MIB = 2**20
+
+
+def held_where_it_was(request: Request) -> int | None:
+    """Return the bytes a node that the job holds if it is left alone; None: nothing limits it."""
+    asked, default = request.resources, request.default_memory
+    if asked.memory_bytes_per_node is not None or default is None:
+        return asked.memory_bytes_per_node
+    if request.needs.all_memory:
+        return default.node_bytes
+    if default.bytes_per_gpu is not None and asked.gpus:
+        return default.bytes_per_gpu * _ceil(asked.gpus, max(1, asked.nodes))
+    if default.bytes_per_core is not None:
+        return default.bytes_per_core * _cores_where_it_was(request)
+    return default.bytes_per_node or default.node_bytes
+
+
+def bytes_per_core_where_it_was(request: Request) -> int | None:
+    """Return what each core of the job brings, as asked or by default; None: not by core."""
+    if memory_form(request) is not MemoryForm.CORE:
+        return None
+    memory = request.resources.memory_bytes_per_node
+    if memory is not None:
+        return _in_mib(memory / own_cores_per_node(request.resources))
+    return None if request.default_memory is None else request.default_memory.bytes_per_core
+
+
+def own_cores_per_node(resources: Resources) -> int:
+    """Return the cores of the tasks on the fullest node, as memory by core is counted."""
+    tasks, nodes = max(1, resources.tasks), max(1, resources.nodes)
+    return _ceil(tasks, nodes) * max(1, resources.cpus_per_task)
+
+
+def _nodes_where_it_was(request: Request) -> int:
+    """Return the fewest nodes that the job asked for, by their number or by tasks per node."""
+    tasks, per_node = max(1, request.resources.tasks), request.needs.tasks_per_node
+    return max(1, request.resources.nodes, 1 if per_node is None else _ceil(tasks, per_node))
+
+
+def _cores_where_it_was(request: Request) -> int:
+    """Return the cores of a node that the default by core is multiplied by."""
+    default, cores = request.default_memory, own_cores_per_node(request.resources)
+    if default is not None and (request.needs.exclusive or default.whole_nodes):
+        cores = max(cores, default.node_cores)
+    return max(cores, request.needs.min_cores_per_node)
+
+
+def memory_form(request: Request) -> MemoryForm:
+    """Return how the request for memory is written: as its user did, else as the default is."""
+    if request.needs.memory_form is not None:
+        return request.needs.memory_form
+    default = request.default_memory
+    if default is None or request.needs.all_memory:
+        return MemoryForm.NODE
+    if default.bytes_per_gpu is not None and request.resources.gpus:
+        return MemoryForm.NODE  # steps share it as they would share the default
+    return MemoryForm.NODE if default.bytes_per_core is None else MemoryForm.CORE
+
+
+def with_memory(
+    request: Request, candidate: Candidate, held: Resources, predicted: Interval | None
+) -> Resources | str:
+    """Return ``held``, as translated, with the memory it is to ask for, or why no node has as much.
+
+    ``predicted`` is the host memory of the whole job, in bytes; None: not known.
+    """
+    asked = request.resources.memory_bytes_per_node
+    if not candidate.translation.keep_memory and not candidate.is_gpu and _is_measured(predicted):
+        assert predicted is not None  # noqa: S101 - it is measured
+        return held.with_memory(_in_mib(predicted.high / held.nodes))  # as the site wishes
+    before = held_where_it_was(request)
+    if before is None:
+        return held
+    if asked is None and request.needs.all_memory:
+        problem = _too_much(candidate, before, asked=False)
+        return problem or held  # ``--mem=0`` stays as it is written
+    total = before * _nodes_where_it_was(request)
+    if memory_form(request) is MemoryForm.CORE:
+        memory = _by_core(request, candidate, held, total)
+    else:
+        memory = max(before, _ceil(total, held.nodes))
+    problem = _too_much(candidate, memory, asked=asked is not None)
+    if problem is None and memory_form(request) is MemoryForm.CORE:
+        problem = _too_much_on_all_cores(request, candidate, held, memory)
+    if problem is not None:
+        return problem
+    if asked is None and predicted is not None and predicted.high > memory * held.nodes:
+        # Where no node has as much, the constraint on predicted memory says so.
+        memory = _in_mib(predicted.high / held.nodes)
+        if memory_form(request) is MemoryForm.CORE:
+            cores = own_cores_per_node(held)
+            memory = _in_mib(memory / cores) * cores
+    return held.with_memory(memory)
+
+
+def _by_core(request: Request, candidate: Candidate, held: Resources, total: int) -> int:
+    """Return bytes a node in whole MiB a core: as much a core where the shape is the same, else as
+    much in all."""
+    asked, own = request.resources, own_cores_per_node(held)
+    by_core = bytes_per_core_where_it_was(request) or 0
+    same_shape = (max(1, asked.tasks), max(1, asked.cpus_per_task)) == (
+        held.tasks,
+        held.cpus_per_task,
+    )
+    cores = candidate.cores_per_node if request.needs.exclusive else own
+    if not same_shape or _cores_where_it_was(request) > own_cores_per_node(asked):
+        by_core = max(by_core if same_shape else 0, _in_mib(total / held.nodes / cores))
+    return by_core * own
+
+
+def _too_much_on_all_cores(
+    request: Request, candidate: Candidate, held: Resources, memory_bytes: int
+) -> str | None:
+    """Return why a job that takes a whole node cannot have as much memory by core there."""
+    own, capacity = own_cores_per_node(held), candidate.memory_bytes_per_node
+    whole = request.needs.exclusive or request.needs.min_cores_per_node > own
+    if whole and capacity is not None and memory_bytes // own * candidate.cores_per_node > capacity:
+        return "the memory by core, on all cores of a node, is more than a node has"
+    return None
+
+
+def _is_measured(predicted: Interval | None) -> bool:
+    """Return whether the need is more than "at most so much", which is no measure for a request."""
+    return predicted is not None and predicted.low > 0
+
+
+def _too_much(candidate: Candidate, memory_bytes: int, *, asked: bool) -> str | None:
+    """Return the sentence that says that no node has so much memory; None: it has."""
+    capacity = candidate.memory_bytes_per_node
+    if capacity is None or memory_bytes <= capacity:
+        return None
+    needed, there = f"{memory_bytes / 2**30:.0f} GiB", f"{capacity / 2**30:.0f} GiB"
+    if asked:
+        return f"you asked for {needed} a node and a node has {there}"
+    return f"it holds {needed} a node if it is left alone, and a node here has {there}"
+
+
+def _in_mib(memory_bytes: float) -> int:
+    return math.ceil(memory_bytes / _MIB) * _MIB
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)

@@ -1,0 +1,173 @@
+"""A moved job holds at least the memory that it held where it was, and what is predicted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from policy_builders import GIB, NOW_S, cpu, curve, forecast, request, states
+
+from berth.policies import Decider, PolicySettings, Resources
+from berth.policies.bounds import memory_on_node, over_bounds
+from berth.policies.memory import held_where_it_was, own_cores_per_node, with_memory
+from berth.policies.translate import translate
+from berth.policies.values import Candidate, DefaultMemory, MemoryForm, Needs, QueueBounds, Request
+from berth.predictor.core.prediction import Interval
+
+MIB = 2**20
+
+
+def held_there(job: Request, place: Candidate, predicted: Interval | None = None) -> Any:
+    """Bytes a node that the job asks for in the place; None: it asks for nothing; or why not."""
+    shape = translate(job, place)
+    assert isinstance(shape, Resources)
+    found = with_memory(job, place, shape, predicted)
+    return found if isinstance(found, str) else found.memory_bytes_per_node
+
+
+@pytest.mark.parametrize(
+    ("default", "asked", "bytes_per_node"),
+    [
+        (DefaultMemory(bytes_per_core=2 * GIB), {"tasks": 8}, 16 * GIB),
+        (DefaultMemory(bytes_per_core=2 * GIB), {"tasks": 2, "cpus_per_task": 3}, 12 * GIB),
+        (DefaultMemory(bytes_per_core=2 * GIB), {"nodes": 2, "tasks": 8}, 8 * GIB),
+        (DefaultMemory(bytes_per_node=5 * GIB), {"tasks": 8}, 5 * GIB),
+        (DefaultMemory(node_bytes=64 * GIB), {"tasks": 8}, 64 * GIB),
+        (DefaultMemory(bytes_per_gpu=GIB, bytes_per_core=2 * GIB), {"tasks": 1}, 2 * GIB),
+        (DefaultMemory(bytes_per_gpu=9 * GIB, bytes_per_core=GIB), {"gpus": 2}, 18 * GIB),
+        (
+            DefaultMemory(bytes_per_core=GIB, node_cores=32),
+            {"needs": Needs(exclusive=True)},
+            32 * GIB,
+        ),
+        (
+            DefaultMemory(bytes_per_core=GIB, node_cores=32, whole_nodes=True),
+            {"tasks": 2},
+            32 * GIB,
+        ),
+        (
+            DefaultMemory(bytes_per_core=GIB),
+            {"tasks": 1, "needs": Needs(min_cores_per_node=4)},
+            4 * GIB,
+        ),
+        (
+            DefaultMemory(bytes_per_core=GIB, node_bytes=64 * GIB),
+            {"needs": Needs(all_memory=True)},
+            64 * GIB,
+        ),
+        (None, {"tasks": 8}, None),
+    ],
+)
+def test_what_a_job_without_a_request_holds(
+    default: DefaultMemory | None, asked: dict[str, Any], bytes_per_node: int | None
+) -> None:
+    assert held_where_it_was(request(default_memory=default, **asked)) == bytes_per_node
+
+
+def test_the_default_of_its_queue_goes_with_a_job() -> None:
+    job = request(tasks=8, default_memory=DefaultMemory(bytes_per_core=2 * GIB))
+    assert held_there(job, cpu()) == 16 * GIB
+
+
+def test_more_is_asked_for_where_more_is_predicted_and_never_less() -> None:
+    job = request(tasks=8, default_memory=DefaultMemory(bytes_per_core=2 * GIB))
+    assert held_there(job, cpu(), Interval(GIB, 18 * GIB, 20 * GIB)) == 20 * GIB
+    assert held_there(job, cpu(), Interval(GIB, 2 * GIB, 3 * GIB)) == 16 * GIB
+
+
+def test_what_the_user_asked_for_stays_whatever_is_predicted() -> None:
+    default = DefaultMemory(bytes_per_core=2 * GIB)
+    job = request(tasks=8, memory_bytes_per_node=4 * GIB, default_memory=default)
+    assert held_there(job, cpu(), Interval(GIB, 12 * GIB, 14 * GIB)) == 4 * GIB
+
+
+def test_a_place_whose_nodes_have_less_than_the_job_held_is_ruled_out() -> None:
+    job = request(tasks=8, default_memory=DefaultMemory(bytes_per_core=2 * GIB))
+    small = cpu(memory_bytes_per_node=15 * GIB)
+    assert held_there(job, small) == (
+        "it holds 16 GiB a node if it is left alone, and a node here has 15 GiB"
+    )
+    all_of_it = request(
+        default_memory=DefaultMemory(node_bytes=64 * GIB), needs=Needs(all_memory=True)
+    )
+    assert held_there(all_of_it, cpu()) is None  # --mem=0 stays as written
+    assert "64 GiB" in held_there(all_of_it, small)
+
+
+def test_memory_by_core_must_fit_on_all_cores_of_a_queue_of_whole_nodes() -> None:
+    job = request(tasks=8, default_memory=DefaultMemory(bytes_per_core=5 * GIB))
+    held = with_memory(job, cpu(), Resources(1, 8, 1), None)
+    assert isinstance(held, Resources)
+    whole = QueueBounds(exclusive=True)
+    assert memory_on_node(job, held, cpu(), whole) == 32 * 5 * GIB
+    assert "all its cores" in (over_bounds(job, held, cpu(), whole) or "")
+    assert over_bounds(job, held, cpu(memory_bytes_per_node=160 * GIB), whole) is None
+
+
+@given(
+    tasks=st.integers(1, 32),
+    cpus=st.integers(1, 4),
+    nodes=st.integers(0, 3),
+    default=st.builds(
+        DefaultMemory,
+        bytes_per_core=st.sampled_from((None, GIB, 700 * MIB)),
+        bytes_per_node=st.sampled_from((None, 3 * GIB)),
+        node_bytes=st.just(16 * GIB),
+        whole_nodes=st.booleans(),
+        node_cores=st.just(8),
+    ),
+    predicted=st.none() | st.floats(1.0, 40.0 * GIB),
+    exclusive=st.booleans(),
+)
+def test_in_all_never_less_than_before_nor_than_predicted(
+    tasks: int,
+    cpus: int,
+    nodes: int,
+    default: DefaultMemory,
+    predicted: float | None,
+    exclusive: bool,
+) -> None:
+    job = request(
+        tasks=tasks, cpus_per_task=cpus, nodes=nodes, default_memory=default,
+        needs=Needs(exclusive=exclusive),
+    )  # fmt: skip
+    place = cpu(nodes=100, memory_bytes_per_node=10_000 * GIB, cores_per_node=8)
+    shape = translate(job, place)
+    assert isinstance(shape, Resources)
+    upper = None if predicted is None else Interval(0.0, predicted, predicted)
+    held = with_memory(job, place, shape, upper)
+    assert isinstance(held, Resources)
+    before = held_where_it_was(job)
+    assert before is not None
+    there = memory_on_node(job, held, place, QueueBounds(exclusive=exclusive))
+    if default.bytes_per_core is None or (exclusive and own_cores_per_node(job.resources) <= 8):
+        assert there * held.nodes >= before * max(1, nodes)
+    assert there >= (default.bytes_per_core or 0) * own_cores_per_node(held)
+    assert there * held.nodes >= math.floor(predicted or 0)
+
+
+def test_limits_of_a_queue_are_held_against_what_the_job_will_ask_for() -> None:
+    """The problem size changes what is predicted, and with it whether the queue admits the job."""
+    place = cpu()
+    job = request(
+        tasks=8, queue="auto", wants_placement=True,
+        default_memory=DefaultMemory(bytes_per_core=GIB // 8),
+        needs=Needs(memory_form=MemoryForm.NODE),
+    )  # fmt: skip
+    limited = states(place, bounds=QueueBounds(max_memory_bytes_per_node=2 * GIB))
+    decider = Decider((place,), PolicySettings())
+    too_much = decider.decide(
+        job, limited, forecast(curve("cpu", 100.0, memory_bytes=2.0 * GIB)), NOW_S
+    )
+    assert too_much.chosen is None
+    assert too_much.code == "queue-limit"
+    fits = decider.decide(
+        job, limited, forecast(curve("cpu", 100.0, memory_bytes=1.0 * GIB)), NOW_S
+    )
+    assert fits.chosen == "cpu"
+    assert fits.edit is not None
+    assert fits.edit.resources is not None
+    assert fits.edit.resources.memory_bytes_per_node == math.ceil(1.2 * 1024) * MIB

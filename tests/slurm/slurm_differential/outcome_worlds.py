@@ -1,0 +1,196 @@
+"""Sites for jobs that run to their end: places whose nodes, memory defaults and sharing differ.
+
+``auto`` gives 200 MB a core; each place that Berth may choose gives less, or whole nodes, or small
+nodes, or hyperthreads. For each place there is a profile that is ten times as fast there as
+anywhere else (``FASTEST``); others need more memory than ``auto`` gives.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from real_daemon import GIB, forecast, sure
+from slurm_cluster import Cluster
+from slurm_differential.worlds import World
+
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Interval
+
+AUTO_MEMORY_MB_PER_CPU = 200
+"""What a job in ``auto`` holds that asks for no memory."""
+
+_TOOLS = Path(__file__).with_name("job_tools")
+_OF_32 = "CPUs=32 Boards=1 SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000"
+_OF_64 = "CPUs=64 Boards=1 SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000"
+_OF_4 = "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=16000"
+_TWICE = "CPUs=64 Boards=1 SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=2 RealMemory=128000"
+_KINDS = (
+    ("c", 4, f"{_OF_32} Weight=1"),
+    ("w", 3, f"{_OF_64} Weight=50"),
+    ("g", 3, f"{_OF_64} Gres=gpu:h200:4 Weight=100"),
+    ("s", 3, _OF_4),
+    ("h", 2, _TWICE),
+)
+"""Letter, number and slurm.conf words of each kind of node."""
+_TIMES = "MaxTime=2-00:00:00 DefaultTime=01:00:00"
+_PARTITIONS = f"""\
+PartitionName=auto Nodes=c[1-4],g[1-3] {_TIMES} DefMemPerCPU={AUTO_MEMORY_MB_PER_CPU} Default=YES
+PartitionName=cpu Nodes=c[1-4] {_TIMES} DefMemPerCPU=100
+PartitionName=gpu Nodes=g[1-3] {_TIMES} DefMemPerCPU=50
+PartitionName=gpumem Nodes=g[1-3] {_TIMES} DefMemPerGPU=120
+PartitionName=whole Nodes=w[1-3] {_TIMES} OverSubscribe=EXCLUSIVE
+PartitionName=node Nodes=w[1-3] {_TIMES} DefMemPerNode=150
+PartitionName=capped Nodes=c[1-4] {_TIMES} DefMemPerCPU=50 MaxMemPerCPU=250
+PartitionName=small Nodes=s[1-3] {_TIMES} DefMemPerCPU=50
+PartitionName=threads Nodes=h[1-2] {_TIMES} DefMemPerCPU=50
+"""
+_PLATFORMS = {
+    "cpu": "quartz",
+    "gpu": "lassen-v100",
+    "gpumem": "h200-141gb",
+    "whole": "rome-7742",
+    "node": "cascadelake-6248",
+    "capped": "epyc-genoa-9654",
+    "small": "skylake-8176",
+    "threads": "broadwell-bdw",
+}
+"""Each place that Berth may choose is a partition; its platform by its name."""
+_NODES = {"whole": (3, 64, 250), "node": (3, 64, 250), "small": (3, 4, 15), "threads": (2, 32, 125)}
+"""Nodes of a CPU place, cores and GiB of each; others have four of 32 cores and 125 GiB."""
+
+_SITE = """\
+schema = "berth.site/1"
+mode = "enforce"
+
+[site]
+name = "outcomes"
+reference_platform = "quartz"
+reference_partition = "cpu"
+auto_partition = "auto"
+
+[policy.weights]
+wait = 0
+
+[daemon]
+socket = "{{root}}/run/berth.sock"
+store = "sqlite:///{{root}}/store/berth.db"
+kill_switch = "{{root}}/run/off"
+ruled_out = "{{root}}/run/ruled-out.json"
+scheduler_users = ["root"]
+state_refresh_s = 2
+outcomes_refresh_s = 0
+
+[coverage]
+interactive = true
+het = true
+
+{candidates}"""
+_CPU_PLACE = """\
+[[candidates]]
+name = "{name}"
+platform = "{platform}"
+partition = "{name}"
+nodes = {nodes}
+cores_per_node = {cores}
+memory_per_node = "{memory}G"
+max_time = "2d"
+default_time = "1h"
+"""
+_GPU_PLACE = """\
+[[candidates]]
+name = "{name}"
+platform = "{platform}"
+partition = "{name}"
+gres = "gpu:h200"
+nodes = 3
+cores_per_node = 64
+memory_per_node = "250G"
+gpus_per_node = 4
+instruction_sets = []
+architecture = "x86_64"
+targets = ["cpu", "cuda"]
+max_time = "2d"
+default_time = "1h"
+translation = {translation}
+"""
+
+
+def _site(translation: str) -> str:
+    """The site file's text; ``translation``: of the GPU places."""
+    places = []
+    for name, platform in _PLATFORMS.items():
+        nodes, cores, memory = _NODES.get(name, (4, 32, 125))
+        template = _GPU_PLACE if name.startswith("gpu") else _CPU_PLACE
+        places.append(template.format(name=name, platform=platform, nodes=nodes, cores=cores,
+                                      memory=memory, translation=translation))  # fmt: skip
+    return _SITE.format(candidates="\n".join(places))
+
+
+def _fastest(profile: str, place: str, memory_gib: float) -> Forecast:
+    memory = Interval(memory_gib * GIB / 2, memory_gib * GIB * 0.7, memory_gib * GIB)
+    times = {other: sure(10 if name == place else 100) for name, other in _PLATFORMS.items()}
+    return forecast(profile, times, memory=memory)
+
+
+FASTEST = {place: f"{place}app" for place in _PLATFORMS}
+"""The profile that is fastest at each place, and needs next to no memory."""
+FORECASTS = (
+    *(_fastest(profile, place, 0.03) for place, profile in FASTEST.items()),
+    *(_fastest(f"big{place}", place, 3.0) for place in ("cpu", "gpu", "whole", "node")),
+    *(_fastest(f"mid{place}", place, 0.7) for place in ("cpu", "gpu", "small")),
+)
+
+
+class ManyPlaces(Cluster):
+    """Fifteen nodes of five kinds."""
+
+    node_names = tuple(f"{letter}{i + 1}" for letter, count, _ in _KINDS for i in range(count))
+    nodes = (
+        "".join(
+            f"NodeName={letter}{i + 1} NodeHostname={{host}} NodeAddr=127.0.0.1 "
+            f"Port={{{letter}{i + 1}}} {words}\n"
+            for letter, count, words in _KINDS
+            for i in range(count)
+        )
+        + _PARTITIONS
+    )
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        shutil.copytree(_TOOLS, self.work / "job_tools")
+        self.seen.mkdir()
+        self.seen.chmod(0o1777)
+
+    @property
+    def seen(self) -> Path:
+        """Where the tools of the jobs write down what each copy saw: a file for each job."""
+        return self.work / "seen"
+
+
+def _gathers_memory(files: dict[str, str]) -> dict[str, str]:
+    """Jobs that hold more memory than they were given are killed, as where cgroups bound them."""
+    root = files["gres.conf"].partition("File=")[2].partition("/dev/")[0]
+    conf = files["slurm.conf"].replace(
+        "JobAcctGatherType=jobacct_gather/none",
+        "JobAcctGatherType=jobacct_gather/linux\nJobAcctGatherParams=OverMemoryKill\n"
+        "JobAcctGatherFrequency=task=1",
+    )
+    gres = f"AutoDetect=off\nNodeName=g[1-3] Name=gpu Type=h200 File={root}/dev/gpu[0-3]\n"
+    return {**files, "slurm.conf": conf, "gres.conf": gres}
+
+
+_BY_INIT = "{{ gpus = 1 }}"
+_WITH_CORES = "{{ gpus = 1, cpus_per_gpu = 4 }}"
+CLIENT = World(
+    "outcomes",
+    layout=ManyPlaces, edit_files=_gathers_memory, site_text=_site(_WITH_CORES),
+    forecasts=FORECASTS,
+)  # fmt: skip
+NO_CLIENT = World(
+    "outcomes-no-client-filter",
+    conf=("EnforcePartLimits=ALL",), client=False,
+    layout=ManyPlaces, edit_files=_gathers_memory, site_text=_site(_BY_INIT),
+    forecasts=FORECASTS,
+)  # fmt: skip
+OUTCOME_WORLDS = (CLIENT, NO_CLIENT)
