@@ -508,7 +508,7 @@ local function describe(job, partitions, own)
     prefer = text_of(own.prefer),
     exclusive = WHOLE_NODES[job.shared] and 1 or nil,
     time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
-    array = text_of(own.array_inx, 4096),
+    array = text_of(own.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),
     scheduler_since_s = loaded_at,
   }
