@@ -214,13 +214,13 @@ def places_cells(ranked: list[dict[str, Any]]) -> list[list[str]]:
                 "-" if memory is None else format_bytes(memory[2]),
                 row.get("basis") or "-",
                 row.get("source") or "-",
-                row.get("excluded") or row.get("warning") or _of_array(row.get("makespan")),
+                row.get("excluded") or row.get("warning") or makespan_text(row.get("makespan")),
             ]
         )
     return rows
 
 
-def _of_array(makespan: dict[str, Any] | None) -> str:
+def makespan_text(makespan: dict[str, Any] | None) -> str:
     """What the score of an array is: ``60 tasks, 4 at a time: 30 s``."""
     if makespan is None:
         return ""

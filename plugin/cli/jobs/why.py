@@ -14,7 +14,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.jobs.decisions import decision_of_job
+from berth.plugin.cli.jobs.decisions import decision_of_job, makespan_text
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
 from berth.plugin.cli.output.columns import columns
@@ -179,7 +179,8 @@ def _there(rows: Sequence[Mapping[str, Any]], chosen: str | None) -> There | Non
 
 def _elsewhere(row: Mapping[str, Any]) -> Elsewhere:
     runtime = row.get("runtime_s")
-    return Elsewhere(row["candidate"], runtime[1] if runtime else None, row.get("excluded"))
+    why_not = row.get("excluded") or makespan_text(row.get("makespan")) or None
+    return Elsewhere(row["candidate"], runtime[1] if runtime else None, why_not)
 
 
 def text(found: Why) -> str:
