@@ -94,7 +94,13 @@ class Chooser:
         self._turn += self._objective.turns
         if self._whole:
             return self._decided(request, states, forecast, now_s)
-        if forecast is None or request.opted_out or request.pinned or request.component is not None:
+        if (
+            forecast is None
+            or request.opted_out
+            or request.pinned
+            or request.component is not None
+            or request.array is not None
+        ):
             return self._decided(request, states, forecast, now_s)
         found: list[_Found] = []
         best: _Found | None = None

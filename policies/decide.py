@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
+from berth.policies.arrays import makespan
 from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, Moment, present_limit_s
 from berth.policies.edits import changed_alike, edit_of, raised_limit_s
@@ -31,6 +32,7 @@ from berth.policies.values import (
     Explored,
     Ranked,
     Request,
+    TaskArray,
 )
 from berth.predictor.core.forecast import Forecast
 
@@ -95,6 +97,8 @@ class Decider:
         """Whether decisions look at what is idle or waits."""
         self._compared: dict[str, tuple[CandidateState | None, bool]] = {}
         """Whether the present reading of a place says the same as another one of it."""
+        self._compared_for_arrays: dict[str, tuple[CandidateState | None, bool]] = {}
+        """The same with what is idle or waits, which arrays always look at."""
         self._places: BoundedCache[int, tuple[Mapping[str, CandidateState], Places]] = BoundedCache(
             SHAPES_KEPT
         )
@@ -279,7 +283,8 @@ class Decider:
         states: Mapping[str, CandidateState],
     ) -> Places:
         """``before``: those of another reading; of them stays what this one says the same of."""
-        scored = self.counts_waits and not self.objective.live
+        is_array = request.array is not None
+        scored = (self.counts_waits or is_array) and not self.objective.live
         found, moved, same = [], False, scored or not self._with_room
         known: Sequence[Standing | None] = (
             (None,) * len(shape.rows) if before is None else before.as_ranked
@@ -288,7 +293,9 @@ class Decider:
             if row.score is None:
                 break  # they come last
             state = states.get(row.candidate)
-            if place is not None and self._says_same(row.candidate, place.state, state):
+            if place is not None and self._says_same(
+                row.candidate, place.state, state, is_array=is_array
+            ):
                 found.append(place if place.state is state else place.read_again(state))
                 moved = moved or place.row is not row
                 continue
@@ -319,13 +326,19 @@ class Decider:
         return Standing(row, offer, candidate, state, known.checks, known.open_to_all)
 
     def _says_same(
-        self, name: str, before: CandidateState | None, state: CandidateState | None
+        self,
+        name: str,
+        before: CandidateState | None,
+        state: CandidateState | None,
+        *,
+        is_array: bool,
     ) -> bool:
         """Of two readings of a place, the second of them the present one."""
-        known = self._compared.get(name)
+        compared = self._compared_for_arrays if is_array else self._compared
+        known = compared.get(name)
         if known is None or known[0] is not before:
-            known = before, alike(before, state, with_room=self._with_room)
-            self._compared[name] = known
+            known = before, alike(before, state, with_room=self._with_room or is_array)
+            compared[name] = known
         return known[1]
 
     def _live_places(
@@ -372,11 +385,20 @@ class Decider:
         """The row with its score by the present state: with the expected wait, say."""
         if offer is None:
             return row
+        if request.array is not None:
+            offer = self._array_at_present(request, request.array, offer, state)
+            return row._replace(score=self.objective.score(offer), makespan=offer.makespan)
         wait_s = expected_wait_s(row.resources, offer.runtime_s.mid, state)
         if wait_s == 0 and not self.objective.live:
             return row  # as it was ranked: only the expected wait of the state is in the score
         offer = self._at_present(offer, request, state, wait_s)
         return row.with_score(self.objective.score(offer))
+
+    def _array_at_present(
+        self, request: Request, array: TaskArray, offer: Offer, state: CandidateState | None
+    ) -> Offer:
+        there = makespan(request, array, offer, state)
+        return offer.of_array(there, request, state, self._now_s, self._turn)
 
     def _at_present(
         self, offer: Offer, request: Request, state: CandidateState | None, wait_s: float
@@ -401,6 +423,10 @@ class Decider:
         if offer is None or row.score is None:
             return ()
         state = states.get(row.candidate)
+        if request.array is not None:
+            return self.objective.terms(
+                self._array_at_present(request, request.array, offer, state)
+            )
         wait_s = expected_wait_s(row.resources, offer.runtime_s.mid, state)
         return self.objective.terms(self._at_present(offer, request, state, wait_s))
 
@@ -411,6 +437,7 @@ class Decider:
         if states is not self._states:
             self._states, self._states_digest = states, None
             self._compared.clear()
+            self._compared_for_arrays.clear()
             self._oldest_s = min((s.as_of_s for s in states.values()), default=0.0)
 
     def _digest(
@@ -472,12 +499,13 @@ def listed_beside(
     if best.guess or row.guess or best.runtime_s is None or row.runtime_s is None:
         return False
     late_s = _wait_s(row, states) - _wait_s(best, states)
-    return row.runtime_s.mid <= best.runtime_s.mid + max(0.0, late_s)
+    return row.length_s <= best.length_s + max(0.0, late_s)
 
 
 def _wait_s(row: Ranked, states: Mapping[str, CandidateState]) -> float:
-    runtime_s = 0.0 if row.runtime_s is None else row.runtime_s.mid
-    return expected_wait_s(row.resources, runtime_s, states.get(row.candidate))
+    if row.makespan is not None:
+        return row.makespan.wait_s
+    return expected_wait_s(row.resources, row.length_s, states.get(row.candidate))
 
 
 def _within(best: Ranked, row: Ranked, most: float) -> bool:

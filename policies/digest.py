@@ -102,7 +102,7 @@ def of_request(request: Request) -> str:
     r, q = request.resources, request
     return (
         f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "
-        f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array_tasks} "
+        f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array or 1} "
         f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} "
         f"{_listed(q.allowed_queues)} "
         f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component} "

@@ -101,5 +101,5 @@ def _place(row: Ranked, candidate: Candidate, settings: PolicySettings) -> Place
     known = row.basis is Basis.MEASURED or time.low <= 0
     deviation = 0.0 if known else math.log(time.high / time.low) / 2 / NORMAL_90
     if settings.weights.wait > 0:
-        deviation *= min(1.0, time.mid / row.score)
+        deviation *= min(1.0, row.length_s / row.score)
     return Place(row.platform, candidate.is_gpu, math.log(row.score), deviation)

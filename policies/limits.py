@@ -3,7 +3,7 @@
 A scheduler's front end gives the ``Limit``s that hold for a submitter in a queue (``Rights``);
 whether a job that would be sent there stays within them is decided here, in no scheduler's terms.
 Of limits on everything that a user or an account holds together, only what one job alone exceeds
-is looked at: the rest is a matter of waiting.
+is looked at: the rest is a matter of waiting, and of how many tasks of an array run at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Scope(StrEnum):
     """Amount times the time limit."""
     TIME = "time"
     """The time limit itself, in seconds; no resource."""
+    RUNNING = "jobs at a time"
+    """Jobs of a user or an account that run; no resource, and no job alone is over it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Limit:
     """Who sets it, for the user's sentence: ``account physics``."""
     resource: str = ""
     """``cpu``, ``mem`` (MiB), ``node``, ``gres/gpu``, ``gres/gpu:h200``."""
+    together: bool = False
+    """All jobs of the user or the account count, not each alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ def broken(
     only where nothing at all may be held.
     """
     for limit in limits:
+        if limit.scope is Scope.RUNNING:
+            continue
         held = holds.get(limit.resource, 0.0)
         if limit.scope is Scope.TIME:
             over = time_limit_s is not None and time_limit_s > limit.amount

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
+from berth.policies.arrays import work_of
 from berth.policies.codes import Code
 from berth.policies.constraints import (
     OF_KIND,
@@ -172,13 +173,17 @@ class Ranking:
             request.size,
             request.default_memory,
             (request.keeps_shape, request.follows_shape, request.packs_steps),
-        )
+            # How many tasks run at a time depends on who asks: an array's places are its user's.
+            None if request.array is None
+            else (request.array, request.user, request.account, request.qos),
+        )  # fmt: skip
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes.put(key, self._ranked(request, forecast, digest_))
         return shape
 
     def _ranked(self, request: Request, forecast: Forecast, digest_: str) -> Shape:
+        works: dict[int, float] = {}
         growths: dict[int, Growth] = {}
         found: list[tuple[Ranked, Offer | None]] = []
         for alike in self._places_for(request, forecast, digest_):
@@ -188,7 +193,13 @@ class Ranking:
                 growth = growths.get(nodes)
                 if growth is None:
                     growth = growths[nodes] = forecast.growth(request.size, nodes)
-            found += self._rows(request, alike, forecast, growth)
+            work = 1.0
+            if request.array is not None:
+                nodes = _held(request, alike.resources).nodes or 1
+                if nodes not in works:
+                    works[nodes] = work_of(request.array, forecast, nodes)
+                work = works[nodes]
+            found += self._rows(request, alike, forecast, growth, work)
         found.sort(key=_in_order)
         rows, offers = zip(*found, strict=True) if found else ((), ())
         return Shape(rows, offers, {})
@@ -273,8 +284,10 @@ class Ranking:
         alike: _Alike,
         forecast: Forecast,
         growth: Growth | None,
+        work: float,
     ) -> list[tuple[Ranked, Offer | None]]:
-        """``growth``: to the problem size that is asked for (None: as profiled)."""
+        """``growth``: to the problem size that is asked for (None: as profiled); ``work``: of all
+        tasks of an array, in times of the longest."""
         settings, places = self._settings, alike.places
         prediction, runtime, memory, speedup, memory_ratio, source = alike.known
         if memory is not None:
@@ -306,8 +319,9 @@ class Ranking:
             if runtime is not None and prediction is not None:
                 cost = None if price is None else price * runtime.mid / 3600.0
                 offer = Offer(
-                    candidate, held, runtime, runtime.mid, cost, memory, prediction, request
-                )
+                    candidate, held, runtime, runtime.mid, cost, memory, prediction, request,
+                    work=work,
+                )  # fmt: skip
             excluded = of_another_kind or lacks or unpredicted or unfit
             if excluded is None and upper > admitted_s(request, candidate, settings):
                 case.candidate = candidate

@@ -9,7 +9,7 @@ from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import CHECKED_IN_ORDER, Code
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import ListBy, PolicySettings, SliceAim
-from berth.policies.values import Ranked, Resources
+from berth.policies.values import Makespan, Ranked, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 
@@ -46,7 +46,7 @@ def placed(
     per = "" if unit is Unit.JOB else f" per {unit.value}"
     head = (
         f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
-        f"{words or objective.superlative}: "
+        f"{words or objective.superlative}: {_array(best)}"
         f"{format_seconds(runtime.mid)} ({spread}){per}{_learnt(best)}"
     )
     if alike:
@@ -60,8 +60,11 @@ def placed(
     next_best = next((row for row in others if row.guess == best.guess), None)
     if next_best is not None and next_best.score and best.score:
         ratio = next_best.score / best.score
-        tail = f", {ratio:.1f} times {objective.comparative} than {next_best.candidate}"
-        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about as {next_best.candidate}."
+        named = next_best.candidate
+        if next_best.makespan is not None and quicker is None:
+            named = f"{named} with {_in_all(next_best.makespan)}"
+        tail = f", {ratio:.1f} times {objective.comparative} than {named}"
+        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about as {named}."
     if others:
         return f"{head}; of other places there are only priors or guesses."
     if ruled_out:
@@ -99,6 +102,26 @@ def explored(row: Ranked, best: Ranked, worst: float) -> str:
     )
 
 
+def _array(row: Ranked) -> str:
+    """``60 tasks, 4 at a time: 30 s; each takes ``, before the time of one; empty for one job."""
+    if row.makespan is None:
+        return ""
+    tasks, seconds = row.makespan.tasks, format_seconds(row.makespan.seconds)
+    each = "the largest" if row.makespan.unequal else "each"
+    return f"{tasks} tasks, {_width(row.makespan)}: {seconds}; {each} takes "
+
+
+def _in_all(makespan: Makespan) -> str:
+    """``30 s (4 at a time)``."""
+    return f"{format_seconds(makespan.seconds)} ({_width(makespan)})"
+
+
+def _width(makespan: Makespan) -> str:
+    width = "all" if makespan.at_once == makespan.tasks else str(makespan.at_once)
+    waits = f" after {format_seconds(makespan.wait_s)}" if makespan.wait_s else ""
+    return f"{width} at a time{waits}"
+
+
 def _learnt(best: Ranked) -> str:
     """From which finished jobs the time was learnt; empty where it was not."""
     what, colon, jobs = best.source.partition(": ")
@@ -106,7 +129,10 @@ def _learnt(best: Ranked) -> str:
 
 
 def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
-    """What is to be known of a row with a shorter time than that of the chosen one."""
+    """What is to be known of a row with a shorter time than that of the chosen one.
+
+    Of an array that is one task's time: how many run at a time is told beside it.
+    """
     assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
     mid = best.runtime_s.mid
     shorter = [
@@ -119,6 +145,8 @@ def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
     row = min(shorter, key=lambda r: (r.runtime_s.mid if r.runtime_s else mid, r.candidate))
     assert row.runtime_s is not None  # noqa: S101 - as chosen above
     named = f"{row.candidate} with {format_seconds(row.runtime_s.mid)}"
+    if row.makespan is not None:
+        named = f"{named} a task and {_in_all(row.makespan)} for all"
     if row.excluded and not row.guess:
         return f"{named} is ruled out ({row.excluded})"
     return f"{named} {'is only a guess' if row.guess else 'ranks behind it'}"

@@ -92,6 +92,42 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskArray:
+    """An array of jobs that differ by their index alone: ``--array=0-59%4``."""
+
+    tasks: int
+    """At least 2: a single one is a job like others."""
+    at_once: int | None = None
+    """So many may run at a time, as its user wrote it; None: all."""
+    sizes: tuple[tuple[float, int], ...] = ()
+    """Problem sizes, ascending, and how many tasks have each; empty: all tasks are alike."""
+
+
+class Makespan(NamedTuple):
+    """When the last task of an array is expected to end at a place, and how that comes about."""
+
+    tasks: int
+    at_once: int
+    """So many of them are expected to run at a time."""
+    wait_s: float
+    """Until so many can run; 0: now."""
+    seconds: float
+    """From the submission to the end of the last task: the wait and every round of tasks."""
+    work: float
+    """The times of all tasks together, over that of the longest."""
+
+    @property
+    def length_s(self) -> float:
+        """Without the wait."""
+        return self.seconds - self.wait_s
+
+    @property
+    def unequal(self) -> bool:
+        """Whether the tasks differ."""
+        return self.work < self.tasks
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """The job as its submitter asked for it, in scheduler-neutral terms."""
 
@@ -114,9 +150,11 @@ class Request:
     time_limit_s: float | None = None
     profile: str | None = None
     size: float | None = None
-    """Problem size, where the user gave one with the profile's name."""
+    """Problem size, where the user gave one with the profile's name; of an array whose tasks
+    differ, the largest: memory and time limit are each task's."""
     opted_out: bool = False
-    array_tasks: int = 1
+    array: TaskArray | None = None
+    """None: one job."""
     allowed_queues: frozenset[str] | None = None
     """Queues this submitter may use; None: the scheduler did not say (no filtering)."""
     needs: Needs = Needs()
@@ -134,6 +172,11 @@ class Request:
     scheduler_since_s: float | None = None
     """Unix time since when the scheduler runs as it is now; older readings of slices do not
     count, for GPUs may have been cut anew before that. None: it does not say."""
+
+    @property
+    def array_tasks(self) -> int:
+        """How many jobs it is."""
+        return 1 if self.array is None else self.array.tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +338,16 @@ class Ranked(NamedTuple):
     look at, never chosen by the filter and never before a candidate with a prediction."""
     source: str = ""
     """Families and methods that the time is from, with their weights where there are several."""
+    makespan: Makespan | None = None
+    """Of an array, by the present state; ``runtime_s`` is then one task's (the largest's).
+    None: one job, or the place is ruled out whatever its state."""
+
+    @property
+    def length_s(self) -> float:
+        """How long it is expected to run: an array until its last task ends; 0: not known."""
+        if self.makespan is not None:
+            return self.makespan.length_s
+        return 0.0 if self.runtime_s is None else self.runtime_s.mid
 
     def with_score(self, score: float | None) -> Ranked:
         """The same with another score: ``_replace``, in a third of its time."""
@@ -313,6 +366,7 @@ class Ranked(NamedTuple):
             self.warning,
             self.guess,
             self.source,
+            self.makespan,
         )
 
 

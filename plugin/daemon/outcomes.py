@@ -165,11 +165,14 @@ def predicted_row(
     """The row of the decision's ranking for the place and the shape in which the job ran.
 
     A job that was not changed ran in the shape that its user asked: a prediction for another
-    number of GPUs (or of cores, where it had none) says nothing of it. None also where its queue
+    number of GPUs (or of cores, where it had none) says nothing of it, nor one for the largest task
+    of an array whose tasks differ in size of the others. None also where its queue
     has two candidates, predicted for or not, and nothing says that it ran on the chosen one.
     """
     try:
         request, ranked = json.loads(decision.request), json.loads(decision.ranked)
+        if request.get("task_sizes"):
+            return None
         rows = [row for row in ranked if row.get("runtime_s") is not None]
         chosen = next((row for row in rows if row["candidate"] == decision.chosen), None)
         as_chosen = decision.action == "edit" or (

@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from berth.pilot.units import parse_duration_s
+from berth.pilot.units import parse_duration_s, whole_number
 from berth.plugin.daemon.messages import Job
 from berth.policies.codes import Code
-from berth.policies.values import DefaultMemory, MemoryForm, Mode, Needs, Request, Resources
+from berth.policies.values import (
+    DefaultMemory,
+    MemoryForm,
+    Mode,
+    Needs,
+    Request,
+    Resources,
+    TaskArray,
+)
 
 _MIB = 2**20
 DEADLINE = "berth-deadline:"
@@ -23,8 +33,14 @@ _MARK = re.compile(r"(?:^|[\s,;])berth:([^\s,;]*)")
 _FILE = re.compile(r"(?:^|[\s,;])berth-file:sha256-([0-9a-f]{64})(?=[\s,;]|$)")
 """As the client filter writes it in the place of the path that the user gave."""
 _NAME = re.compile(
-    r"((?:[^\s,;/]{1,64}/)?[A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+-]{1,32}))?"
+    r"((?:[^\s,;/]{1,64}/)?[A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+:i-]{1,4096}))?"
 )
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
+_SIZE_BY_INDEX = re.compile(rf"(?:({_NUMBER})(?=[+-]))?([+-]?{_NUMBER})i")
+"""``100+10i``: task 3 of the array has size 130."""
+_MOST_SIZED_TASKS = 10_000
+_MOST_SIZES = 32
+"""So many different sizes of an array's tasks are told apart; a time is looked up for each."""
 _GPU = re.compile(r"(?:gres[:/])?gpu(?::(?!\d+(?:\(|$))[^:,=()]+)?(?:[:=](\d{1,6}))?(?:\([^)]*\))?")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 NO_DEFAULTS: Mapping[str | None, DefaultMemory] = MappingProxyType({})
@@ -39,6 +55,8 @@ class Choice(NamedTuple):
     opted_out: bool = False
     problem: str | None = None
     """A sentence where it could not be understood: the job is then left alone."""
+    sizes: tuple[tuple[float, int], ...] = ()
+    """Of an array whose tasks differ: as in TaskArray; ``size`` is the largest."""
     code: Code = Code.BAD_PROFILE_NAME
     """Of the problem."""
     file: str | None = None
@@ -55,28 +73,75 @@ def choice(job: Job) -> Choice:
         return Choice(problem=str(error), code=Code.BAD_DEADLINE)
     mark = _MARK.search(job.comment) if job.comment and "berth:" in job.comment else None
     if mark is not None:
-        return Choice(opted_out=True) if mark[1] == "off" else _named(mark[1], "--comment=berth:")
+        return _named(mark[1], "--comment=berth:", job.array)
     if job.profile:
-        if job.profile == "off":
-            return Choice(opted_out=True)
-        return _named(job.profile, "BERTH_PROFILE=")
+        return _named(job.profile, "BERTH_PROFILE=", job.array)
     file = _FILE.search(job.comment) if job.comment and "berth-file:" in job.comment else None
     return Choice() if file is None else Choice(file=f"sha256:{file[1]}")
 
 
-def _named(text: str, source: str) -> Choice:
+def _named(text: str, source: str, array: str | None) -> Choice:
+    if text == "off":
+        return Choice(opted_out=True)
     match = _NAME.fullmatch(text)
     if match is None:
         return Choice(problem=f"{source}{text[:80]} is not a profile's NAME or NAME@SIZE.")
     if match[2] is None:
         return Choice(match[1])
     try:
-        size = float(match[2])
+        if ":" not in match[2] and "i" not in match[2]:
+            return Choice(match[1], _size(match[2]))
+        sizes = sizes_of_tasks(match[2], array)
+    except ValueError as error:
+        return Choice(problem=f"{source}{text[:80]}: {error}.")
+    return Choice(match[1], sizes[-1][0], sizes=sizes if len(sizes) > 1 else ())
+
+
+def _size(text: str) -> float:
+    """Raises ValueError with a sentence."""
+    try:
+        size = float(text)
     except ValueError:
         size = 0.0
     if not 0 < size < math.inf:
-        return Choice(problem=f"{source}{text[:80]}: the size is not a positive number.")
-    return Choice(match[1], size)
+        raise ValueError("the size is not a positive number")
+    return size
+
+
+def sizes_of_tasks(text: str, indices: str | None) -> tuple[tuple[float, int], ...]:
+    """The sizes of an array's tasks, ascending, and how many have each.
+
+    ``100:250:90``: one for each task by ascending index; ``100+10i``: from the index. Of more than
+    32 different sizes, neighbours are counted as the larger of them. Raises ValueError with a
+    sentence.
+    """
+    ranges = _ranges(indices or "")
+    if not ranges:
+        raise ValueError("sizes by task are for arrays, and this job is none")
+    tasks = sum(map(len, ranges))
+    if tasks > _MOST_SIZED_TASKS:
+        raise ValueError(f"sizes by task are for at most {_MOST_SIZED_TASKS} tasks")
+    rule = _SIZE_BY_INDEX.fullmatch(text)
+    if rule is not None:
+        start, step = float(rule[1] or 0), float(rule[2])
+        found = [start + step * index for part in ranges for index in part]
+        if not all(0 < size < math.inf for size in found):
+            raise ValueError("the size of a task would not be a positive number")
+    elif "i" in text:
+        raise ValueError("a size from the index i is written as 100+10i")
+    else:
+        found = [_size(one) for one in text.split(":")]
+        if len(found) != tasks:
+            raise ValueError(f"it names {len(found)} sizes for an array of {tasks} tasks")
+    return _grouped(found)
+
+
+def _grouped(sizes: list[float]) -> tuple[tuple[float, int], ...]:
+    """At most ``_MOST_SIZES`` groups, each with the largest size in it."""
+    counts = sorted(Counter(sizes).items())
+    each = -(-len(counts) // _MOST_SIZES)
+    groups = (counts[n : n + each] for n in range(0, len(counts), each))
+    return tuple((group[-1][0], sum(count for _, count in group)) for group in groups)
 
 
 def effective_mode(site: Mode, asked: str | None) -> Mode:
@@ -121,7 +186,7 @@ def request(
         profile=chosen.profile,
         size=chosen.size,
         opted_out=chosen.opted_out,
-        array_tasks=array_tasks(job.array),
+        array=_task_array(job.array, chosen.sizes),
         allowed_queues=None if job.queues is None else frozenset(job.queues),
         needs=Needs(
             tasks_per_node=job.tasks_per_node or None,
@@ -153,18 +218,30 @@ def gpus_in(gres: str | None) -> int:
     return sum(int(match[1] or 1) for match in found if match is not None)
 
 
-def array_tasks(indices: str | None) -> int:
-    """How many tasks ``0-9:2,15%4`` has; 1 where there is no array or it cannot be read."""
-    if not indices:
-        return 1
-    total = 0
+def task_array(indices: str | None) -> TaskArray | None:
+    """The array that ``0-9:2,15%4`` is; None where there is none, or it cannot be read."""
+    tasks = sum(map(len, _ranges(indices or "")))
+    if tasks < 2:
+        return None
+    at_once = whole_number((indices or "").partition("%")[2].strip())
+    return TaskArray(tasks, at_once or None)
+
+
+def _task_array(indices: str | None, sizes: tuple[tuple[float, int], ...]) -> TaskArray | None:
+    array = task_array(indices) if indices else None
+    return replace(array, sizes=sizes) if array is not None and sizes else array
+
+
+def _ranges(indices: str) -> list[range]:
+    """The indices of an array, as its user wrote them, in ascending order; none: unreadable."""
+    found = []
     for part in indices.partition("%")[0].split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            return 1
+            return []
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-        total += max(0, (last - first) // max(1, step) + 1)
-    return max(1, total)
+        found.append(range(first, last + 1, max(1, step)))
+    return sorted(found, key=lambda one: one.start)
 
 
 def shape(job: Job) -> tuple[int, int]:

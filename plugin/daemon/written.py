@@ -16,7 +16,7 @@ from berth.plugin.history.matching import Described
 from berth.plugin.history.reading import LONGEST_NAME
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.codes import Code
-from berth.policies.values import Decision, Ranked, Request
+from berth.policies.values import Decision, Makespan, Ranked, Request, TaskArray
 from berth.predictor.core.prediction import Interval
 
 _IN_FULL = 5
@@ -32,6 +32,7 @@ _REQUEST = (
     '"wants_placement":%s,"pinned":%s,"features":%s,"gres":%s,"qos":%s,"time_limit_s":%s,'
     '"size":%s,"array_tasks":%d,"allowed_queues":%s}'
 )
+_MAKESPAN = ',"makespan":{"tasks":%d,"at_once":%d,"wait_s":%.6g,"seconds":%.6g}}'
 _SHORT = '{"candidate":%s,"platform":%s,"score":%.9g}'
 _EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s%s}'
 _PREDICTED = ',"predicted_s":[%.4g,%.4g,%.4g]'
@@ -123,7 +124,7 @@ def _full(r: Ranked) -> str:
     t, held = r.runtime_s, r.resources
     speedup = "null" if r.speedup is None else _THREE % _bounds(r.speedup)
     memory = "null" if r.memory_bytes is None else _THREE % _bounds(r.memory_bytes)
-    return _FULL % (
+    text = _FULL % (
         _quoted(r.candidate),
         _quoted(r.platform),
         held.nodes,
@@ -140,6 +141,11 @@ def _full(r: Ranked) -> str:
         _quoted(r.warning),
         _quoted(r.source),
     )
+    return text if r.makespan is None else text[:-1] + _makespan(r.makespan)
+
+
+def _makespan(m: Makespan) -> str:
+    return _MAKESPAN % (m.tasks, m.at_once, m.wait_s, m.seconds)
 
 
 def _excluded(r: Ranked) -> str:
@@ -176,7 +182,7 @@ def _described(what: Described) -> str:
 def request_json(request: Request) -> str:
     """The request as compact JSON, for the record of the decision."""
     r, q = request.resources, request
-    return _REQUEST % (
+    text = _REQUEST % (
         r.nodes,
         r.tasks,
         r.cpus_per_task,
@@ -192,6 +198,14 @@ def request_json(request: Request) -> str:
         q.array_tasks,
         _sorted(q.allowed_queues),
     )
+    return text if q.array is None else text[:-1] + _array(q.array)
+
+
+def _array(array: TaskArray) -> str:
+    """The rest of a request that is an array: what may run at a time, and sizes that differ."""
+    at_once = "null" if array.at_once is None else array.at_once
+    sizes = f',"task_sizes":{_encode(array.sizes)}' if array.sizes else ""
+    return f',"array_at_once":{at_once}{sizes}}}'
 
 
 def _number(value: float | None) -> str:

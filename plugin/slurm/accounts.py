@@ -43,6 +43,7 @@ _TIMES = ("maxwall", "grpwall")
 _SUBMITS = ("maxsubmitjobsperuser", "maxsubmitjobsperaccount", "grpsubmitjobs")
 _JOBS = ("maxjobs", "maxjobsperuser", "maxjobsperaccount", "grpjobs")
 _CONSUMED = ("grptresmins",)
+_TOGETHER = ("maxtresperuser", "maxtresperaccount", "grptres")
 _DEFAULT_QOS = "normal"
 
 Row = Mapping[str, str]
@@ -171,7 +172,10 @@ def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
             most = amount * (_MINUTE_S if scope is Scope.SECONDS else 1.0)
             if key in _CONSUMED and resource.startswith("gres/"):
                 most = 0.0  # what is used up of it already is not looked at
-            yield (key, resource), Limit(scope, most, source, resource)
+            yield (key, resource), Limit(scope, most, source, resource, key in _TOGETHER)
+    for key in _JOBS:
+        if row.get(key, "").isdigit():
+            yield (key, ""), Limit(Scope.RUNNING, float(row[key]), source)
     for key in _TIMES:
         seconds = duration_s(row.get(key))
         if seconds is not None:

@@ -399,7 +399,7 @@ local DECISIVE = {
 local function sendable_comment(comment)
   if text_of(comment) or not written(comment) then return text_of(comment) end
   local words = {}
-  for word in comment:gmatch("berth[%w-]*:[%w_.+@-]*") do words[#words + 1] = word end
+  for word in comment:gmatch("berth[%w-]*:[%w_.+@:/-]*") do words[#words + 1] = word end
   return text_of(table.concat(words, " "))
 end
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from berth.policies.objectives.protocol import Offer
 from berth.policies.values import Candidate, CandidateState, Resources
 
 
@@ -38,3 +39,16 @@ def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateStat
     if state.waits is not None:
         return state.waits.at(resources.gpus or resources.cores, runtime_s).mid
     return (state.pending_jobs + 1) * runtime_s
+
+
+def wait_of(offer: Offer) -> float:
+    """The expected wait of what is offered; of an array, until as many tasks run as will."""
+    if offer.makespan is not None:
+        return offer.makespan.wait_s
+    return expected_wait_s(offer.resources, offer.runtime_s.mid, offer.state)
+
+
+def length_of(offer: Offer) -> float:
+    """The middle predicted time in seconds; of an array, without its wait until its last task
+    ends."""
+    return offer.runtime_s.mid if offer.makespan is None else offer.makespan.length_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.costs import length_of, wait_of
 from berth.policies.objectives.protocol import Objective, Offer, Term, cost_terms
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate
@@ -19,7 +19,8 @@ UNPRICED = 1e9
 class Deadline(Objective):
     """Of the places in time the cheapest; where none is, the one that is least late.
 
-    In time: the job could start there no later than its deadline less its upper predicted time.
+    In time: the job could start there no later than its deadline less its upper predicted time;
+    an array, so that its last task ends in time.
     The deadline is the job's own, else the site's multiple of its time limit, from submission;
     a job without either is always in time.
     """
@@ -40,7 +41,7 @@ class Deadline(Objective):
 
     def score(self, offer: Offer) -> float | None:
         """See Objective."""
-        finish_s = offer.runtime_s.high + _wait_s(offer)
+        finish_s = _upper_s(offer) + wait_of(offer)
         within_s = self._within_s(offer)
         if within_s is not None and finish_s > within_s:
             return LATE * finish_s / within_s
@@ -49,13 +50,13 @@ class Deadline(Objective):
     def terms(self, offer: Offer) -> tuple[Term, ...]:
         """See Objective."""
         times = (
-            Term("upper predicted time", offer.runtime_s.high, "s"),
-            Term("expected wait", _wait_s(offer), "s"),
+            Term("upper predicted time", _upper_s(offer), "s"),
+            Term("expected wait", wait_of(offer), "s"),
         )
         within_s = self._within_s(offer)
         if within_s is None:
             return (*times, *cost_terms(offer))
-        latest_s = max(0.0, within_s - offer.runtime_s.high)
+        latest_s = max(0.0, within_s - _upper_s(offer))
         bounds = (Term("deadline", within_s, "s"), Term("latest start", latest_s, "s"))
         return (*times, *bounds, *cost_terms(offer))
 
@@ -70,5 +71,9 @@ class Deadline(Objective):
         return None if self._limits is None or limit_s is None else self._limits * limit_s
 
 
-def _wait_s(offer: Offer) -> float:
-    return expected_wait_s(offer.resources, offer.runtime_s.mid, offer.state)
+def _upper_s(offer: Offer) -> float:
+    """Of an array: of all rounds of its tasks."""
+    time = offer.runtime_s
+    if offer.makespan is None or time.mid <= 0:
+        return time.high
+    return length_of(offer) * time.high / time.mid

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.policies.objectives.costs import expected_wait_s
-from berth.policies.objectives.protocol import Objective, Offer, Term
+from berth.policies.objectives.costs import length_of, wait_of
+from berth.policies.objectives.protocol import Objective, Offer, Term, time_terms
 
 
 class Earliest(Objective):
@@ -17,11 +17,11 @@ class Earliest(Objective):
 
     def score(self, offer: Offer) -> float | None:
         """See Objective."""
-        runtime_s = offer.runtime_s.mid
-        return runtime_s + expected_wait_s(offer.resources, runtime_s, offer.state)
+        return length_of(offer) + wait_of(offer)
 
     def terms(self, offer: Offer) -> tuple[Term, ...]:
         """See Objective."""
-        runtime_s = offer.runtime_s.mid
-        wait_s = expected_wait_s(offer.resources, runtime_s, offer.state)
-        return (Term("predicted time", runtime_s, "s"), Term("expected wait", wait_s, "s"))
+        if offer.makespan is not None:
+            return time_terms(offer)
+        predicted = Term("predicted time", offer.runtime_s.mid, "s")
+        return (predicted, Term("expected wait", wait_of(offer), "s"))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from berth.policies.carbon import J_PER_KWH
-from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.costs import length_of, wait_of
 from berth.policies.objectives.protocol import Offer, Term
 
 
@@ -59,11 +59,10 @@ def carbon_g(offer: Offer, energy: Energy) -> float | None:
 
 def intensity_of(offer: Offer) -> float | None:
     """Mean g/kWh while the job is expected to run."""
-    table, runtime_s = offer.candidate.carbon, offer.runtime_s.mid
+    table = offer.candidate.carbon
     if table is None:
         return None
-    start_s = offer.now_s + expected_wait_s(offer.resources, runtime_s, offer.state)
-    return table.mean(start_s, runtime_s)
+    return table.mean(offer.now_s + wait_of(offer), length_of(offer))
 
 
 def energy_terms(offer: Offer) -> tuple[Term, ...]:

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings, Weights
-from berth.policies.values import Candidate, CandidateState, Request, Resources
+from berth.policies.values import Candidate, CandidateState, Makespan, Request, Resources
 from berth.predictor.core.prediction import Interval, Prediction
 
 CURRENCY = "currency"
@@ -33,9 +33,10 @@ class Offer(NamedTuple):
     resources: Resources
     runtime_s: Interval
     time_s: float
-    """The predicted time, with the expected wait as the site weighs it."""
+    """The predicted time, with the expected wait as the site weighs it; of an array, until its last
+    task ends."""
     cost: float | None
-    """In the site's currency; None: the site file gives no price."""
+    """In the site's currency, of an array each task's; None: the site file gives no price."""
     memory_bytes: Interval | None
     prediction: Prediction
     """The grid point that the numbers come from: energy, basis, bound."""
@@ -47,6 +48,10 @@ class Offer(NamedTuple):
     """Unix time of the decision, for ``live`` objectives; 0: not known."""
     turn: int = 0
     """How many decisions were made before this one, for objectives that take ``turns``."""
+    work: float = 1.0
+    """Of an array: the times of all tasks together, over that of the longest."""
+    makespan: Makespan | None = None
+    """Of an array, at present; None: one job, or not looked at yet."""
 
     def at_present(
         self, late_s: float, request: Request, state: CandidateState | None, now_s: float, turn: int
@@ -54,8 +59,26 @@ class Offer(NamedTuple):
         """What a place offers who asks, at this moment. ``late_s``: the weighed expected wait."""
         return Offer(
             self.candidate, self.resources, self.runtime_s, self.time_s + late_s, self.cost,
-            self.memory_bytes, self.prediction, request, state, now_s, turn,
+            self.memory_bytes, self.prediction, request, state, now_s, turn, self.work,
         )  # fmt: skip
+
+    def of_array(
+        self,
+        makespan: Makespan,
+        request: Request,
+        state: CandidateState | None,
+        now_s: float,
+        turn: int,
+    ) -> Offer:
+        """``at_present`` for an array: the time is that until its last task ends."""
+        return self._replace(
+            time_s=makespan.seconds,
+            request=request,
+            state=state,
+            now_s=now_s,
+            turn=turn,
+            makespan=makespan,
+        )
 
 
 class Term(NamedTuple):
@@ -124,14 +147,32 @@ class Objective(Protocol):
 
 def time_terms(offer: Offer) -> tuple[Term, ...]:
     """The predicted time, and the expected wait where the site counts it."""
+    if offer.makespan is not None:
+        return array_terms(offer.makespan, offer.runtime_s.mid)
     predicted = Term("predicted time", offer.runtime_s.mid, "s")
     waiting = offer.time_s - offer.runtime_s.mid
     return (predicted, Term("expected wait, weighted", waiting, "s")) if waiting else (predicted,)
 
 
+def array_terms(makespan: Makespan, runtime_s: float) -> tuple[Term, ...]:
+    """How the time until the last task ends comes about. ``runtime_s``: of the longest task."""
+    tasks, at_once, wait_s, seconds, work = makespan
+    unequal = (Term("times of all over the longest", work, ""),) if makespan.unequal else ()
+    waiting = (Term("expected wait", wait_s, "s"),) if wait_s else ()
+    return (
+        Term("predicted time of a task", runtime_s, "s"),
+        Term("tasks", tasks, ""),
+        *unequal,
+        Term("of them at a time", at_once, ""),
+        *waiting,
+        Term("until the last one ends", seconds, "s"),
+    )
+
+
 def cost_terms(offer: Offer) -> tuple[Term, ...]:
     """Price x time of what the job holds; none where there is no price."""
-    return () if offer.cost is None else (Term("cost", offer.cost, CURRENCY),)
+    name = "cost" if offer.makespan is None else "cost of a task"
+    return () if offer.cost is None else (Term(name, offer.cost, CURRENCY),)
 
 
 NO_PRICE = (Code.NO_PRICE, "the site file gives no price for it")

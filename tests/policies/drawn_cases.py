@@ -19,6 +19,7 @@ from berth.policies.values import (
     QueueBounds,
     Ranked,
     RuledOut,
+    TaskArray,
 )
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis
@@ -231,7 +232,7 @@ class _Draw:
             time_limit_s=self.of((None, None, 600.0, 2 * H, 12 * H)),
             size=self.seldom(self.of((500.0, 1500.0, 4000.0)), None, 0.2),
             allowed_queues=self.seldom(frozenset({"q0", "q1"}), None, 0.2),
-            array_tasks=self.seldom(5, 1),
+            array=self.seldom(TaskArray(5), None),
             needs=Needs(
                 tasks_per_node=self.seldom(self.number(1, 4), None),
                 max_nodes=self.seldom(4, 0),
@@ -301,7 +302,7 @@ class _Draw:
 
     def limit(self) -> Limit:
         resource = self.of(("cpu", "mem", "node", "gres/gpu", "billing"))
-        scope = self.of(tuple(Scope))
+        scope = self.of(tuple(one for one in Scope if one is not Scope.RUNNING))
         amount = float(self.of((2, 64, 640))) * (1024 if resource == "mem" else 1)
         if scope is Scope.TIME:
             return Limit(scope, float(self.of((600, 7200))), "QOS long")

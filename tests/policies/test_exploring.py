@@ -13,7 +13,7 @@ from berth.policies.codes import Code
 from berth.policies.decide import Decider
 from berth.policies.exploring import Allowance
 from berth.policies.settings import Explore, Weights
-from berth.policies.values import CandidateState, Decision, Request
+from berth.policies.values import CandidateState, Decision, Request, TaskArray
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis
 
@@ -90,7 +90,7 @@ def test_the_same_request_state_and_budget_give_the_same_decision() -> None:
                                        "may_raise_time_limit": True}),
         ("the user may not", {"asked": request(allowed_queues=frozenset(("cpu",)))}),
         ("it is down", {"at": states(PLACES[0]) | states(PLACES[1], up=False)}),
-        ("an array that spends too much", {"asked": request(array_tasks=100)}),
+        ("an array that spends too much", {"asked": request(array=TaskArray(100))}),
         ("nobody knows how long the job is", {"forecast": replace(predicted(), unit=Unit.STEP)}),
     ],
 )  # fmt: skip

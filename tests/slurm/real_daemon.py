@@ -1,7 +1,8 @@
 """``berth serve`` for a test's cluster: its site file, its store, forecasts written by hand.
 
 The forecasts are made up, so that each test knows where each profile belongs: ``stream`` runs ten
-times as fast on the GPU, ``serial`` is fastest on CPUs, ``wide`` is uncertain by a factor 100.
+times as fast on the GPU, ``serial`` is fastest on CPUs, ``brief`` three times as fast on the GPU,
+``wide`` is uncertain by a factor 100.
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ FORECASTS = (
     forecast("stream", {"quartz": sure(100), "lassen-v100": sure(10)}),
     forecast("serial", {"quartz": sure(10), "lassen-v100": sure(100)}),
     forecast("hopper", {"quartz": sure(100), "lassen-v100": sure(10), "h200-141gb": sure(1)}),
+    forecast("brief", {"quartz": sure(6), "lassen-v100": sure(2)}),
     forecast("wide", {"quartz": Interval(10, 100, 1000), "lassen-v100": Interval(1, 10, 100)}),
     forecast(
         "strange",

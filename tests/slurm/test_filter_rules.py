@@ -155,6 +155,16 @@ def test_a_script_over_64_kib_is_not_sent(bench: FilterBench) -> None:
     assert ["script" in request["job"] for request in daemon.requests] == [False, True]
 
 
+def test_of_a_comment_that_cannot_be_sent_the_words_for_berth_are_sent_whole(
+    bench: FilterBench,
+) -> None:
+    words = ["berth:alice/lu@100:250:90", "berth:lu@1e2+10i", "berth-deadline:1-00:00:00"]
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        for word in words:
+            bench.submit({**AUTO, "comment": f"{'x' * 2000} {word}; my job"})
+    assert [request["job"].get("comment") for request in daemon.requests] == words
+
+
 def test_a_script_goes_with_its_arguments_or_not_at_all(bench: FilterBench) -> None:
     """The daemon knows programs by script and arguments together."""
     with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:

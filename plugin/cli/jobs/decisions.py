@@ -232,10 +232,21 @@ def places_cells(ranked: list[dict[str, Any]]) -> list[list[str]]:
                 "-" if memory is None else format_bytes(memory[2]),
                 row.get("basis") or "-",
                 row.get("source") or "-",
-                row.get("excluded") or row.get("warning") or "",
+                row.get("excluded") or row.get("warning") or makespan_text(row.get("makespan")),
             ]
         )
     return rows
+
+
+def makespan_text(makespan: dict[str, Any] | None) -> str:
+    """What the score of an array is: ``60 tasks, 4 at a time: 30 s``."""
+    if makespan is None:
+        return ""
+    waits = f" after {format_seconds(makespan['wait_s'])}" if makespan["wait_s"] else ""
+    return (
+        f"{makespan['tasks']} tasks, {makespan['at_once']} at a time{waits}: "
+        f"{format_seconds(makespan['seconds'])}"
+    )
 
 
 def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:
@@ -251,6 +262,11 @@ def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:
         parts.append(counted(request["gpus"], "GPU"))
     if request.get("memory_bytes_per_node"):
         parts.append(f"{format_bytes(request['memory_bytes_per_node'])} a node")
+    if request.get("array_tasks", 1) > 1:
+        most = request.get("array_at_once")
+        parts.append(
+            f"{request['array_tasks']} tasks" + (f", at most {most} at a time" if most else "")
+        )
     if request.get("time_limit_s"):
         parts.append(f"limit {format_seconds(request['time_limit_s'])}")
     return ", ".join(parts)

@@ -14,7 +14,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.jobs.decisions import decision_of_job
+from berth.plugin.cli.jobs.decisions import decision_of_job, makespan_text
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
 from berth.plugin.cli.output.columns import columns
@@ -187,7 +187,7 @@ def _elsewhere(row: Mapping[str, Any]) -> Elsewhere:
     return Elsewhere(
         row["candidate"],
         runtime[1] if runtime else None,
-        row.get("excluded"),
+        row.get("excluded") or makespan_text(row.get("makespan")) or None,
         code in {one.value for one in NOT_ACTED_ON},
     )
 

@@ -85,7 +85,9 @@ def ruled_out(placing: Placing) -> list[tuple[str, str, str]]:
 def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict[str, Any]:
     """The Decision as plain data, with the submitting command (null: nothing to submit)."""
     decision = asdict(placing.decision)
-    decision["ranked"] = [row._asdict() for row in decision["ranked"]]
+    rows = [row._asdict() for row in decision["ranked"]]
+    # Of arrays only, which this command does not place.
+    decision["ranked"] = [{k: v for k, v in row.items() if k != "makespan"} for row in rows]
     return {
         "schema": DECISION_SCHEMA,
         **decision,

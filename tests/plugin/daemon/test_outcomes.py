@@ -403,6 +403,8 @@ def test_a_job_on_slices_is_compared_only_where_its_slice_is_known(
         (replace(PLACED, ranked='[{"candidate": "gpu", "excluded": "full"}]'), "gpu", None),
         (replace(PLACED, ranked="garbage"), "gpu", None),
         (replace(PLACED, request="{}"), "gpu", "gpu"),
+        # What is predicted for its largest task says nothing of the others.
+        (replace(PLACED, request='{"task_sizes": [[1, 9], [2, 1]]}'), "gpu", None),
         (replace(KEPT, request="{}"), "gpu", None),
     ],
 )  # fmt: skip

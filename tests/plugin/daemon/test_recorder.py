@@ -26,6 +26,7 @@ from berth.plugin.daemon.recorder import QUEUE_LENGTH, Recorder
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.written import Writer, request_json
 from berth.plugin.store import Store
+from berth.policies.values import TaskArray
 
 
 @pytest.fixture(autouse=True)
@@ -372,5 +373,9 @@ def test_a_request_is_written_as_an_encoder_would() -> None:
         "nodes": 2, "tasks": r.tasks, "cpus_per_task": 1, "gpus": r.gpus,
         "memory_bytes_per_node": 77 * 2**20, "wants_placement": True, "pinned": ["qos"],
         "features": "a|b", "gres": "gpu:a100:2", "qos": "h\u00e4ufig", "time_limit_s": 90.0,
-        "size": None, "array_tasks": 3, "allowed_queues": ["cpu", "gpu"],
+        "size": None, "array_tasks": 3, "allowed_queues": ["cpu", "gpu"], "array_at_once": None,
     }  # fmt: skip
+    array = TaskArray(3, 2, ((1.0, 2), (2.5, 1)))
+    read = json.loads(request_json(replace(one.request, array=array)))
+    assert (read["array_at_once"], read["task_sizes"]) == (2, [[1.0, 2], [2.5, 1]])
+    assert "array_at_once" not in json.loads(request_json(replace(one.request, array=None)))

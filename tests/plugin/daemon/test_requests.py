@@ -12,13 +12,14 @@ from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.replies import edits, parse_stamp
 from berth.plugin.daemon.requests import (
     Choice,
-    array_tasks,
     choice,
     effective_mode,
     gpus_in,
     request,
+    sizes_of_tasks,
+    task_array,
 )
-from berth.policies.values import Decision, Edit, Mode, Request, Resources
+from berth.policies.values import Decision, Edit, Mode, Request, Resources, TaskArray
 
 MIB = 2**20
 
@@ -129,7 +130,106 @@ def test_gpus_of_a_gres(gres: str | None, gpus: int) -> None:
     ],
 )
 def test_tasks_of_an_array(indices: str | None, tasks: int) -> None:
-    assert array_tasks(indices) == tasks
+    found = task_array(indices)
+    assert (1 if found is None else found.tasks) == tasks
+
+
+@pytest.mark.parametrize(
+    ("indices", "at_once"),
+    [("0-59%4", 4), ("0-59", None), ("0-59%", None), ("0-59%0", None), ("0-59%x", None),
+     ("0-59%-1", None), ("1,5%1", 1)],
+)  # fmt: skip
+def test_how_many_tasks_of_an_array_may_run_at_a_time(indices: str, at_once: int | None) -> None:
+    found = task_array(indices)
+    assert found is not None
+    assert found.at_once == at_once
+
+
+@pytest.mark.parametrize(
+    ("text", "indices", "sizes"),
+    [
+        ("lu@100:250:100", "0-2", ((100.0, 2), (250.0, 1))),
+        ("lu@100+10i", "0-4:2%2", ((100.0, 1), (120.0, 1), (140.0, 1))),
+        ("lu@10i", "1-2", ((10.0, 1), (20.0, 1))),
+        ("lu@1e3-.5i", "0,1000", ((500.0, 1), (1000.0, 1))),
+        ("lu@1e+2i", "3,1", ((100.0, 1), (300.0, 1))),
+    ],
+)
+def test_tasks_of_an_array_may_have_sizes_of_their_own(
+    text: str, indices: str, sizes: tuple[tuple[float, int], ...]
+) -> None:
+    for job in (Job(comment=f"berth:{text}", array=indices), Job(profile=text, array=indices)):
+        found = choice(job)
+        assert (found.profile, found.problem) == ("lu", None)
+        asked = request(job, found, auto_queue=None)
+        assert asked.array is not None
+        assert asked.array.sizes == sizes
+        assert asked.size == sizes[-1][0]
+
+
+def test_equal_sizes_and_single_tasks_are_as_any_size() -> None:
+    job = Job(comment="berth:lu@7:7:7", array="0-2%2")
+    asked = request(job, choice(job), auto_queue=None)
+    assert (asked.size, asked.array) == (7.0, TaskArray(3, 2))
+    single = Job(comment="berth:lu@100+10i", array="5")
+    asked = request(single, choice(single), auto_queue=None)
+    assert (asked.size, asked.array) == (150.0, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "indices", "words"),
+    [
+        ("1:2", None, "for arrays"),
+        ("100+10i", "x", "for arrays"),
+        ("1:2", "0-2", "names 2 sizes for an array of 3 tasks"),
+        ("1:2:x", "0-2", "NAME@SIZE"),
+        ("1:2:e", "0-2", "not a positive number"),
+        ("1::3", "0-2", "not a positive number"),
+        ("1:0:3", "0-2", "not a positive number"),
+        ("1:1e999:3", "0-2", "not a positive number"),
+        ("100-50i", "0-2", "would not be a positive number"),
+        ("0i", "0-2", "would not be a positive number"),
+        ("10i", "0-2", "would not be a positive number"),
+        ("1e999i", "1-2", "would not be a positive number"),
+        ("1e300+1e308i", "1-20", "would not be a positive number"),
+        ("i", "1-2", "written as 100+10i"),
+        ("10i+3", "1-2", "written as 100+10i"),
+        ("1:2i", "1-2", "written as 100+10i"),
+        ("10i", "1-20000", "at most 10000 tasks"),
+        ("10i", "1-999999999", "at most 10000 tasks"),
+        (":".join(["1"] * 3000), "1-3000", "NAME@SIZE"),
+    ],
+)
+def test_sizes_that_cannot_be_read_are_a_problem_in_one_sentence(
+    text: str, indices: str | None, words: str
+) -> None:
+    found = choice(Job(comment=f"berth:lu@{text}", array=indices))
+    assert found.profile is None
+    assert found.problem is not None
+    assert words in found.problem
+    assert len(found.problem) < 300
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=500))
+def test_many_sizes_are_grouped_and_none_is_counted_smaller(sizes: list[int]) -> None:
+    groups = sizes_of_tasks(":".join(map(str, sizes)), f"0-{len(sizes) - 1}")
+    assert len(groups) <= 32
+    assert sum(count for _, count in groups) == len(sizes)
+    assert [size for size, _ in groups] == sorted({size for size, _ in groups})
+    assert groups[-1][0] == max(sizes)
+    counted = [size for size, count in groups for _ in range(count)]
+    assert all(own <= size for own, size in zip(sorted(sizes), counted, strict=True))
+
+
+@given(st.text(alphabet="0123456789.:+-ei", max_size=40), st.sampled_from([None, "0-3", "7", "x"]))
+def test_any_text_after_the_name_is_read_or_a_sentence(text: str, indices: str | None) -> None:
+    job = Job(comment=f"berth:lu@{text}", array=indices)
+    found = choice(job)
+    assert (found.problem is None) == (found.profile == "lu")
+    if found.problem is None:
+        asked = request(job, found, auto_queue=None)
+        assert asked.size is not None
+        assert asked.size > 0
 
 
 @pytest.mark.parametrize(

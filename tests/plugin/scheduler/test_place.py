@@ -229,7 +229,8 @@ def test_the_shape_of_the_request_is_taken(profile: str, site: str) -> None:
         "--qos", "high", "--user", "ada",
     )  # fmt: skip
     assert found["ranked"][0]["resources"]["nodes"] == 3
-    assert {"--mem=10240M", "--time=120", "--account=physics", "--qos=high"} <= set(found["command"])
+    options = {"--mem=10240M", "--time=120", "--account=physics", "--qos=high"}
+    assert options <= set(found["command"])
 
 
 def test_an_unreadable_state_is_a_note_by_hand_and_rules_out_strictly(

@@ -1,0 +1,137 @@
+"""How long an array of jobs takes at a place: by how many of its tasks run there at a time.
+
+The makespan of n independent tasks, w at a time, each started as soon as one ends (list
+scheduling): ceil(n / w) rounds where all take equally long, else at most
+t_max + (sum of t - t_max) / w (R. L. Graham, "Bounds for certain multiprocessing anomalies", 1966).
+
+Assumed of w: as many as fit on what is idle now, with its first task; or, once the queue has let
+so many start, up to its share of the whole place, which it divides equally with those who wait.
+Whichever ends first counts. Others who come later, and how idle cores lie on nodes, are not seen.
+"""
+
+from __future__ import annotations
+
+from berth.policies.bounds import cores_on_node, holds, memory_on_node
+from berth.policies.limits import Denied, Scope
+from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.protocol import Offer
+from berth.policies.values import (
+    UNBOUNDED,
+    Candidate,
+    CandidateState,
+    Makespan,
+    Request,
+    Resources,
+    TaskArray,
+)
+from berth.predictor.core.forecast import Forecast
+
+
+def makespan(
+    request: Request, array: TaskArray, offer: Offer, state: CandidateState | None
+) -> Makespan:
+    """When the last task is expected to end there; ``state`` None: as if all of it were idle."""
+    held, candidate, runtime_s = offer.resources, offer.candidate, offer.runtime_s.mid
+    whole = _whole(request, held, candidate, state)
+    most = min(array.tasks, array.at_once or array.tasks, whole or array.tasks)
+    most = max(1, _within_limits(most, request, held, candidate, state))
+    if state is None:
+        length_s = runtime_s * rounds(array.tasks, most, offer.work)
+        return Makespan(array.tasks, most, 0.0, length_s, offer.work)
+    sharers = state.pending_jobs + 1
+    idle = max(1, min(most, _idle(request, held, candidate, state) // sharers))
+    share = 0 if whole is None else max(1, min(most, whole // sharers))
+    found: Makespan | None = None
+    for at_once, wide in (
+        (idle, 1),
+        *((share >> n, share >> n) for n in range(share.bit_length())),
+    ):
+        wait_s = expected_wait_s(_times(held, wide), runtime_s, state)
+        length_s = runtime_s * rounds(array.tasks, at_once, offer.work)
+        if found is None or wait_s + length_s < found.seconds:
+            found = Makespan(array.tasks, at_once, wait_s, wait_s + length_s, offer.work)
+    assert found is not None  # noqa: S101 - what is idle is always looked at
+    return found
+
+
+def rounds(tasks: int, at_once: int, work: float) -> float:
+    """How many times the longest task's time passes until all have run.
+
+    ``work``: the times of all together over the longest one's, ``tasks`` where they are equal.
+    """
+    return min(float(-(-tasks // at_once)), 1.0 + (work - 1.0) / at_once)
+
+
+def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
+    """The predicted times of all tasks together, over that of the largest; 1: one job.
+
+    The same on all platforms, for so does time grow with the problem size.
+    """
+    if array is None:
+        return 1.0
+    if not array.sizes:
+        return float(array.tasks)
+    times = [(forecast.growth(size, nodes).time.mid, count) for size, count in array.sizes]
+    longest = max(time for time, _ in times)
+    if longest <= 0:
+        return float(array.tasks)
+    return max(1.0, sum(time * count for time, count in times) / longest)
+
+
+def _whole(
+    request: Request, held: Resources, candidate: Candidate, state: CandidateState | None
+) -> int | None:
+    """How many tasks fit on the whole place; None: nobody says how many nodes it has."""
+    nodes = candidate.nodes if state is None or state.usable_nodes is None else state.usable_nodes
+    if nodes is None:
+        return None
+    if held.nodes > 1:
+        return nodes // held.nodes
+    bounds = UNBOUNDED if state is None else state.bounds
+    parts = [(cores_on_node(request, held, candidate, bounds), candidate.cores_per_node)]
+    if held.gpus:
+        parts.append((held.gpus, candidate.gpus_per_node))
+    if candidate.memory_bytes_per_node is not None:
+        memory = memory_on_node(request, held, candidate, bounds)
+        # Who asks for none gets all of a node's, or as many run there as have cores: unknown.
+        if held.memory_bytes_per_node is not None or memory < candidate.memory_bytes_per_node:
+            parts.append((memory, candidate.memory_bytes_per_node))
+    return nodes * min(there // max(1, part) for part, there in parts)
+
+
+def _idle(request: Request, held: Resources, candidate: Candidate, state: CandidateState) -> int:
+    """How many tasks the cores and GPUs that are idle are enough for."""
+    nodes = max(1, held.nodes)
+    cores = max(held.cores, nodes * cores_on_node(request, held, candidate, state.bounds))
+    found = state.idle_cores // max(1, cores)
+    return min(found, state.idle_gpus // held.gpus) if held.gpus else found
+
+
+def _within_limits(
+    most: int,
+    request: Request,
+    held: Resources,
+    candidate: Candidate,
+    state: CandidateState | None,
+) -> int:
+    """At most ``most``: how many may run at a time by what their user or account may hold."""
+    if state is None or state.rights is None:
+        return most
+    limits = state.rights.limits(request.user, request.account, request.qos, candidate.queue)
+    if isinstance(limits, Denied):
+        return most  # the place is ruled out for that
+    each = holds(request, held, candidate, state.bounds)
+    found = float(most)
+    for limit in limits:
+        if limit.scope is Scope.RUNNING:
+            found = min(found, limit.amount)
+        elif limit.together and (part := each.get(limit.resource, 0.0)) > 0:
+            found = min(found, limit.amount // part)
+    return int(found)
+
+
+def _times(held: Resources, count: int) -> Resources:
+    """What so many tasks hold together."""
+    if count == 1:
+        return held
+    return Resources(held.nodes * count, held.tasks * count, held.cpus_per_task, held.gpus * count)
