@@ -105,6 +105,8 @@ class Forecast:
     """By platform name: what each prediction is combined from, most weight first."""
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Platforms on which intervals have failed of late, each with a sentence."""
+    ran_on: tuple[str, ...] = ()
+    """Platforms that the program ran on: it runs there, whatever it seems to need."""
     nodes: several.NodeScaling | None = None
     """How time and memory change with the number of nodes; None: nothing is said of it, and the
     number of nodes is not looked at."""
@@ -240,6 +242,8 @@ class Forecast:
         }
         if self.doubted:
             data["doubted"] = dict(self.doubted)
+        if self.ran_on:
+            data["ran_on"] = self.ran_on
         if self.nodes is not None:
             data["nodes"] = several.to_data(self.nodes)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
@@ -283,6 +287,7 @@ class Forecast:
                     for name, points in data["curves"].items()
                 },
                 doubted=dict(data.get("doubted", {})),
+                ran_on=tuple(data.get("ran_on", ())),
                 nodes=several.from_data(data["nodes"]) if "nodes" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
