@@ -12,7 +12,6 @@ import platform
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from berth.pilot.errors import PilotError
 from berth.pilot.host import cpu_model

@@ -1,4 +1,4 @@
-"""One vocabulary of instruction sets: levels, single names, what each includes, and other spellings.
+"""One vocabulary of instruction sets: levels, single names, what each includes, other spellings.
 
 Pilot, benchmark, platforms, site file and ``berth init`` use these names: those of Linux'
 ``/proc/cpuinfo`` with a few clearer ones (``lzcnt``, ``neon``). A level stands for all that it
