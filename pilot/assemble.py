@@ -15,6 +15,7 @@ from berth.pilot.contention import Contention, contention
 from berth.pilot.derive import derive, missing
 from berth.pilot.launch import Outcome
 from berth.pilot.native import Native
+from berth.pilot.needs import NOTHING, Executed
 from berth.pilot.options import Plan
 from berth.pilot.plausible import impossible, ran_elsewhere, without_counts
 from berth.pilot.profile import (
@@ -39,7 +40,7 @@ class Extra:
     sizes: tuple[SizePoint, ...] = ()
     scaling: tuple[ScalingPoint, ...] = ()
     one_thread_s: float | None = None
-    extensions: tuple[str, ...] = ()
+    executed: Executed = NOTHING
     gpus_used: int = 0
     interrupted: bool = False
 
@@ -52,7 +53,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         command,
         options.env,
         first,
-        extensions=extra.extensions,
+        executed=extra.executed,
         gpus_used=extra.gpus_used,
         overrides=options.overrides,
     )

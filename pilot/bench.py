@@ -12,10 +12,10 @@ import platform
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from berth.pilot.errors import PilotError
 from berth.pilot.host import cpu_model
+from berth.pilot.instruction_sets import of_this_machine
 from berth.pilot.platform import MemoryLevel, Platform, PlatformKind, Signature, SignatureSource
 from berth.pilot.profile import Target
 from berth.pilot.suite import BenchResult, Suite, SweepPoint
@@ -46,10 +46,6 @@ RATES = (
 _CACHE_NAMES = {1: "l1", 2: "l2", 3: "l3"}
 _SCALING_SIZE = 8_388_608
 _TRIAD_BYTES = 24
-_INSTRUCTION_SETS = (
-    "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd",
-    "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "sve", "sve2",
-)  # fmt: skip
 
 
 def measure_signature(
@@ -128,23 +124,12 @@ def platform_here(name: str, signature: Signature, *, description: str = "") -> 
         description=description or f"{machine.cores} cores of {cpu_model()}",
         architecture=platform.machine(),
         targets=(Target.CPU,),
-        instruction_sets=instruction_sets(),
+        instruction_sets=of_this_machine(),
         processor=cpu_model()[:200],
         cores=machine.cores,
         memory_bytes=machine.memory_bytes,
         signature=signature,
     )
-
-
-def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """The extensions of the instruction set that programs ask for and this machine has."""
-    try:
-        lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return ()
-    flags = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
-    have = set(flags.partition(":")[2].split())
-    return tuple(name for name in _INSTRUCTION_SETS if name in have)
 
 
 def memory_levels(

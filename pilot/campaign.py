@@ -29,6 +29,7 @@ from berth.pilot.emulate import Emulation, emulate
 from berth.pilot.errors import BerthError, DocumentError, PilotError, UsageError
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import runtime_of
+from berth.pilot.needs import needed_sets
 from berth.pilot.profile import Measurement, Profile, RunsOn, SizePoint, Workload
 from berth.pilot.progress import Say, say_nothing
 from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
@@ -256,7 +257,7 @@ def _counted(profile: Profile, subject: _Subject) -> Profile:
     exact = subject.run(1, fraction)[0].fraction
     none, one = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
     counters = subtract(one.counters, none.counters, exact)
-    runs_on = profile.runs_on.model_copy(update={"instruction_sets": one.extensions})
+    runs_on = profile.runs_on.model_copy(update={"instruction_sets": needed_sets((), one.executed)})
     return profile.model_copy(
         update={
             "counters": derive({**profile.counters, **counters}),

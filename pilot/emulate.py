@@ -21,6 +21,7 @@ from pathlib import Path
 from berth.pilot.collectors.base import Collector, Readings
 from berth.pilot.collectors.registry import collectors_of
 from berth.pilot.launch import Interrupted, Order, Outcome, run_all
+from berth.pilot.needs import NOTHING, Executed, Sets, may_choose
 from berth.pilot.profile import CollectorReport, Measurement
 
 SAME_RUN = 0.01
@@ -38,7 +39,7 @@ class Emulation:
     counters: dict[str, Measurement]
     reports: tuple[CollectorReport, ...]
     warnings: tuple[str, ...]
-    extensions: tuple[str, ...]
+    executed: Executed
     interrupted: bool
 
 
@@ -50,7 +51,7 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
     with _scratch() as folder:
         collectors, reports = _usable(tools, folder)
         if not collectors:
-            return Emulation({}, tuple(reports), (), (), False)
+            return Emulation({}, tuple(reports), (), NOTHING, False)
         rounds = -(-len(collectors) // max(1, jobs))
         limit = budget_s * (1 - RESERVE) / rounds
         orders = [c.prepare(replace(order, time_limit_s=limit)) for c in collectors]
@@ -70,7 +71,15 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
             for index, collector in enumerate(collectors)
             if index in outcomes
         ]
-        extensions = next((read.extensions for _, read in found if read.extensions), ())
+        executed = NOTHING
+        for index, (collector, readings) in enumerate(found):
+            if readings.sets and not executed.sets:
+                executed = Executed(readings.sets, stopped=readings.stopped)
+                usual_s = outcomes[index].wall_s
+                if may_choose(readings.sets) and not (readings.stopped or interrupted):
+                    plain = collector.plainly(replace(orders[index], time_limit_s=2 * usual_s + 2))
+                    if plain is not None:
+                        executed = replace(executed, plain=_seen(collector, plain))
     reports += [
         CollectorReport(
             name=collector.name,
@@ -81,7 +90,16 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
     ]
     warnings = _gathered(found)
     counters = merge([readings for _, readings in found])
-    return Emulation(counters, tuple(reports), tuple(warnings), extensions, interrupted)
+    return Emulation(counters, tuple(reports), tuple(warnings), executed, interrupted)
+
+
+def _seen(collector: Collector, order: Order) -> Sets | None:
+    """The instruction sets of a run on a plain processor; None where it failed or was stopped."""
+    try:
+        [outcome] = run_all([order], jobs=1)
+    except Interrupted:
+        return None
+    return collector.sets_seen(outcome)
 
 
 def _gathered(found: Sequence[tuple[Collector, Readings]]) -> list[str]:

@@ -23,6 +23,9 @@ MOST_LOOKING_S = 1.0
 NAMED_FILES = 5
 COPY = re.compile(r"/\.([^/]+)-berth-[A-Za-z0-9_]{8}(?=/|$)", re.ASCII)
 
+_State = tuple[int, int]
+"""When a file was written last (ns), and its size."""
+
 
 def original(path: str) -> str:
     """The path in the user's folder of one in a copy; any other path as it is."""
@@ -52,6 +55,8 @@ class PrivateFolders:
     folder: Path
     written: list[str] = field(default_factory=list)
     """Files that a run made or changed in its copy, the first run's."""
+    _copied: dict[Path, dict[str, _State]] = field(default_factory=dict)
+    """By copy: its files before the run."""
 
     def enter(self) -> Path:
         """A new copy, without files that others remove meanwhile. Raises OSError."""
@@ -62,12 +67,14 @@ class PrivateFolders:
             if not _only_gone(error):
                 shutil.rmtree(made, ignore_errors=True)
                 raise
+        self._copied[made] = dict(_states(made))
         return made
 
     def leave(self, made: Path) -> None:
         """Remember what was written in the copy, then remove it."""
+        before = self._copied.pop(made, {})
         if not self.written:
-            self.written = sorted(_changed(self.folder, made))
+            self.written = sorted(n for n, state in _states(made) if before.get(n) != state)
         shutil.rmtree(made, ignore_errors=True)
 
     def sentence(self) -> str | None:
@@ -103,14 +110,10 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def _changed(folder: Path, made: Path) -> Iterator[str]:
+def _states(made: Path) -> Iterator[tuple[str, _State]]:
+    """Of each file below a copy; it is compared with itself, not with the user's folder, where
+    others write meanwhile (the scheduler this pilot's log, the daemon its store)."""
     for entry in _entries(made):
-        name = str(Path(entry.path).relative_to(made))
-        try:
-            before = (folder / name).lstat()
-            now = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            yield name
-            continue
-        if (before.st_mtime_ns, before.st_size) != (now.st_mtime_ns, now.st_size):
-            yield name
+        with suppress(FileNotFoundError):
+            state = entry.stat(follow_symlinks=False)
+            yield str(Path(entry.path).relative_to(made)), (state.st_mtime_ns, state.st_size)

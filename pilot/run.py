@@ -227,5 +227,5 @@ class _Pilot:
                 self._extra.counters[name] = measurement
         self._extra.reports += found.reports
         self._extra.warnings += found.warnings
-        self._extra.extensions = found.extensions
+        self._extra.executed = found.executed
         self._extra.interrupted |= found.interrupted

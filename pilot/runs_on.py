@@ -6,14 +6,19 @@ runtimes leave no library), the launcher's arguments, the environment of MPI and
 
 from __future__ import annotations
 
+import os
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from shutil import which
 
 from berth.pilot import elf
+from berth.pilot.instruction_sets import needed, unknown
 from berth.pilot.launch import Outcome
+from berth.pilot.needs import NOTHING, Executed, needed_sets
+from berth.pilot.private_folder import original
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.units import whole_number
 
@@ -44,7 +49,7 @@ def detect(
     env: Mapping[str, str],
     outcome: Outcome,
     *,
-    extensions: Iterable[str] = (),
+    executed: Executed = NOTHING,
     gpus_used: int = 0,
     overrides: Overrides,
 ) -> tuple[RunsOn, tuple[str, ...]]:
@@ -53,18 +58,26 @@ def detect(
     files = [program, *(Path(name) for name in outcome.executables)]
     facts = [fact for path in dict.fromkeys(files) if (fact := elf.read(path)) is not None]
     targets, warnings = _targets(facts, outcome, gpus_used)
+    named = which(command[0], path=env.get("PATH")) or command[0]
+    own = (os.path.realpath(named), *(original(name) for name in outcome.executables))
+    sets = needed_sets(own, executed)
     if overrides.targets:
         targets, warnings = overrides.targets, ()
     runs_on = RunsOn(
         targets=targets,
         architecture=facts[0].machine if facts else platform.machine(),
-        instruction_sets=tuple(sorted({*extensions, *overrides.needs})),
+        instruction_sets=needed((*sets, *overrides.needs)),
         threads=overrides.threads or max(1, outcome.threads_busy or outcome.threads_peak),
         ranks=overrides.ranks or ranks_of(command, env),
         gpus=gpus_used,
         container=container_of(command),
         follows_shape=overrides.follows_shape or None,
     )
+    if strange := unknown(overrides.needs):
+        warnings = (
+            *warnings,
+            f"--needs {','.join(strange)}: no instruction set of that name is known; kept",
+        )
     remote = PurePath(command[0]).name
     if remote in REMOTE_LAUNCHERS:
         warnings = (

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from berth.pilot.instruction_sets import Has, has
 from berth.pilot.units import format_bytes, format_seconds, whole_number
 from berth.policies.bounds import holds, over_bounds
 from berth.policies.codes import Code
@@ -82,12 +83,23 @@ def runs_there(case: Case) -> Exclusion | None:
             f"the program is built for {forecast.architecture}, this place is "
             f"{candidate.architecture}",
         )
+    if candidate.platform in forecast.ran_on:
+        return None
     for name in forecast.instruction_sets:
-        if name not in candidate.instruction_sets:
+        if has(candidate.instruction_sets, name) is Has.NO:
             return Exclusion(
-                Code.INSTRUCTION_SET,
-                f"the program needs {name}, which this place is not known to have",
+                Code.INSTRUCTION_SET, f"the program needs {name}, which this place does not have"
             )
+    return None
+
+
+def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
+    """A sentence where the program needs instructions that the place may not have, or None."""
+    if candidate.platform in forecast.ran_on:
+        return None
+    for name in forecast.instruction_sets:
+        if has(candidate.instruction_sets, name) is Has.UNKNOWN:
+            return f"it needs {name}, which this place is not known to have"
     return None
 
 

@@ -76,6 +76,8 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
             )
         )
     ]
+    if forecast.instruction_sets:
+        lines.append(repr(forecast.ran_on))
     if forecast.nodes is not None:
         lines.append(f"{forecast.nodes.measured} {forecast.nodes.weak}")
     for name in sorted(set(platforms)):

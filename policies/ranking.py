@@ -23,6 +23,7 @@ from berth.policies.constraints import (
     PresentConstraint,
     admitted_s,
     first_of,
+    not_known_to_run,
     time_fits,
     upper_s,
 )
@@ -88,6 +89,8 @@ class _Place(NamedTuple):
     candidate: Candidate
     price_per_hour: float | None
     guess: bool
+    unsure: str | None
+    """Why it may not run there."""
     of_another_kind: Exclusion | None
     unpredicted: Exclusion | None
 
@@ -270,10 +273,12 @@ class Ranking:
             prediction, known.runtime, known.memory,
         )  # fmt: skip
         of_another_kind = first_of(OF_KIND, case)
+        unsure = not_known_to_run(candidate, forecast)
         return _Place(
             candidate,
             price_per_hour(candidate, _held(request, resources)),
-            prediction is not None and _is_guess(prediction, settings),
+            (prediction is not None and _is_guess(prediction, settings)) or unsure is not None,
+            unsure,
             of_another_kind,
             first_of(OF_PREDICTION, case) if of_another_kind is None else None,
         )
@@ -314,7 +319,7 @@ class Ranking:
         basis = None if prediction is None else prediction.basis
         warning = sentences.warning(prediction, runtime, settings)
         found: list[tuple[Ranked, Offer | None]] = []
-        for candidate, price, guess, of_another_kind, unpredicted in places:
+        for candidate, price, guess, unsure, of_another_kind, unpredicted in places:
             cost = points = offer = None
             if runtime is not None and prediction is not None:
                 cost = None if price is None else price * runtime.mid / 3600.0
@@ -335,7 +340,7 @@ class Ranking:
                 code, sentence = excluded.code.value, excluded.sentence
             row = Ranked(
                 candidate.name, candidate.platform, held, points, runtime, speedup, shown_memory,
-                cost, basis, sentence, code, warning, guess, source,
+                cost, basis, sentence, code, _both(warning, unsure), guess, source,
             )  # fmt: skip
             found.append((row, offer))
         return found
@@ -392,6 +397,10 @@ def order(row: Ranked) -> tuple[int, float, float, float, str]:
     time = math.inf if row.runtime_s is None else row.runtime_s.mid
     cost = math.inf if row.cost is None else row.cost
     return (int(row.guess), row.score, time, cost, row.candidate)
+
+
+def _both(warning: str | None, unsure: str | None) -> str | None:
+    return f"{unsure}; {warning}" if warning and unsure else unsure or warning
 
 
 def _is_guess(prediction: Prediction, settings: PolicySettings) -> bool:

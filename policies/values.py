@@ -334,8 +334,9 @@ class Ranked(NamedTuple):
     warning: str | None = None
     """What to know before trusting this row (a prediction that is only a prior, say)."""
     guess: bool = False
-    """The prediction abstains, or is a prior and the site does not allow those: for a person to
-    look at, never chosen by the filter and never before a candidate with a prediction."""
+    """The prediction abstains, or is a prior and the site does not allow those (for a person to
+    look at, never chosen by the filter), or the place is not known to have the instructions that
+    the program needs: never before a candidate of which more is known."""
     source: str = ""
     """Families and methods that the time is from, with their weights where there are several."""
     makespan: Makespan | None = None

@@ -38,8 +38,10 @@ class Readings:
     """Instructions as the tool counts them, where that is not its ``instructions`` counter."""
     gpus_used: int = 0
     """On how many GPUs the program's processes were seen."""
-    extensions: tuple[str, ...] = ()
-    """Instruction sets that the program executed, as ``avx2``."""
+    sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By object file: instruction sets that it executed, as ``avx2``."""
+    stopped: bool = False
+    """At an instruction that the emulator does not know: what was counted is worth nothing."""
 
 
 class Stage(StrEnum):
@@ -85,6 +87,15 @@ class Collector(Protocol):
 
     def again(self, order: Order) -> Order | None:
         """What to run instead of ``order``, which the program failed at; None: nothing."""
+        return None
+
+    def plainly(self, order: Order) -> Order | None:
+        """What to run to see what is executed where the processor offers no more than x86-64-v2;
+        None: this collector has no such run."""
+        return None
+
+    def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
+        """By object file: instruction sets executed in the run of ``plainly``; None: it failed."""
         return None
 
     def watch(self, shepherd_pid: int) -> None:

@@ -105,9 +105,9 @@ class CallgrindCollector(Collector):
             return Readings(detail=note or "callgrind wrote no counts", failed=True)
         complete = note is None
         mix = mix_of(executed, frozenset({self._program}))
-        if valgrind.needs_avx512(found):
-            mix.extensions.add("avx512f")
-        extensions = tuple(sorted(mix.extensions))
+        sets = valgrind.with_avx512(mix.sets, self._program, found)
+        if (unknown := valgrind.illegal_instruction(found)) is not None:
+            return Readings(detail=unknown, failed=True, sets=sets, stopped=True)
         simulated = cachegrind.add_up(parts)
         counters: dict[str, Measurement] = {
             name: emulated(SOURCE, sum(simulated[c] for c in columns), note, complete=complete)
@@ -122,8 +122,8 @@ class CallgrindCollector(Collector):
         if share < LEAST_CLASSIFIED:
             why = f"only {share:.0%} of the instructions could be disassembled (generated code?)"
             warnings = (*noticed, f"no instruction mix: {why}")
-            return Readings(counters, why, warnings, seen=total, extensions=extensions)
+            return Readings(counters, why, warnings, seen=total, sets=sets)
         for name in OPERATIONS:
             counters[name] = emulated(SOURCE, getattr(mix, name), note, complete=complete)
         detail = f"{share:.1%} of the instructions classified, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail, noticed, seen=total, extensions=extensions)
+        return Readings(counters, detail, noticed, seen=total, sets=sets)

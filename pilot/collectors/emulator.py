@@ -21,7 +21,6 @@ from berth.pilot.emulator import tool
 from berth.pilot.emulator.counts import DATA_MISSES, FETCH_MISSES, Counts, read
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, Outcome
-from berth.pilot.private_folder import original
 from berth.pilot.profile import Measurement
 
 SOURCE = "emulator"
@@ -75,25 +74,46 @@ class EmulatorCollector(Collector):
 
     def again(self, order: Order) -> Order | None:
         """With the program's own threads: some refuse a number that is not their option's."""
-        for path in (*self._folder.glob("out.*"), *self._folder.glob("log.*")):
-            path.unlink()
+        self._forget()
         env = {k: v for k, v in order.env.items() if k not in valgrind.THREADS}
         return replace(order, env=env | self._threads)
 
-    def finish(self, outcome: Outcome) -> Readings:
-        found = valgrind.processes(self._folder)
-        note = valgrind.how_it_ended(outcome, found)
+    def plainly(self, order: Order) -> Order:
+        self._forget()
+        at = order.command.index("--")
+        options = ("--plain=yes", "--caches=no", "--branches=no")
+        return replace(order, command=(*order.command[:at], *options, *order.command[at:]))
+
+    def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
+        if outcome.exit_code and not outcome.cut:
+            return None
+        counts = self._counts()
+        if not counts.instructions:
+            return None
+        return mix_of_code(counts.executed, counts.code).sets
+
+    def _counts(self) -> Counts:
         counts = Counts()
         for path in sorted(self._folder.glob("out.*")):
             with path.open(encoding="utf-8", errors="replace") as stream:
                 read(stream, counts)
+        return counts
+
+    def _forget(self) -> None:
+        for path in (*self._folder.glob("out.*"), *self._folder.glob("log.*")):
+            path.unlink()
+
+    def finish(self, outcome: Outcome) -> Readings:
+        found = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, found)
+        counts = self._counts()
         total = counts.instructions
         if not total:
             return Readings(detail=note or "the emulator wrote no counts", failed=True)
-        own = frozenset(path for path in counts.executed if original(path) == self._program)
-        mix = mix_of_code(counts.executed, counts.code, own)
-        if valgrind.needs_avx512(found):
-            mix.extensions.add("avx512f")
+        mix = mix_of_code(counts.executed, counts.code)
+        sets = valgrind.with_avx512(mix.sets, self._program, found)
+        if (unknown := valgrind.illegal_instruction(found)) is not None:
+            return Readings(detail=unknown, failed=True, sets=sets, stopped=True)
         if note is None and counts.cut:
             note = f"{counts.cut} processes were killed before they could write their counts"
         values = {
@@ -117,7 +137,7 @@ class EmulatorCollector(Collector):
             tuple(warnings),
             complete=note is None,
             seen=total,
-            extensions=tuple(sorted(mix.extensions)),
+            sets=sets,
         )
 
 

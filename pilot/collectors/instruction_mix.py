@@ -8,12 +8,14 @@ its accesses, for each 32 bytes, and at least one for each time it was run throu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from berth.pilot.collectors import disassembly
 from berth.pilot.collectors.x86 import Kind, classify
+from berth.pilot.needs import is_system
+from berth.pilot.private_folder import original
 
 ENOUGH = 0.995
 """Objects are disassembled, largest first, until this share of the instructions is covered."""
@@ -59,8 +61,8 @@ class Mix:
     atomic_ops: int = 0
     loads: int = 0
     stores: int = 0
-    extensions: set[str] = field(default_factory=set)
-    """Of the program's own file: libraries choose theirs by what the processor has."""
+    sets: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By object file: the instruction sets of what it executed."""
 
     def add(self, kind: Kind, times: int) -> None:
         """Count ``times`` executions of an instruction of that kind."""
@@ -77,26 +79,23 @@ class Mix:
 
 
 def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mix:
-    """Classify what ran; ``own`` are the files whose instruction sets the program needs."""
+    """Classify what ran; ``own`` are the files that are read however little of it is theirs."""
     mix = Mix()
     total = sum(sum(counts.values()) for counts in executed.values())
     for path, counts in sorted(executed.items(), key=lambda item: -sum(item[1].values())):
-        if mix.classified >= ENOUGH * total and path not in own:
+        if mix.classified >= ENOUGH * total and is_system(path) and path not in own:
             continue
         if not Path(path).is_absolute() or not Path(path).is_file():
             continue
         texts = disassembly.disassemble(Path(path), counts)
         add_object(mix, counts, texts)
-        if path in own:
-            kinds = (classify(text).extension for text in texts.values())
-            mix.extensions.update(name for name in kinds if name is not None)
+        mix.sets[path] = sets_of(texts.values())
     return mix
 
 
 def mix_of_code(
     executed: Mapping[str, Mapping[int, int]],
     code: Mapping[str, Mapping[int, bytes]],
-    own: frozenset[str],
 ) -> Mix:
     """The same from the bytes of each instruction, whether or not they were in a file."""
     mix = Mix()
@@ -104,10 +103,13 @@ def mix_of_code(
     for path, counts in executed.items():
         here = {at: texts[one] for at, one in code[path].items() if one in texts}
         add_object(mix, counts, here)
-        if path in own:
-            kinds = (classify(text).extension for text in set(here.values()))
-            mix.extensions.update(name for name in kinds if name is not None)
+        mix.sets[original(path)] = sets_of(set(here.values()))
     return mix
+
+
+def sets_of(texts: Iterable[str]) -> frozenset[str]:
+    """The instruction sets that any of these instructions is of."""
+    return frozenset(name for text in texts if (name := classify(text).extension) is not None)
 
 
 def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) -> None:

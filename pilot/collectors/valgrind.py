@@ -100,8 +100,8 @@ def illegal_instruction(found: Sequence[Process]) -> str | None:
         kind = "an AVX-512 instruction" if needs_avx512(found) else "an instruction"
         shown = f" ({' '.join(first[:6])})" if first else ""
         return (
-            f"valgrind cannot emulate {kind}{shown} of {process.command or 'the program'}: "
-            "build it for x86-64-v3 (AVX2) to have emulated counters"
+            f"valgrind cannot emulate {kind}{shown} of {process.command or 'the program'}: only "
+            "time, threads and memory are measured (built for x86-64-v3 it is counted, too)"
         )
     return None
 
@@ -112,11 +112,20 @@ def needs_avx512(found: Sequence[Process]) -> bool:
     return any(head is not None and head.lower() == "0x62" for head in heads)
 
 
+def with_avx512(
+    sets: Mapping[str, frozenset[str]], program: str, found: Sequence[Process]
+) -> dict[str, frozenset[str]]:
+    """``sets`` with AVX-512 for the program, where valgrind stopped at such an instruction."""
+    if not needs_avx512(found):
+        return dict(sets)
+    return {**sets, program: sets.get(program, frozenset()) | {"avx512f"}}
+
+
 def how_it_ended(outcome: Outcome, found: Sequence[Process]) -> str | None:
     """None after a whole run, else the note for every counter of this run."""
     illegal = illegal_instruction(found)
     if illegal:
-        return f"a part of the program: {illegal}"
+        return illegal
     if outcome.cut:
         return (
             "a part of the program: the emulation was cut by --max-slowdown or --time-limit "

@@ -8,6 +8,7 @@ neither moves, logic, compares nor conversions), plus x87 arithmetic, taken as d
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -97,15 +98,89 @@ def _vector_bytes(operands: str) -> int:
 
 
 def _extension(mnemonic: str, operands: str) -> str | None:
-    stem = mnemonic.rstrip("lq") if mnemonic[:-1] in BMI1 | BMI2 else mnemonic
-    vector = "%ymm" in operands or "%xmm" in operands
-    tests = (
-        ("avx512f", "%zmm" in operands or re.search(r"%k[0-7]", operands) is not None),
-        ("fma", FUSED.fullmatch(mnemonic) is not None),
-        ("bmi2", stem in BMI2),
-        ("bmi1", stem in BMI1),
-        ("avx2", "%ymm" in operands and AVX2.fullmatch(mnemonic) is not None),
-        ("avx", mnemonic.startswith("v") and vector),
-        ("popcnt", mnemonic.startswith("popcnt")),
+    named = _OF_STEM.get(mnemonic) or _OF_STEM.get(mnemonic[:-1])
+    if named is not None:
+        return named
+    if not mnemonic.startswith(("v", "k")):
+        return _matching(_LEGACY, mnemonic, None)
+    wide = "%zmm" in operands
+    if mnemonic[0] == "k" or wide or _EVEX.search(operands) or _ONLY_EVEX.fullmatch(mnemonic):
+        return _matching(_AVX512, mnemonic, "avx512f" if wide or mnemonic[0] == "k" else "avx512vl")
+    if not ("%ymm" in operands or "%xmm" in operands):
+        return None
+    plain = "avx2" if "%ymm" in operands and AVX2.fullmatch(mnemonic) else "avx"
+    return "fma" if FUSED.fullmatch(mnemonic) else _matching(_VEX, mnemonic, plain)
+
+
+def _matching(
+    sets: Iterable[tuple[str, re.Pattern[str]]], mnemonic: str, otherwise: str | None
+) -> str | None:
+    """The first of ``sets`` that has the instruction."""
+    return next((name for name, pattern in sets if pattern.fullmatch(mnemonic)), otherwise)
+
+
+_OF_STEM = {
+    **dict.fromkeys(BMI1, "bmi1"),
+    **dict.fromkeys(BMI2, "bmi2"),
+    **{name: name for name in ("popcnt", "lzcnt", "movbe")},
+}
+"""By mnemonic without its size. tzcnt is none of them: older processors execute it as bsf, and
+compilers write it for every processor."""
+_LEGACY = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("aes", r"aes\w+"),
+        ("pclmulqdq", r"pclmul\w+"),
+        ("sha_ni", r"sha(?:1|256)\w+"),
+        ("adx", r"ad[co]x[lq]?"),
+        ("amx_tile", r"tile\w+|td(?:p\w+)"),
     )
-    return next((name for name, needed in tests if needed), None)
+)
+_EVEX = re.compile(r"%[xy]mm(?:1[6-9]|2\d|3[01])|%k[0-7]")
+"""Registers and masks that AVX-512 alone has."""
+_ONLY_EVEX = re.compile(
+    r"vpternlog[dq]|vmovdq[au](?:8|16|32|64)|vpsraq|vprol\w*|vpror\w*|vperm[it]2\w+|vp?compress\w+"
+    r"|vp?expand\w+|vrndscale\w+|vgetexp\w+|vgetmant\w+|vscalef\w+|vpmov\w2m|vpmovm2\w|valign[dq]"
+    r"|vrcp14\w+|vrsqrt14\w+|vrange\w+|vreduce\w+|vpconflict[dq]|vplzcnt[dq]|vfixupimm\w+|vpabsq"
+    r"|vp(?:max|min)[su]q|vp(?:and|andn|or|xor)[dq]|vpmullq|vpmov(?:qd|qw|qb|dw|db|wb)|vdbpsadbw"
+    r"|vp(?:dpbus|dpws)ds?|vpopcnt[bwdq]|vpsh[lr]d\w+|vpmultishiftqb|vpshufbitqmb|vpmadd52\w+|vpermb"
+    r"|vcvt\w*(?:uqq|qq|udq|usi)\w*|vcvtne\w*bf16\w*|vdpbf16ps|v\w+[ps]h|vextract[fi](?:32|64)\w+"
+    r"|vinsert[fi](?:32|64)\w+|vbroadcast[fi](?:32|64)\w+|vshuf[fi](?:32|64)\w+|vp?blendm\w+"
+)
+_AVX512 = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("avx512_vnni", r"vpdp(?:bus|ws)ds?"),
+        ("avx512_bf16", r"vcvtne\w*bf16\w*|vdpbf16ps"),
+        ("avx512_vpopcntdq", r"vpopcnt[dq]"),
+        ("avx512_bitalg", r"vpopcnt[bw]|vpshufbitqmb"),
+        ("avx512_vbmi2", r"vpcompress[bw]|vpexpand[bw]|vpsh[lr]dv?[wdq]"),
+        ("avx512vbmi", r"vpermb|vperm[it]2b|vpmultishiftqb"),
+        ("avx512ifma", r"vpmadd52\w+"),
+        ("avx512cd", r"vpconflict[dq]|vplzcnt[dq]|vpbroadcastm\w+"),
+        (
+            "avx512dq",
+            r"vpmullq|vrange\w+|vreduce\w+|vfpclass\w+|k\w+b|vpmov[dq]2m|vpmovm2[dq]"
+            r"|v(?:and|andn|or|xor)p[sd]|vextract[fi](?:64x2|32x8)|vinsert[fi](?:64x2|32x8)"
+            r"|vbroadcast[fi](?:32x2|32x8|64x2)|vcvt\w*(?:qq2|2u?qq)\w*",
+        ),
+        (
+            "avx512bw",
+            r"vmovdqu(?:8|16)|k\w+[dq]|vdbpsadbw|vpmov[bw]2m|vpmovm2[bw]|vpmovu?s?wb|vpblendm[bw]"
+            r"|vp(?:add|sub)u?s?[bw]|vp(?:max|min|cmp|abs|avg)\w*[bw]|vpshuf(?:b|hw|lw)|vpsadbw"
+            r"|vpmadd(?:wd|ubsw)|vpmul[hl]\w*w|vpack\w+|vpunpck[hl](?:bw|wd)|vps[rl][la]v?w"
+            r"|vptestn?m[bw]|vperm[it]?2?w|vpbroadcast[bw]|vpalignr",
+        ),
+        ("avx512_fp16", r"v(?!broad|ext|ins|shuf|p|alig|gath|scat)\w+[ps]h"),
+    )
+)
+_VEX = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("f16c", r"vcvtph2ps|vcvtps2ph"),
+        ("vaes", r"vaes(?:enc|dec)(?:last)?"),
+        ("vpclmulqdq", r"vpclmul\w+"),
+        ("gfni", r"vgf2p8\w+"),
+        ("avx2", r"vps[lr][la]v[dq]|vpgather\w+|vgather\w+|vpmaskmov[dq]|vpbroadcast\w+|vpblendd"),
+    )
+)

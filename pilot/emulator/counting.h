@@ -64,6 +64,10 @@ Bool is_misaligned(const IRStmt *stmt);
 /* A temporary's value, by a cheaper way than valgrind's where there is one. */
 void add_value(Block *block, const IRTypeEnv *types, IRStmt *stmt);
 
+/* baseline.c */
+extern Bool plain;
+void hide_extensions(IRDirty *dirty);
+
 /* caches.c */
 #define LINE_BITS 6
 #define L1_SETS 64

@@ -194,6 +194,8 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
          i = (next == i + 1 ? packed(&block, in, next) : next) - 1;
          continue;
       }
+      if (stmt->tag == Ist_Dirty)
+         hide_extensions(stmt->Ist.Dirty.details);
       accesses_of(&block, in->tyenv, stmt);
       if (stmt->tag == Ist_Exit) {
          Reached reached = before_exit(&block, stmt);
@@ -236,7 +238,8 @@ static Bool option(const HChar *argument)
    return VG_STR_CLO(argument, "--counts-file", output) ||
           VG_BOOL_CLO(argument, "--caches", caches) ||
           VG_BINT_CLO(argument, "--quarters", quarters, 1, 4) ||
-          VG_BOOL_CLO(argument, "--branches", branches);
+          VG_BOOL_CLO(argument, "--branches", branches) ||
+          VG_BOOL_CLO(argument, "--plain", plain);
 }
 
 static void usage(void)
@@ -244,7 +247,8 @@ static void usage(void)
    VG_(printf)("    --counts-file=FILE  where to write (%%p: the process)\n"
                "    --caches=yes|no     simulate caches\n"
                "    --quarters=1|4      of the caches' sets that are simulated\n"
-               "    --branches=yes|no   predict branches\n");
+               "    --branches=yes|no   predict branches\n"
+               "    --plain=yes|no      a processor of x86-64-v2\n");
 }
 
 static void no_debug_usage(void) { VG_(printf)("    (none)\n"); }

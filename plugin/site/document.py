@@ -435,8 +435,9 @@ class CandidateTable(Document):
     features: Names = Field((), description="features that all its nodes have")
     instruction_sets: Names | None = Field(
         None,
-        description='of its CPUs, for example `["avx2"]`; default: the platform\'s. '
-        "Programs that need others are never sent here",
+        description="of its CPUs: a level, and what they have beyond it, for example "
+        '`["x86-64-v4", "avx512_bf16"]`; default: the platform\'s. Programs that need what they '
+        "lack are never sent here, unless they ran here",
     )
     architecture: Name | None = Field(
         None, description="of its CPUs (`uname -m`); default: the platform's"

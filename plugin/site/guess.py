@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from berth.pilot.instruction_sets import KNOWN, canonical, compact
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.site.slice_names import NamedSlice, meanings, model_words, slice_named
@@ -16,26 +17,54 @@ from berth.predictor.hardware.mig import geometry_of
 from berth.predictor.hardware.mig.slices import slice_of, slice_platform
 
 _MEMORY = re.compile(r"(?<!\d)(\d+)gb?(?![a-z0-9])")
-_V2 = ("sse4_2", "avx", "avx2", "fma")
-_V4 = (*_V2, "avx512f")
+_V3 = ("x86-64-v3",)
+_V4 = ("x86-64-v4",)
+_ZEN4 = (
+    *_V4, "avx512_bf16", "avx512_bitalg", "avx512_vbmi2", "avx512_vnni", "avx512_vpopcntdq",
+    "avx512ifma", "avx512vbmi",
+)  # fmt: skip
+_ICE_LAKE = tuple(name for name in _ZEN4 if name != "avx512_bf16")
 _SETS: Mapping[str, tuple[str, ...]] = {
-    "avx2": _V2,
-    "haswell": _V2,
-    "broadwell": _V2,
-    "rome": _V2,
-    "milan": _V2,
-    "naples": _V2,
-    "avx512": _V4,
-    "avx512f": _V4,
+    "nehalem": ("x86-64-v2",),
+    "westmere": ("x86-64-v2",),
+    "sandybridge": ("x86-64-v2", "avx"),
+    "ivybridge": ("x86-64-v2", "avx", "f16c"),
+    "haswell": _V3,
+    "broadwell": _V3,
+    "knl": (*_V3, "avx512f", "avx512cd", "avx512er", "avx512pf"),
+    "knightslanding": (*_V3, "avx512f", "avx512cd", "avx512er", "avx512pf"),
     "skylake": _V4,
-    "cascadelake": _V4,
-    "icelake": _V4,
-    "sapphirerapids": _V4,
-    "genoa": _V4,
-    "bergamo": _V4,
-    "turin": _V4,
+    "cascadelake": (*_V4, "avx512_vnni"),
+    "cooperlake": (*_V4, "avx512_vnni", "avx512_bf16"),
+    "icelake": _ICE_LAKE,
+    "sapphirerapids": (*_ZEN4, "avx512_fp16", "avx_vnni", "amx_bf16", "amx_int8", "amx_tile"),
+    "emeraldrapids": (*_ZEN4, "avx512_fp16", "avx_vnni", "amx_bf16", "amx_int8", "amx_tile"),
+    "naples": _V3,
+    "rome": _V3,
+    "milan": _V3,
+    "zen": _V3,
+    "zen2": _V3,
+    "zen3": _V3,
+    "genoa": _ZEN4,
+    "bergamo": _ZEN4,
+    "siena": _ZEN4,
+    "zen4": _ZEN4,
+    "turin": (*_ZEN4, "avx512_vp2intersect", "avx_vnni"),
+    "zen5": (*_ZEN4, "avx512_vp2intersect", "avx_vnni"),
+    "thunderx2": ("armv8.1",),
+    "graviton2": ("armv8.2", "dotprod", "fp16", "rcpc"),
+    "graviton3": ("armv8.4", "bf16", "fp16", "i8mm", "sve"),
+    "grace": ("armv9", "bf16", "fp16", "i8mm"),
+    "a64fx": ("armv8.2", "fcma", "fp16", "sve"),
+    "power8": ("power8",),
+    "power9": ("power9",),
+    "power10": ("power10",),
 }
-"""What a feature's name says about the instructions of the CPU."""
+"""By the name of a CPU: its level, and what compilers use beyond that."""
+_SET_FEATURE = re.compile(
+    r"x86[-_]64[-_]?v[2-4]|armv[89](?:\.\d)?(?:-a)?|sse4[._]?[12]?|avx\w*|fma|bmi[12]|sve2?"
+)
+"""Features that name an instruction set or a level, in words that nothing else is called by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +82,22 @@ def family(node: NodeFacts) -> frozenset[str]:
     return frozenset(
         f
         for f in node.features
-        if f.lower() in _SETS or f.lower() in ("intel", "amd", "arm") or _is_model(f)
+        if _sets_of(f) or f.lower() in ("intel", "amd", "arm") or _is_model(f)
     )
 
 
 def instruction_sets(features: Iterable[str]) -> tuple[str, ...]:
-    """As far as the features' names tell; empty: not known."""
-    found = [_SETS[f.lower()] for f in features if f.lower() in _SETS]
-    return max(found, key=len, default=())
+    """As far as the features' names tell, of CPUs, levels and sets; empty: not known."""
+    return compact(name for feature in features for name in _sets_of(feature))
+
+
+def _sets_of(feature: str) -> tuple[str, ...]:
+    """The sets that one feature names, or that the CPU has which it names."""
+    small = feature.lower()
+    name = canonical(feature)
+    if _SET_FEATURE.fullmatch(small) and name in KNOWN:
+        return (name,)
+    return _SETS.get(re.sub(r"[-_ ]", "", small).removesuffix("sp"), ())
 
 
 def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:

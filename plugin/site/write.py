@@ -86,8 +86,8 @@ def _candidate(c: FirstCandidate, word: str) -> Iterator[str]:
     yield "[[candidates]]"
     yield from (f"# CHECK: {_comment(remark)}." for remark in c.remarks)
     if not c.instruction_sets:
-        yield "# instruction_sets is not known: programs that need AVX or the like do not come here"
-        yield '# before you write, for example: instruction_sets = ["sse4_2", "avx", "avx2", "fma"]'
+        yield "# instruction_sets is not known: programs that need AVX or the like go elsewhere"
+        yield '# first. Write the level of the CPUs, for example: instruction_sets = ["x86-64-v3"]'
     memory = f"{c.memory_bytes // 2**20}M" if c.memory_bytes >= 2**20 else None
     keys: dict[str, str | int | tuple[str, ...] | None] = {
         "name": c.name,

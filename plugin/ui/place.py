@@ -127,7 +127,7 @@ def _warning(placing: Placing) -> str | None:
     if chosen is None or not (chosen.warning or chosen.guess):
         return None
     words = f"{chosen.warning}. " if chosen.warning else ""
-    return words + "The submit filter would not act on it." if chosen.guess else words.strip()
+    return words + "The submit filter may not act on it." if chosen.guess else words.strip()
 
 
 def _picture(placing: Placing) -> tuple[Picture, ...]:

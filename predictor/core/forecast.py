@@ -107,6 +107,8 @@ class Forecast:
     """Platforms on which intervals have failed of late, each with a sentence."""
     follows_shape: bool = False
     """Its script takes the number of tasks and cores that the scheduler gives it."""
+    ran_on: tuple[str, ...] = ()
+    """Platforms that the program ran on: it runs there, whatever it seems to need."""
     nodes: several.NodeScaling | None = None
     """How time and memory change with the number of nodes; None: nothing is said of it, and the
     number of nodes is not looked at."""
@@ -244,6 +246,8 @@ class Forecast:
             data["follows_shape"] = True
         if self.doubted:
             data["doubted"] = dict(self.doubted)
+        if self.ran_on:
+            data["ran_on"] = self.ran_on
         if self.nodes is not None:
             data["nodes"] = several.to_data(self.nodes)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
@@ -288,6 +292,7 @@ class Forecast:
                 },
                 doubted=dict(data.get("doubted", {})),
                 follows_shape=data.get("follows_shape", False) is True,
+                ran_on=tuple(data.get("ran_on", ())),
                 nodes=several.from_data(data["nodes"]) if "nodes" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

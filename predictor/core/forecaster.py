@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
 from berth.predictor.core.bundle import schema_of_bundle
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.family import (
@@ -104,6 +105,7 @@ class Forecaster:
             unit=Unit.STEP if unit is Unit.EPOCH else unit,
             families=tuple(family.name for family, answer in answers if answer.curves),
             sources={name: sources[name] for name in asked},
+            ran_on=_ran_on(workload),
             nodes=next((a.nodes for _, a in answers if a.nodes is not None), None),
         )
         return _of_whole_job(forecast, workload)
@@ -322,6 +324,12 @@ def _reference_time(
         if curve is not None:
             return reference.name, curve.points[-1].runtime_s.mid, False
     return named, None, False
+
+
+def _ran_on(workload: Workload) -> tuple[str, ...]:
+    """The platform of a program's pilot; of what was not run here nothing is known."""
+    profile = workload.document
+    return (profile.platform,) if isinstance(profile, Profile) and profile.complete else ()
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:

@@ -143,5 +143,5 @@ def _basis(row: Ranked) -> str:
 
 def _advice(row: Ranked) -> str:
     if row.guess or row.basis is Basis.PRIOR:
-        return "The submit filter would not act on it; --strict decides as the filter does."
+        return "The submit filter may not act on it; --strict decides as the filter does."
     return ""

@@ -210,6 +210,28 @@ def test_each_run_begins_with_the_folder_as_the_user_left_it(work: Path) -> None
     assert any("(made) is not kept" in warning for warning in profile.warnings)
 
 
+def test_what_others_write_in_the_folder_meanwhile_is_not_taken_for_the_programs(
+    work: Path,
+) -> None:
+    """The scheduler's log of the pilot, and the store of the daemon beside it."""
+    for name in ("pilot.log", "berth.db", "input"):
+        (work / name).write_text("before")
+    folders = PrivateFolders(work)
+    copy = folders.enter()
+    (work / "pilot.log").write_text("the pilot says something")
+    for name in ("berth.db", "berth.db-wal", "berth.db-shm", "p.profile.json"):
+        (work / name).write_text("written by Berth")
+    (work / "input").unlink()
+    folders.leave(copy)
+    assert folders.sentence() is None
+
+    copy = folders.enter()
+    (copy / "result").write_text("42")
+    (copy / "berth.db").write_text("the program's own change of a file that was there")
+    folders.leave(copy)
+    assert folders.written == ["berth.db", "result"]
+
+
 def test_in_place_the_results_stay(work: Path) -> None:
     profile = pilot("/bin/sh", "-c", "echo x >> made", in_place=True)
     assert (work / "made").read_text() == "x\n" * 3

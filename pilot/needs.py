@@ -1,0 +1,137 @@
+"""Which instruction sets a program needs: what it executes where no processor offers more.
+
+The files of the system (``/usr/bin``, ``/usr/lib``) are built for the least processor that it
+starts on, and choose more at run time. Of the program's other files count: what they executed on an
+emulated processor of plain x86-64-v2, where that was tried; else all that they executed. A file
+that never asks what the processor has cannot choose: of it counts every instruction set that its
+code uses, whether or not this run came there.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot import elf
+from berth.pilot.collectors.x86 import classify
+from berth.pilot.instruction_sets import canonical, expanded, needed
+
+Sets = Mapping[str, frozenset[str]]
+"""By object file: instruction sets of the code that it executed."""
+SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
+EVERY_X86 = expanded(["x86-64-v2"])
+MOST_BYTES = 8 << 20
+"""Larger files are not disassembled: what they execute on a plain processor tells enough."""
+TIME_LIMIT_S = 20.0
+FEWEST = 3
+"""Less often, data between the code may look like such an instruction."""
+ASKING = re.compile(r"__x86_get_cpu|__cpu_model|__cpu_indicator_init|^getauxval$|cpu_flags|cpuid")
+_BEYOND = re.compile(r"v[a-z]|k(?:mov|or|and|xor|not|xnor|test|unpck|add|shift)|[mrsbaplt]")
+_LINE = re.compile(rb"^ *[0-9a-f]+:\t(.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What the code of one file tells without running it."""
+
+    sets: frozenset[str]
+    asks: bool
+    """It may choose its code by what the processor has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What was seen of a program while it ran."""
+
+    sets: Sets
+    plain: Sets | None = None
+    """On an emulated processor of plain x86-64-v2; None: not tried, or it failed there."""
+    stopped: bool = False
+    """The emulation ended at an instruction that it does not know."""
+
+
+NOTHING = Executed({})
+
+
+def is_system(path: str) -> bool:
+    """Whether the file belongs to the operating system."""
+    return path.startswith(tuple(f"{folder}/" for folder in SYSTEM))
+
+
+def may_choose(sets: Sets) -> bool:
+    """Whether a file of the program executed what it may have chosen at run time."""
+    for path, names in sets.items():
+        if path and not is_system(path) and beyond(names):
+            code = read_code(path)
+            if code is None or code.asks:
+                return True
+    return False
+
+
+def beyond(names: Iterable[str]) -> frozenset[str]:
+    """Those of ``names`` that not every x86-64 processor of a cluster has."""
+    return frozenset(canonical(name) for name in names) - EVERY_X86
+
+
+def needed_sets(files: Sequence[str], executed: Executed) -> tuple[str, ...]:
+    """Of a program that consists of ``files`` and of those that executed anything."""
+    need: set[str] = set()
+    programs = frozenset(files)
+    for path in dict.fromkeys((*files, *executed.sets)):
+        if not path or is_system(path):
+            continue
+        seen = beyond(executed.sets.get(path, ()))
+        code = read_code(path) if seen or path in programs else None
+        if code is not None and not code.asks and (path in programs or executed.plain is None):
+            need |= seen | beyond(code.sets)
+        elif executed.plain is not None:
+            need |= beyond(executed.plain.get(path, ()))
+        else:
+            need |= seen
+            if code is not None and executed.stopped:
+                need |= beyond(code.sets)
+    return needed(need)
+
+
+_read: dict[tuple[str, int, int], Code | None] = {}
+
+
+def read_code(path: str) -> Code | None:
+    """None: no file of x86-64 code that can be read in reasonable time."""
+    with suppress(OSError):
+        state = Path(path).stat()
+        key = (path, state.st_size, state.st_mtime_ns)
+        if key not in _read:
+            _read[key] = _disassembled(Path(path), state.st_size)
+        return _read[key]
+    return None
+
+
+def _disassembled(path: Path, size: int) -> Code | None:
+    facts = elf.read(path)
+    if facts is None or facts.machine != "x86_64" or size > MOST_BYTES:
+        return None
+    if shutil.which("objdump") is None:
+        return None
+    command = ["objdump", "-d", "--no-show-raw-insn", "-w", "-M", "att", "--", str(path)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=TIME_LIMIT_S, check=False, env={"LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    texts = Counter(match.group(1) for match in _LINE.finditer(done.stdout))
+    seen: Counter[str] = Counter()
+    asks = facts.resolves or any(ASKING.search(name) for name in facts.imports)
+    for raw, times in texts.items():
+        text = raw.decode("utf-8", "replace").strip()
+        asks = asks or text in ("cpuid", "xgetbv")
+        if _BEYOND.match(text) and (name := classify(text).extension) is not None:
+            seen[name] += times
+    return Code(frozenset(name for name, times in seen.items() if times >= FEWEST), asks)
