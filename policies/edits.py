@@ -24,7 +24,7 @@ def edit_of(
 ) -> Edit:
     """What must change in the job for that place, and nothing else."""
     asked, held = request.resources, best.resources
-    memory = best.memory_bytes
+    memory = None if best.memory is None else best.memory.host_bytes
     # A need that is only known to be below something is no measure for a request.
     known = memory is not None and memory.low > 0
     if memory and known and not candidate.translation.keep_memory and not candidate.is_gpu:
@@ -54,7 +54,7 @@ def changed_alike(one: Ranked, other: Ranked, its_place: Candidate, others: Cand
     the same but for the queue."""
     return (
         one.runtime_s is other.runtime_s
-        and one.memory_bytes is other.memory_bytes
+        and one.memory is other.memory
         and one.resources == other.resources
         and its_place.gres == others.gres
         and its_place.constraint == others.constraint

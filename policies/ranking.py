@@ -31,8 +31,7 @@ from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate, with_memory
 from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast, Growth, memory_with
-from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
 SHAPES_KEPT = 1_000
 _ASKED_KEPT = 250
@@ -67,7 +66,7 @@ class _Known(NamedTuple):
     prediction: Prediction | None
     """The grid point."""
     runtime: Interval | None
-    memory: Interval | None
+    memory: MemoryUse | None
     speedup: Interval | None
     memory_ratio: Interval | None
     """Of these nodes over the main run's."""
@@ -288,7 +287,6 @@ class Ranking:
         else:
             unfit = None
         upper = upper_s(runtime, forecast, settings)
-        shown_memory = where_known(memory)
         basis = None if prediction is None else prediction.basis
         warning = sentences.warning(prediction, runtime, settings)
         found: list[tuple[Ranked, Offer | None]] = []
@@ -311,7 +309,7 @@ class Ranking:
             if excluded is not None:
                 code, sentence = excluded.code.value, excluded.sentence
             row = Ranked(
-                candidate.name, candidate.platform, held, points, runtime, speedup, shown_memory,
+                candidate.name, candidate.platform, held, points, runtime, speedup, memory,
                 cost, basis, sentence, code, warning, guess, source,
             )  # fmt: skip
             found.append((row, offer))
@@ -330,7 +328,7 @@ class Ranking:
         known = _Known(
             prediction,
             runtime,
-            None if prediction is None else forecast.curves[platform].points[0].memory_bytes,
+            forecast.profiled_memory(platform, units, nodes),
             _speedup(prediction, runtime),
             forecast.memory_ratio(platform, nodes),
             forecast.source_of(platform),

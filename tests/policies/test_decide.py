@@ -23,8 +23,7 @@ from berth.policies.decide import decide
 from berth.policies.settings import ListBy
 from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.memory_need import UNKNOWN_BYTES
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 
 CPU, GPU = cpu(), gpu()
 FORECAST = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
@@ -214,12 +213,12 @@ def test_without_a_profile_nothing_is_decided() -> None:
 
 def test_memory_must_fit_by_its_upper_bound() -> None:
     # 40 GiB x 1.2 = 48 GiB
-    program = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True, memory_bytes=40.0 * GIB))
+    program = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True, needs_bytes=40.0 * GIB))
     assert run(predicted=program).chosen == "gpu"
     small = run(predicted=program, candidates=(CPU, gpu(gpu_memory_bytes=47 * GIB)))
     assert why_not(small, "gpu") == (
         "memory",
-        "it may need 48.0 GiB of GPU memory; there is 47.0 GiB",
+        "it may need 48.0 GiB of GPU memory a GPU; there is 47.0 GiB",
     )
     assert small.chosen == "cpu"
 
@@ -228,18 +227,23 @@ def test_memory_that_no_run_measured_fits_nowhere_for_certain_and_is_not_shown_a
     None
 ):
     program = forecast(
-        curve("cpu", 800.0, memory_bytes=UNKNOWN_BYTES / 1.2),
-        curve("gpu", 20.0, gpus=True, memory_bytes=UNKNOWN_BYTES / 1.2),
+        curve("cpu", 800.0, memory=MemoryUse()),
+        curve("gpu", 20.0, gpus=True, memory=MemoryUse()),
     )
     found = run(predicted=program)
     assert found.chosen is None
-    why = "its GPU memory is not known: no run measured it"
-    assert why_not(found, "gpu") == ("memory", why)
+    code, why = why_not(found, "gpu")
+    assert code == "memory"
+    assert why.startswith("its GPU memory was never measured (pilot it on a GPU, or")
+    assert why_not(found, "cpu") == (
+        "memory",
+        "its host memory is not known: no run measured it",
+    )
     # A site that does not say how much there is lets it through, but no job asks for 909 TiB.
     any_size = cpu(memory_bytes_per_node=None)
     loose = run(predicted=program, candidates=(any_size,))
     assert loose.chosen == "cpu"
-    assert [row.memory_bytes for row in loose.ranked] == [None]
+    assert [row.memory for row in loose.ranked] == [MemoryUse()]
     assert loose.edit is not None
     assert loose.edit.resources is None
 

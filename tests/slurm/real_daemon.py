@@ -22,7 +22,14 @@ from warm_berth import FRESH, Forked, can_fork
 from berth.plugin.store import Store
 from berth.plugin.store.records import ForecastRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 GIB = 2.0**30
@@ -105,7 +112,9 @@ def _curve(profile: str, platform: str, runtime: Interval, **gone: Any) -> Predi
                 basis=Basis.CALIBRATED,
                 speedup=Interval(1, 1, 1),
                 runtime_s=runtime,
-                memory_bytes=Interval(GIB, GIB, 2 * GIB),
+                memory=MemoryUse(
+                    Interval(GIB, GIB, 2 * GIB), Interval(GIB, GIB, 2 * GIB) if gpu else None
+                ),
                 energy_j=None,
                 bound=Bound.MEMORY,
                 **gone,

@@ -117,7 +117,8 @@ def memory_json(one: Roofline, known: Memories) -> dict[str, Any]:
     found, drawn = known.of(one.roof), known.energy(one)
     return {
         "fits": found.fits(one.roof.memory_bytes).value,
-        "memory_bytes": as_numbers(found.memory),
+        "host_memory_bytes": None if one.roof.is_gpu else as_numbers(found.memory),
+        "gpu_memory_bytes": as_numbers(found.memory) if one.roof.is_gpu else None,
         "memory_counted_bytes": found.need.allocated,
         "memory_framework_bytes": found.overhead_bytes,
         "memory_of": found.runtime.framework,
