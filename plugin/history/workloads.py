@@ -142,7 +142,8 @@ def _title(job: PastJobRecord) -> str:
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
 
 
-def _run(one: Placed) -> PastRun:
+def run_of(one: Placed) -> PastRun:
+    """A past job as the family of histories takes it: memory of all its nodes and GPUs."""
     job = one.job
     nodes, gpus = max(job.nodes, 1), max(job.gpus or 0, 1)
     return PastRun(
@@ -179,7 +180,7 @@ class Putting:
     def all_of(self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes) -> None:
         """Those of a user that were used last; of the empty user: shared by all."""
         for digest, group in groups[-KEYS_OF_USER:]:
-            runs = tuple(_run(one) for one in group.jobs)
+            runs = tuple(run_of(one) for one in group.jobs)
             predicted = tuple(times.of_match(group.match, group.jobs, self.now_s))
             if self._put(user, digest, group, runs, predicted):
                 self.workloads += 1

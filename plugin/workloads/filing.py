@@ -117,6 +117,37 @@ def stored(store: WorkloadReader, name: str) -> WorkloadRecord:
     return record
 
 
+class WorkloadLister(WorkloadReader, Protocol):
+    """A store that can be asked for all workloads, too."""
+
+    def workloads(self) -> list[WorkloadRecord]:
+        """All that the asker may see, by name."""
+        ...
+
+
+def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
+    """What a user means who names a workload to look at: as the filter the own one, else the shared
+    one; then the only one of that name, whosever it is. Raises UsageError that lists several."""
+    own = None if "/" in name else store.workload(f"{user}/{name}")
+    record = own or store.workload(name)
+    if record is not None:
+        return record
+    same = others_of_name(store, name)
+    if len(same) > 1:
+        raise UsageError(
+            f"several users' workloads are called {name!r} in {store.name}",
+            hint=f"name one of {', '.join(one.name for one in same)}",
+        )
+    return same[0] if same else stored(store, name)
+
+
+def others_of_name(store: WorkloadLister, name: str) -> list[WorkloadRecord]:
+    """All users' own workloads of that name."""
+    if "/" in name:
+        return []
+    return [record for record in store.workloads() if record.name.endswith(f"/{name}")]
+
+
 def put_forecast(store: Store, forecast: Forecast) -> None:
     """Keep it as the newest of its workload."""
     store.put_forecast(
