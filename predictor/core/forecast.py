@@ -302,7 +302,10 @@ class Forecast:
             schema = data["schema"]
             if schema != FORECAST_SCHEMA:
                 raise DocumentError(
-                    "forecast", f"is {schema!r}, not {FORECAST_SCHEMA!r}", key="schema"
+                    "forecast",
+                    f"is {schema!r}, not {FORECAST_SCHEMA!r}",
+                    key="schema",
+                    hint="berth workload refresh makes it anew",
                 )
             sizes = data["sizes"]
             return cls(

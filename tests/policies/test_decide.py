@@ -7,7 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, state, states
+from policy_builders import (
+    GIB,
+    NOW_S,
+    H,
+    cpu,
+    curve,
+    forecast,
+    gpu,
+    interval,
+    request,
+    state,
+    states,
+)
 
 from berth.policies import (
     Candidate,
@@ -23,7 +35,7 @@ from berth.policies.decide import decide
 from berth.policies.settings import ListBy
 from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Interval, MemoryUse
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, PredictionCurve
 
 CPU, GPU = cpu(), gpu()
 FORECAST = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
@@ -526,3 +538,49 @@ def test_a_sentence_does_not_contradict_its_table() -> None:
     decision = run(predicted=on_cpus, settings=PolicySettings(strict=False))
     assert decision.chosen == "cpu"
     assert "20 s" not in decision.reason  # where the program cannot run, no time is to be named
+
+
+TWO = MemoryUse(host_bytes=interval(60.0 * GIB, 1.2), gpu_bytes=interval(3.0 * GIB, 1.2))
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ({}, None),
+        ({"gpu_memory_bytes": 5 * GIB, "memory_bytes_per_node": 72 * GIB}, None),
+        ({"gpu_memory_bytes": 5 * GIB, "memory_bytes_per_node": None}, None),
+        (
+            {"gpu_memory_bytes": 3 * GIB},
+            "it may need 3.6 GiB of GPU memory a GPU; there is 3.0 GiB",
+        ),
+        (
+            {"memory_bytes_per_node": 64 * GIB},
+            "it may need 72.0 GiB of host memory a node; there is 64.0 GiB",
+        ),
+    ],
+)
+def test_beside_gpus_both_memories_must_fit_and_the_sentence_says_which_one_does_not(
+    place: dict[str, Any], why: str | None
+) -> None:
+    program = forecast(curve("gpu", 20.0, gpus=True, memory=TWO))
+    found = run(predicted=program, candidates=(gpu(**place),))
+    assert found.ranked[0].excluded == why
+
+
+def test_host_memory_that_is_not_known_rules_no_gpu_out_and_lowers_no_request() -> None:
+    place = gpu()
+    program = forecast(curve("gpu", 20.0, gpus=True, memory=MemoryUse(gpu_bytes=TWO.gpu_bytes)))
+    found = run(request(memory_bytes_per_node=100 * GIB), predicted=program, candidates=(place,))
+    assert found.chosen == "gpu"
+    assert found.edit is not None
+    held = found.edit.resources
+    assert held is None or held.memory_bytes_per_node == 100 * GIB
+
+
+def test_more_gpus_than_it_was_measured_on_do_not_share_its_memory() -> None:
+    whole = curve("gpu", 20.0, gpus=True, needs_bytes=30.0 * GIB)
+    one, four = PredictionCurve(whole.points[:1]), PredictionCurve((whole.points[2],))
+    place = gpu(gpu_memory_bytes=20 * GIB, translation=Translation(gpus=4))
+    for measured_on, chosen in ((one, None), (four, "gpu")):
+        found = run(predicted=forecast(measured_on), candidates=(place,))
+        assert found.chosen == chosen

@@ -56,12 +56,13 @@ class Memories:
         return self.by(Task.INFERENCE, on_gpu=roof.is_gpu)
 
     def words(self, roof: Roof) -> str:
-        """In a table: middle, interval, and whether it fits."""
+        """In a table: middle, interval, of which memory, and whether it fits."""
         from berth.predictor.footprint.footprint import Fits  # noqa: PLC0415
 
         found = self.of(roof)
         said = {Fits.YES: "", Fits.MAY: ", may not fit", Fits.NO: ", does not fit"}
-        return _span(found) + said[found.fits(roof.memory_bytes)]
+        which = "GPU" if roof.is_gpu else "host"
+        return f"{_span(found)} {which}{said[found.fits(roof.memory_bytes)]}"
 
     def tasks_on_gpu(self) -> str:
         """What other ways of running it take on a GPU, and what nobody has checked."""

@@ -146,7 +146,8 @@ def _show(name: str, graph: ModelGraph, found: Sequence[_Row], copies: int) -> N
         rows.append((
             one.step.platform, format_seconds(one.step.seconds.mid), f"{low} to {high}",
             f"{one.step.samples_per_s:.4g}",
-            f"{format_bytes(one.memory.low)} to {format_bytes(one.memory.high)}",
+            f"{format_bytes(one.memory.low)} to {format_bytes(one.memory.high)} "
+            f"{'GPU' if one.on_gpu else 'host'}",
             one.fits, one.step.precision, one.step.basis.value,
         ))  # fmt: skip
     click.echo(columns(header, rows, first=sum(map(_usable, found))))
