@@ -15,7 +15,14 @@ from types import FrameType
 
 from berth.policies import Candidate, CandidateState, Decider, PolicySettings, Request, Resources
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 CANDIDATES = 20
@@ -62,7 +69,9 @@ def forecast(digest: str) -> Forecast:
                 basis=Basis.CALIBRATED,
                 speedup=Interval(n / 2, float(n), n * 2.0),
                 runtime_s=Interval(50 / n, 100 / n, 200 / n),
-                memory_bytes=Interval(1e9, 2e9, 3e9),
+                memory=MemoryUse(
+                    Interval(1e9, 2e9, 3e9), Interval(1e9, 2e9, 3e9) if i % 2 else None
+                ),
                 energy_j=None,
                 bound=Bound.MEMORY,
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from berth.pilot.instruction_sets import Has, has
@@ -22,8 +22,12 @@ from berth.policies.limits import Denied, Scope, broken
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
+
+MEASURE_GPU_MEMORY = (
+    "pilot it on a GPU, or have Slurm account it: AccountingStorageTRES=gres/gpumem"
+)
+"""How GPU memory becomes known."""
 
 
 class Exclusion(NamedTuple):
@@ -48,7 +52,7 @@ class Case:
     """In the candidate's terms, or why there are none."""
     prediction: Prediction | None
     runtime_s: Interval | None
-    memory_bytes: Interval | None
+    memory: MemoryUse | None
 
 
 @dataclass(slots=True)
@@ -238,7 +242,7 @@ def translates(case: Case) -> Exclusion | None:
 def predicted(case: Case) -> Exclusion | None:
     """There is a prediction for this platform; one that abstains is a guess when not strict."""
     prediction = case.prediction
-    if prediction is None or case.runtime_s is None or case.memory_bytes is None:
+    if prediction is None or case.runtime_s is None or case.memory is None:
         return Exclusion(
             Code.NO_PREDICTION, f"nothing is predicted for platform {case.candidate.platform}"
         )
@@ -279,23 +283,51 @@ def intervals_hold(case: Case) -> Exclusion | None:
 
 
 def memory_fits(case: Case) -> Exclusion | None:
-    """The upper predicted memory fits the nodes' memory, or that of the GPUs or slices."""
-    memory, candidate, resources = case.memory_bytes, case.candidate, case.resources
+    """The upper predicted memory fits: of the host in the nodes, of the GPU in the GPUs or slices.
+
+    Neither stands for the other. Host memory that is not known rules a place without GPUs out;
+    beside GPUs it is left to what the job asks for.
+    """
+    memory, candidate, resources = case.memory, case.candidate, case.resources
     if memory is None or isinstance(resources, str):
         return None
-    if candidate.is_gpu:
-        capacity, holders, what = candidate.gpu_memory_bytes, resources.gpus, "GPU"
-    else:
-        capacity, holders, what = candidate.memory_bytes_per_node, resources.nodes, "node"
-    if capacity is None or memory.high <= capacity * holders:
+    sentence = None
+    if candidate.is_gpu and candidate.gpu_memory_bytes is not None:
+        sentence = _gpu_memory_lacks(case, memory, candidate.gpu_memory_bytes, resources.gpus)
+    if sentence is None and candidate.memory_bytes_per_node is not None:
+        capacity, nodes = candidate.memory_bytes_per_node, max(1, resources.nodes)
+        if memory.host_bytes is not None:
+            sentence = _lacks(memory.host_bytes, "host memory a node", capacity, nodes)
+        elif not candidate.is_gpu:
+            sentence = "its host memory is not known: no run measured it"
+    return None if sentence is None else Exclusion(Code.MEMORY, sentence)
+
+
+def _lacks(need: Interval, what: str, capacity: float, holders: int) -> str | None:
+    if need.high <= capacity * holders:
         return None
-    if where_known(memory) is None:
-        return Exclusion(Code.MEMORY, f"its {what} memory is not known: no run measured it")
-    return Exclusion(
-        Code.MEMORY,
-        f"it may need {format_bytes(memory.high / holders)} of {what} memory; there is "
-        f"{format_bytes(capacity)}",
+    return (
+        f"it may need {format_bytes(need.high / holders)} of {what}; there is "
+        f"{format_bytes(capacity)}"
     )
+
+
+def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int) -> str | None:
+    measured_on = max(case.forecast.gpus, 0 if case.prediction is None else case.prediction.gpus)
+    if gpus < measured_on:  # where it ran, each of them held a part only
+        memory = replace(memory, gpu_held_in_bytes=None)
+    gpus = max(1, min(gpus, measured_on))
+    if memory.fits_gpus(capacity, gpus):
+        return None
+    if memory.gpu_bytes is not None:
+        return _lacks(memory.gpu_bytes, "GPU memory a GPU", capacity, gpus)
+    ran_in = ""
+    if memory.gpu_held_in_bytes is not None:
+        ran_in = (
+            f"; it ran on GPUs of {format_bytes(memory.gpu_held_in_bytes)}, and there is "
+            f"{format_bytes(capacity)}"
+        )
+    return f"its GPU memory was never measured{ran_in} ({MEASURE_GPU_MEMORY})"
 
 
 def time_fits(case: Case) -> Exclusion | None:

@@ -200,7 +200,7 @@ class Decider:
             is_slice=self._by_name[best.candidate].slice_of is not None,
             alike=alike,
         )  # fmt: skip
-        if self._identified and not self._by_name[best.candidate].is_gpu:
+        if self._identified:
             reason += sentences.short_of_memory(request.resources.memory_bytes_per_node, best)
         return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
 

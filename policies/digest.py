@@ -89,10 +89,11 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
         if name in forecast.doubted:
             lines.append(f"{name} {forecast.doubted[name]}")
         for p in () if curve is None else curve.points:
-            time, memory = p.runtime_s, p.memory_bytes
+            time, memory = p.runtime_s, p.memory
             lines.append(
                 f"{name} {p.cores} {p.gpus} {p.basis.value} {time.low} {time.mid} {time.high} "
-                f"{memory.low} {memory.mid} {memory.high} {p.speedup.mid} {p.abstained}"
+                f"{memory.host_bytes} {memory.gpu_bytes} {memory.gpu_held_in_bytes} "
+                f"{p.speedup.mid} {p.abstained}"
                 f"{'' if p.energy_j is None else f' {p.energy_j.mid}'}"
                 f"{'' if p.unit_power_w is None else f' {p.unit_power_w}'}"
             )

@@ -47,7 +47,7 @@ def changed_alike(one: Ranked, other: Ranked, its_place: Candidate, others: Cand
     the same but for the queue."""
     return (
         one.runtime_s is other.runtime_s
-        and one.memory_bytes is other.memory_bytes
+        and one.memory is other.memory
         and one.resources == other.resources
         and its_place.gres == others.gres
         and its_place.constraint == others.constraint

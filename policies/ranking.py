@@ -41,8 +41,7 @@ from berth.policies.values import (
     Resources,
 )
 from berth.predictor.core.forecast import Forecast, Growth, memory_with
-from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
 SHAPES_KEPT = 1_000
 _ASKED_KEPT = 250
@@ -76,7 +75,7 @@ class _Known(NamedTuple):
     prediction: Prediction | None
     """The grid point."""
     runtime: Interval | None
-    memory: Interval | None
+    memory: MemoryUse | None
     speedup: Interval | None
     memory_ratio: Interval | None
     """Of these nodes over the main run's."""
@@ -299,12 +298,10 @@ class Ranking:
             memory = memory_with(memory, growth, memory_ratio)
         if runtime is not None and growth is not None:
             runtime = growth.runtime(runtime)
-        shown_memory, lacks = where_known(memory), None
-        resources = alike.resources
+        lacks, resources = None, alike.resources
         if not isinstance(resources, str):
-            place = places[0].candidate
-            on_host = None if place.is_gpu else shown_memory
-            resources = with_memory(request, place, resources, on_host)
+            on_host = None if memory is None else memory.host_bytes
+            resources = with_memory(request, places[0].candidate, resources, on_host)
             if isinstance(resources, str):
                 lacks = Exclusion(Code.TOO_FEW_RESOURCES, resources)
         held = _held(request, resources)
@@ -339,7 +336,7 @@ class Ranking:
             if excluded is not None:
                 code, sentence = excluded.code.value, excluded.sentence
             row = Ranked(
-                candidate.name, candidate.platform, held, points, runtime, speedup, shown_memory,
+                candidate.name, candidate.platform, held, points, runtime, speedup, memory,
                 cost, basis, sentence, code, _both(warning, unsure), guess, source,
             )  # fmt: skip
             found.append((row, offer))
@@ -358,7 +355,7 @@ class Ranking:
         known = _Known(
             prediction,
             runtime,
-            None if prediction is None else forecast.curves[platform].points[0].memory_bytes,
+            forecast.profiled_memory(platform, units, nodes),
             _speedup(prediction, runtime),
             forecast.memory_ratio(platform, nodes),
             forecast.source_of(platform),

@@ -74,14 +74,15 @@ def placed(
 
 def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
     """Return the warning that the job asked for less memory than it may need; empty: it did not."""
-    memory, nodes = best.memory_bytes, max(1, best.resources.nodes)
+    memory = None if best.memory is None else best.memory.host_bytes
+    nodes = max(1, best.resources.nodes)
     if asked_bytes_per_node is None or memory is None:
         return ""
     asked_bytes = best.resources.memory_bytes_per_node or asked_bytes_per_node
     if memory.high <= asked_bytes * nodes:
         return ""
     return (
-        f" You asked for {format_bytes(asked_bytes)} of memory and it may need "
+        f" You asked for {format_bytes(asked_bytes)} of host memory and it may need "
         f"{format_bytes(memory.high / nodes)}."
     )
 

@@ -11,7 +11,7 @@ from berth.policies.carbon import Intensity
 from berth.policies.limits import Rights
 from berth.policies.shares import UsedShares
 from berth.policies.waits import Waits
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 
 
 class Mode(StrEnum):
@@ -324,7 +324,7 @@ class Ranked(NamedTuple):
     """Smaller is better; the objective's unit. None: ruled out."""
     runtime_s: Interval | None
     speedup: Interval | None
-    memory_bytes: Interval | None
+    memory: MemoryUse | None
     cost: float | None
     basis: Basis | None
     excluded: str | None = None
@@ -359,7 +359,7 @@ class Ranked(NamedTuple):
             score,
             self.runtime_s,
             self.speedup,
-            self.memory_bytes,
+            self.memory,
             self.cost,
             self.basis,
             self.excluded,

@@ -87,7 +87,8 @@ class NvmlCollector(Collector):
     def finish(self, outcome: Outcome) -> Readings:
         counters: dict[str, Measurement] = {}
         if self.gpus_used:
-            counters["gpu_memory_bytes"] = measured(SOURCE, self._memory_peak, "sampled")
+            if self._memory_peak:  # 0: this driver (or MIG) does not say it of processes
+                counters["gpu_memory_bytes"] = measured(SOURCE, self._memory_peak, "sampled")
             names = {
                 "util": "gpu_utilisation",
                 "rx": "host_to_device_bytes_per_s",

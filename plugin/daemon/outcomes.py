@@ -147,6 +147,7 @@ def record_of(
         gpus=outcome.gpus,
         time_limit_s=outcome.time_limit_s,
         max_rss_bytes=outcome.peak_memory_bytes,
+        gpu_peak_bytes=outcome.peak_gpu_memory_bytes,
         energy_j=outcome.energy_j,
         elapsed_s=outcome.elapsed_s,
         profile=decision.profile,

@@ -17,14 +17,15 @@ from berth.plugin.history.reading import LONGEST_NAME
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.codes import Code
 from berth.policies.values import Decision, Makespan, Ranked, Request, TaskArray
-from berth.predictor.core.prediction import Interval
+from berth.predictor.core.prediction import Interval, MemoryUse
 
 _IN_FULL = 5
 """So many of the best candidates are kept with all their figures."""
 _THREE = "[%.6g,%.6g,%.6g]"
 _FULL = (
     '{"candidate":%s,"platform":%s,"nodes":%d,"cores":%d,"gpus":%d,"score":%.9g,'
-    '"runtime_s":[%.6g,%.6g,%.6g],"speedup":%s,"memory_bytes":%s,"cost":%s,"basis":%s,'
+    '"runtime_s":[%.6g,%.6g,%.6g],"speedup":%s,"host_memory_bytes":%s,'
+    '"gpu_memory_bytes":%s,"cost":%s,"basis":%s,'
     '"warning":%s,"source":%s}'
 )
 _REQUEST = (
@@ -122,8 +123,7 @@ def clean(text: str, longest: int = 256) -> str:
 def _full(r: Ranked) -> str:
     assert r.runtime_s is not None and r.score is not None  # noqa: PT018, S101 - it was ranked
     t, held = r.runtime_s, r.resources
-    speedup = "null" if r.speedup is None else _THREE % _bounds(r.speedup)
-    memory = "null" if r.memory_bytes is None else _THREE % _bounds(r.memory_bytes)
+    memory = r.memory or MemoryUse()
     text = _FULL % (
         _quoted(r.candidate),
         _quoted(r.platform),
@@ -134,8 +134,9 @@ def _full(r: Ranked) -> str:
         t.low,
         t.mid,
         t.high,
-        speedup,
-        memory,
+        _three(r.speedup),
+        _three(memory.host_bytes),
+        _three(memory.gpu_bytes),
         "null" if r.cost is None else f"{r.cost:.6g}",
         _quoted(r.basis),
         _quoted(r.warning),
@@ -156,12 +157,12 @@ def _excluded(r: Ranked) -> str:
         _encode(r.excluded),
         ""
         if r.runtime_s is None or r.code in _NO_CODE_FOR_IT
-        else _PREDICTED % _bounds(r.runtime_s),
+        else _PREDICTED % (r.runtime_s.low, r.runtime_s.mid, r.runtime_s.high),
     )
 
 
-def _bounds(interval: Interval) -> tuple[float, float, float]:
-    return interval.low, interval.mid, interval.high
+def _three(interval: Interval | None) -> str:
+    return "null" if interval is None else _THREE % (interval.low, interval.mid, interval.high)
 
 
 @functools.lru_cache(maxsize=4_096)

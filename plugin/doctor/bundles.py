@@ -19,7 +19,7 @@ from berth.predictor.core.bundle import (
     id_of_bundle,
     schema_of_bundle,
 )
-from berth.predictor.core.forecast import OLDER_SCHEMA
+from berth.predictor.core.forecast import FORECAST_SCHEMA
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 
@@ -96,7 +96,7 @@ def check_forecasts(
     current = _present_ids(site)
     older, other = 0, len(list(without))
     for record in forecasts:
-        if _schema(record.document) == OLDER_SCHEMA:
+        if _schema(record.document) != FORECAST_SCHEMA:
             older += 1
         elif not set(filter(None, record.bundle.split("+"))) <= current:
             other += 1
@@ -104,7 +104,7 @@ def check_forecasts(
         yield Finding(
             "forecasts",
             Status.WARN,
-            f"{older} forecasts were made by an older Berth; they are read as times of whole jobs",
+            f"{older} forecasts were made by another version of Berth and are not read",
             f"berth workload refresh --site {site.source}",
         )
     if other:

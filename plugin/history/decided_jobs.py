@@ -66,6 +66,7 @@ def of_outcome(
         gpus=outcome.gpus,
         time_limit_s=outcome.time_limit_s,
         peak_bytes=outcome.max_rss_bytes,
+        gpu_peak_bytes=outcome.gpu_peak_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
     )
     return found if what is None else _with_program(found, what)

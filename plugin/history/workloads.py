@@ -40,6 +40,8 @@ KEYS_OF_USER = 100
 GROUPS = 4_000
 """That are looked at, the ones used last: a user may give other arguments each time."""
 _LEARNT = frozenset(("completed", "failed", "timeout", "out-of-memory"))
+_ENDED_WELL = frozenset(("completed", "timeout"))
+"""Jobs that had memory enough; a failed one may not have had."""
 _LOOKED_AT = "past jobs looked at"
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
 
@@ -140,14 +142,19 @@ def _title(job: PastJobRecord) -> str:
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
 
 
-def _run(one: Placed) -> PastRun:
+def run_of(one: Placed) -> PastRun:
+    """A past job as the family of histories takes it: memory of all its nodes and GPUs."""
     job = one.job
+    nodes, gpus = max(job.nodes, 1), max(job.gpus or 0, 1)
     return PastRun(
         platform=one.platform,
         cores=job.cores,
         gpus=job.gpus or 0,
         runtime_s=max(job.elapsed_s, 1.0),
-        peak_memory_bytes=job.peak_bytes,
+        peak_host_bytes=None if job.peak_bytes is None else job.peak_bytes * nodes,
+        granted_host_bytes=None if job.request_bytes is None else job.request_bytes * nodes,
+        peak_gpu_bytes=None if job.gpu_peak_bytes is None else job.gpu_peak_bytes * gpus,
+        ended_well=job.state in _ENDED_WELL,
         job_id=job.job_id,
         ended_s=job.end_s,
     )
@@ -173,7 +180,7 @@ class Putting:
     def all_of(self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes) -> None:
         """Those of a user that were used last; of the empty user: shared by all."""
         for digest, group in groups[-KEYS_OF_USER:]:
-            runs = tuple(_run(one) for one in group.jobs)
+            runs = tuple(run_of(one) for one in group.jobs)
             predicted = tuple(times.of_match(group.match, group.jobs, self.now_s))
             if self._put(user, digest, group, runs, predicted):
                 self.workloads += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,8 @@ from berth.pilot.units import whole_number
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
-from berth.plugin.workloads.files import WorkloadOptions, read_file
-from berth.plugin.workloads.filing import stored_workload
+from berth.plugin.workloads.files import MODEL_FILES, WorkloadOptions, read_file
+from berth.plugin.workloads.filing import stored_for, workload_in
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobEntry, JobsDocument, demand_of
 from berth.policies.mig.on_slices import OnSlices, of_forecast, of_slice_workload
@@ -24,6 +25,9 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.on_gpu import profiles_of
 from berth.predictor.families.slices.slices_family import SlicesFamily, slice_workload_of
 from berth.predictor.hardware.mig import Geometry, lookup
+
+FILE_ENDINGS = MODEL_FILES | {".json", ".toml"}
+"""Of texts that are read as files, whether there is one or not."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +88,22 @@ def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predicti
 def workload_named(
     text: str, open_store: Callable[[], Store], options: WorkloadOptions | None = None
 ) -> Workload:
-    """A workload's file of any kind, or one by its name in the store.
+    """A workload's file of any kind, or one of the store by its name as ``berth workload list``
+    prints it (``alice/history-align``), or as a user's own.
 
     Raises DocumentError for a broken file and UsageError for a name that is not there.
     """
     path = Path(text)
-    if path.exists() or path.suffix or len(path.parts) > 1:
+    if path.exists() or path.suffix in FILE_ENDINGS:
         return read_file(path, options)
     if options is not None and options.given():
-        raise UsageError(f"what {text!r} is stands in the store; options are for files")
+        raise UsageError(
+            f"there is no file {text!r}, and options are for files: what a workload of the store "
+            "is stands there"
+        )
     store = open_store()
     try:
-        return stored_workload(store, text)
+        return workload_in(store, stored_for(store, text, getpass.getuser()))
     finally:
         store.close()
 

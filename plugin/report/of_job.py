@@ -17,7 +17,8 @@ _LABELLED = re.compile(
     r"(asked|workload|answer|changed|would change|made by|inputs|outcome)\s+(.*)"
 )
 _PLACES = (
-    "Candidate", "Platform", "Time", "90 % interval", "Memory at most", "Basis", "From", "Why not",
+    "Candidate", "Platform", "Time", "90 % interval", "Host memory at most", "GPU memory at most",
+    "Basis", "From", "Why not",
 )  # fmt: skip
 
 

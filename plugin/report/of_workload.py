@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.errors import BerthError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.profile import Profile
-from berth.pilot.units import format_bytes, format_count, format_seconds
+from berth.pilot.units import format_count, format_seconds
 from berth.plugin.cli.output.forecast_text import (
     best_points,
     doubts,
+    memory_cells,
     per,
     sources_text,
     usable,
@@ -27,7 +28,6 @@ from berth.plugin.workloads.amounts import amount_text
 from berth.plugin.workloads.files import title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
-from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Interval, Prediction
 from berth.predictor.core.workload import Workload
 
@@ -42,8 +42,8 @@ _JOULES = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-
 OPERATORS = 12
 """Kinds of operators in the table beside the roofline."""
 _HEADER = (
-    "Platform", "With", "Time", "90 % interval", "Speedup", "Memory at most", "Energy", "Cost",
-    "Limited by", "Basis", "From",
+    "Platform", "With", "Time", "90 % interval", "Speedup", "Host memory at most",
+    "GPU memory at most", "Energy", "Cost", "Limited by", "Basis", "From",
 )  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def _ranking(found: Predicted) -> Part:
 
 
 def _cells(found: Predicted, one: Prediction) -> tuple[str, ...]:
-    time, memory, platform = one.runtime_s, where_known(one.memory_bytes), one.platform
+    time, platform = one.runtime_s, one.platform
     unit = "GPU" if one.gpus else "core"
     count = one.gpus or one.cores
     price = found.platforms[platform].price_per_hour
@@ -152,7 +152,7 @@ def _cells(found: Predicted, one: Prediction) -> tuple[str, ...]:
         format_seconds(time.mid),
         f"{format_seconds(time.low)} to {format_seconds(time.high)}",
         f"{one.speedup.mid:.3g}x",
-        "-" if memory is None else format_bytes(memory.high),
+        *memory_cells(one.memory),
         "-" if one.energy_j is None
         else _joules(one.energy_j),
         "-" if cost is None
@@ -276,15 +276,15 @@ def _slices(found: Predicted) -> list[str]:
     """For each GPU that is cut, the smallest slice that holds it."""
     smallest: dict[str, tuple[int, str]] = {}
     for one in found.rows:
-        platform, memory = found.platforms[one.platform], where_known(one.memory_bytes)
-        if platform.kind is not PlatformKind.MIG or platform.parent is None or memory is None:
+        platform = found.platforms[one.platform]
+        if platform.kind is not PlatformKind.MIG or platform.parent is None:
             continue
-        if memory.high <= platform.memory_bytes:
+        if one.memory.fits_gpus(platform.memory_bytes):
             here = (int(platform.memory_bytes), one.platform)
             smallest[platform.parent] = min(here, smallest.get(platform.parent, here))
     times = {one.platform: one.runtime_s for one in found.rows}
     return [
-        f"{gpu}: the smallest slice whose memory holds it is {name} "
+        f"{gpu}: the smallest slice with enough GPU memory is {name} "
         f"({format_seconds(times[name].mid)} {per(found.forecast)})."
         for gpu, (_, name) in sorted(smallest.items())
     ]

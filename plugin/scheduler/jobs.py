@@ -68,7 +68,9 @@ class Outcome:
     """From its start to its end, or until now; without the time it was suspended."""
     nodes: str = ""
     peak_memory_bytes: int | None = None
-    """The most that a node held."""
+    """The most host memory that a node held."""
+    peak_gpu_memory_bytes: int | None = None
+    """The most that a GPU or slice held; None also: it had none."""
     user: str = ""
     decision: str | None = None
     """Id of the decision whose stamp the job carries."""

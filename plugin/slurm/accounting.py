@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
 from berth.plugin.slurm import commands, remembered
-from berth.plugin.slurm.records import Record, count, gpus_in, moment_s, node_peak_bytes
+from berth.plugin.slurm.records import (
+    Record,
+    count,
+    gpu_peak_bytes,
+    gpus_in,
+    moment_s,
+    node_peak_bytes,
+)
 from berth.plugin.slurm.states import state_of
 
 SACCT_FIELDS = (
@@ -36,6 +43,7 @@ SACCT_FIELDS = (
     "AllocTRES",
     "TimelimitRaw",
     "ConsumedEnergyRaw",
+    "TRESUsageInMax",
     "AdminComment",
 )
 _SACCT = ("sacct", "-a", "-n", "-P", "--noconvert", "-o", ",".join(SACCT_FIELDS))
@@ -116,6 +124,7 @@ def _read_sacct(text: str) -> _Reading:
     """Every line that can be read; steps only add their peak memory to their job."""
     reading = _Reading()
     peaks: dict[str, int] = {}
+    gpu_peaks: dict[str, int] = {}
     for line in text.split("\n"):
         if not line:
             continue
@@ -130,13 +139,18 @@ def _read_sacct(text: str) -> _Reading:
             peak = count(record["MaxRSS"]) or 0
             held = node_peak_bytes(peak, record["NTasks"], record["NNodes"])
             peaks[job_id] = max(peaks.get(job_id, 0), held)
+            on_gpu = gpu_peak_bytes(record["TRESUsageInMax"], record["NTasks"], record["AllocTRES"])
+            gpu_peaks[job_id] = max(gpu_peaks.get(job_id, 0), on_gpu or 0)
         else:
             reading.outcomes[job_id] = _accounted(job_id, record)
             reading.numbers[job_id] = record["JobIDRaw"] or job_id
     for job_id, peak in peaks.items():
-        if peak and job_id in reading.outcomes:
-            known = reading.outcomes[job_id]
-            reading.outcomes[job_id] = replace(known, peak_memory_bytes=peak)
+        if job_id in reading.outcomes:
+            reading.outcomes[job_id] = replace(
+                reading.outcomes[job_id],
+                peak_memory_bytes=peak or None,
+                peak_gpu_memory_bytes=gpu_peaks[job_id] or None,
+            )
     return reading
 
 

@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
@@ -20,14 +20,22 @@ from berth.pilot.units import whole_number
 from berth.plugin.history.matching import Described, described, plain_name
 from berth.plugin.history.reading import SINGLETON, Read, Unreadable, checked_times, name_of
 from berth.plugin.slurm import commands, stored_scripts
-from berth.plugin.slurm.records import count, duration_s, gpus_in, moment_s, node_peak_bytes
+from berth.plugin.slurm.records import (
+    count,
+    duration_s,
+    gpu_peak_bytes,
+    gpus_in,
+    moment_s,
+    node_peak_bytes,
+)
 from berth.plugin.slurm.states import state_of
 from berth.plugin.slurm.submit_line import said
 from berth.plugin.store.records import PastJobRecord
 
 COLUMNS = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
-    "TimelimitRaw", "AllocCPUS", "NNodes", "NTasks", "ReqMem", "MaxRSS", "AllocTRES", "JobName",
+    "TimelimitRaw", "AllocCPUS", "NNodes", "NTasks", "ReqMem", "MaxRSS", "AllocTRES",
+    "TRESUsageInMax", "JobName",
 )  # fmt: skip
 """What a file should hold; the name last, as users write it and it may hold a ``|``."""
 _ASKED = (*COLUMNS, "SubmitLine")
@@ -109,7 +117,7 @@ def read_sacct(
     ``bar``: what stands between fields.
     """
     read, header = Read(), None
-    steps: dict[str, int] = {}
+    steps: dict[str, _Peaks] = {}
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
@@ -139,10 +147,9 @@ def read_sacct(
                 read.given.add(job_id)
     if header is None:
         raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
-    for job_id, peak in steps.items():
-        known = read.jobs.get(job_id)
-        if known is not None and peak > (known.peak_bytes or 0):
-            read.jobs[job_id] = replace(known, peak_bytes=peak, peak_source="polled")
+    for job_id, peaks in steps.items():
+        if job_id in read.jobs:
+            read.jobs[job_id] = _with_peaks(read.jobs[job_id], peaks)
     return read
 
 
@@ -175,13 +182,31 @@ def _fields(line: str, header: Sequence[str], bar: str) -> Fields:
     return dict(zip(header, (part.strip() for part in parts), strict=True))
 
 
-def _step(job_id: str, fields: Fields, steps: dict[str, int]) -> None:
-    peak = _bytes(fields.get("MaxRSS", ""))
-    if peak is None or _JOB.fullmatch(job_id) is None:
+@dataclass
+class _Peaks:
+    """The most that a job's steps held: of a node's host memory, and of a GPU's."""
+
+    host_bytes: int = 0
+    gpu_bytes: int = 0
+
+
+def _step(job_id: str, fields: Fields, steps: dict[str, _Peaks]) -> None:
+    """Take a step's peaks where they are the largest of its job."""
+    if _JOB.fullmatch(job_id) is None:
         return
+    peaks, tasks = steps.setdefault(job_id, _Peaks()), fields.get("NTasks", "")
     nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
-    held = node_peak_bytes(peak, fields.get("NTasks", ""), nodes)
-    steps[job_id] = max(steps.get(job_id, 0), held)
+    host = node_peak_bytes(_bytes(fields.get("MaxRSS", "")) or 0, tasks, nodes)
+    gpu = gpu_peak_bytes(fields.get("TRESUsageInMax", ""), tasks, fields.get("AllocTRES", ""))
+    peaks.host_bytes = max(peaks.host_bytes, host)
+    peaks.gpu_bytes = max(peaks.gpu_bytes, gpu or 0)
+
+
+def _with_peaks(job: PastJobRecord, peaks: _Peaks) -> PastJobRecord:
+    found = replace(job, gpu_peak_bytes=peaks.gpu_bytes or None)
+    if peaks.host_bytes <= (job.peak_bytes or 0):
+        return found
+    return replace(found, peak_bytes=peaks.host_bytes, peak_source="polled")
 
 
 def _job(

@@ -16,6 +16,8 @@ from berth.pilot.units import whole_number
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
 _MEMORY = re.compile(r"(?:^|,)mem=(\d{1,12}(?:\.\d{1,9})?)([KMGTP]?)(?=,|$)", re.ASCII)
+_GPU_MEMORY = re.compile(r"(?:^|,)gres/gpumem=(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)(?=,|$)", re.ASCII)
+_GPU_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 _POWERS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40, "P": 50}
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d{1,9})?")
 _GRES = re.compile(r"(?P<name>[^:(,=]+)(?::(?P<type>[^:(,=]+))?[:=](?P<count>\d+)(?P<unit>[KMG]?)")
@@ -54,6 +56,20 @@ def node_peak_bytes(peak_bytes: int, tasks: str, nodes: str) -> int:
     many of them (``NTasks`` over ``NNodes``)."""
     of_step, of_job = max(count(tasks) or 1, 1), max(count(nodes) or 1, 1)
     return peak_bytes * -(-of_step // min(of_job, of_step))
+
+
+def gpu_peak_bytes(usage: str, tasks: str, allocated: str) -> int | None:
+    """What a GPU held at most in a step: TRESUsageInMax is that of its largest task, and a GPU held
+    so many of them (``NTasks`` over those in ``AllocTRES``).
+
+    None: it is not accounted (AccountingStorageTRES=gres/gpumem), or nothing was seen.
+    """
+    match = _GPU_MEMORY.search(usage)
+    peak = 0 if match is None else int(float(match[1]) * 2.0 ** _GPU_POWERS[match[2]])
+    if not 0 < peak < 2**60:
+        return None
+    of_step, gpus = max(count(tasks) or 1, 1), max(gpus_in(allocated) or 1, 1)
+    return peak * -(-of_step // min(gpus, of_step))
 
 
 def names(record: Record, key: str) -> tuple[str, ...]:

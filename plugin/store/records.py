@@ -92,6 +92,8 @@ class OutcomeRecord:
     gpus: int | None = None
     time_limit_s: float | None = None
     max_rss_bytes: int | None = None
+    gpu_peak_bytes: int | None = None
+    """Most memory held on a GPU."""
     energy_j: float | None = None
     elapsed_s: float | None = None
     """From start to end, without the time it was suspended."""
@@ -171,7 +173,9 @@ class PastJobRecord:
     request_bytes: int | None = None
     """Memory asked for on each node."""
     peak_bytes: int | None = None
-    """Most memory held on a node."""
+    """Most host memory held on a node."""
+    gpu_peak_bytes: int | None = None
+    """Most memory held on a GPU."""
     peak_source: str = ""
     """``cgroup``: the kernel's own peak; ``polled``: sampled, short peaks are missed."""
 

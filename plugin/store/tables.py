@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 15))
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 16))
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -148,6 +148,7 @@ outcomes = Table(
     Column("gpus", Integer, nullable=True),
     Column("time_limit_s", Double, nullable=True),
     Column("max_rss_bytes", BigInteger, nullable=True),
+    Column("gpu_peak_bytes", BigInteger, nullable=True),
     Column("energy_j", Double, nullable=True),
     Column("elapsed_s", Double, nullable=True),
     Column("profile", String(128), nullable=True),
@@ -190,6 +191,7 @@ past_jobs = Table(
     Column("time_limit_s", Double, nullable=True),
     Column("request_bytes", BigInteger, nullable=True),
     Column("peak_bytes", BigInteger, nullable=True),
+    Column("gpu_peak_bytes", BigInteger, nullable=True),
     Column("peak_source", String(16), nullable=False),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
     Index("ix_past_jobs_end_s", "end_s"),

@@ -28,7 +28,7 @@ view = Blueprint("place", __name__)
 _REQUEST = (
     "tasks", "cpus_per_task", "nodes", "gpus", "mem", "time_limit", "partition", "size",
 )  # fmt: skip
-_HEADS = {"memory <=": "Memory at most"}
+_HEADS = {"host memory <=": "Host memory at most", "GPU memory <=": "GPU memory at most"}
 """Where a column's title is not the terminal's one."""
 _ASKED = (*_REQUEST, "policy", "script")
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.forecast import Forecast, Unit
-from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.on_gpu import is_whole, predictions
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
@@ -35,8 +34,7 @@ class OnSlice:
     """90 % interval."""
     time_s: Interval
     """Seconds a unit, 90 %."""
-    memory: Interval | None
-    """Need in bytes; None: not known."""
+    memory: MemoryUse
     energy_j: Interval | None
     """Joules a unit."""
     basis: Basis
@@ -135,7 +133,7 @@ def _on_slice(point: Prediction, whole: Prediction, factor: float, source: str) 
     return OnSlice(
         slowdown=Interval(ratio * math.exp(-down), ratio, ratio * math.exp(up)),
         time_s=time.scaled(factor),
-        memory=where_known(point.memory_bytes),
+        memory=point.memory,
         energy_j=None if point.energy_j is None else point.energy_j.scaled(factor),
         basis=point.basis,
         bound=point.bound,
@@ -172,7 +170,7 @@ def _of_prediction(workload: SliceWorkload, made: SlicePrediction) -> OnSlice:
     return OnSlice(
         slowdown=made.slowdown,
         time_s=made.step_s,
-        memory=None if workload.memory is None else workload.memory.interval,
+        memory=MemoryUse(gpu_bytes=None if workload.memory is None else workload.memory.interval),
         energy_j=_energy(workload, made),
         basis=made.basis,
         bound=made.bound,

@@ -1,8 +1,8 @@
 """Which slice of a GPU a workload should get: the smallest that fits, and the best by an aim.
 
-A slice *fits* where its memory reaches the upper end of the workload's memory interval. What a
-workload of any kind does on each slice is given (``on_slices``); here are only rules. The same
-input gives the same answer.
+A slice *fits* where its memory reaches the upper end of the workload's GPU memory; host memory
+says nothing of it. What a workload of any kind does on each slice is given (``on_slices``); here
+are only rules. The same input gives the same answer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.mig import thesis
 from berth.policies.mig.on_slices import OnSlice, OnSlices
-from berth.policies.mig.slice_types import fits
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 from berth.predictor.families.slices.profiles import plain_profiles
 from berth.predictor.hardware.mig import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import part_of_gpu
@@ -83,7 +82,7 @@ class Recommendation:
     """Of the predicted times: ``batch``, ``request``, ``token`` or ``job``."""
     units: float | None
     """In a whole job; None: not known."""
-    memory: Interval | None
+    memory: MemoryUse
     choices: tuple[SliceChoice, ...]
     """Every plain profile of which something is predicted, small before large."""
     smallest: SliceChoice | None
@@ -115,7 +114,7 @@ def recommend(
     memory = choices[0].prediction.memory
     return Recommendation(
         known.workload, geometry.gpu, terms, known.unit, known.units, memory, choices, smallest,
-        best, reason, _baselines(known, geometry, memory),
+        best, reason, _baselines(known, geometry, memory.gpu_bytes),
     )  # fmt: skip
 
 
@@ -149,7 +148,9 @@ def _choice(
     made = known.on[profile.name]
     part = part_of_gpu(geometry, profile)
     is_whole = profile.compute_slices >= geometry.compute_slices
-    enough = is_whole if made.memory is None else fits(profile.memory_bytes, made.memory)
+    enough = made.memory.fits_gpus(profile.memory_bytes) or (
+        is_whole and made.memory.gpu_bytes is None
+    )
     time = made.time_s
     rate = Interval(known.items / time.high, known.items / time.mid, known.items / time.low)
     price = None
@@ -168,11 +169,13 @@ def _choice(
     return SliceChoice(profile, part, made, rate, price, enough, refused)
 
 
-def _too_small(profile: SliceProfile, need: Interval | None) -> str:
+def _too_small(profile: SliceProfile, memory: MemoryUse) -> str:
+    need = memory.gpu_bytes
     if need is None:
-        return "its memory need is not known"
+        return "its GPU memory is not known"
     return (
-        f"may need {format_bytes(need.high)} of memory, it has {format_bytes(profile.memory_bytes)}"
+        f"may need {format_bytes(need.high)} of GPU memory, it has "
+        f"{format_bytes(profile.memory_bytes)}"
     )
 
 

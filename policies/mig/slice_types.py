@@ -1,6 +1,6 @@
 """For the submit filter: slice types to ask for, best first, none that the fleet cannot make.
 
-Look-ups only, no prediction: what it needs of a workload is its memory interval.
+Look-ups only, no prediction: what it needs of a workload is the interval of its GPU memory.
 """
 
 from __future__ import annotations
@@ -61,5 +61,7 @@ def slice_types_of(
     recut: bool = False,
 ) -> tuple[str, ...]:
     """The same from a stored forecast; ``platform`` is the whole GPU's. Unknown there: empty."""
-    need = forecast.memory_at(platform, size)
-    return () if need is None else slice_types(need, fleet, recut=recut)
+    memory = forecast.memory_at(platform, size)
+    if memory is None or memory.gpu_bytes is None:
+        return ()
+    return slice_types(memory.gpu_bytes, fleet, recut=recut)

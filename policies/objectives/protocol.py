@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate, CandidateState, Makespan, Request, Resources
-from berth.predictor.core.prediction import Interval, Prediction
+from berth.predictor.core.prediction import Interval, MemoryUse, Prediction
 
 CURRENCY = "currency"
 """The unit of a Term in the site's currency."""
@@ -37,7 +37,7 @@ class Offer(NamedTuple):
     task ends."""
     cost: float | None
     """In the site's currency, of an array each task's; None: the site file gives no price."""
-    memory_bytes: Interval | None
+    memory: MemoryUse | None
     prediction: Prediction
     """The grid point that the numbers come from: energy, basis, bound."""
     request: Request | None = None
@@ -59,7 +59,7 @@ class Offer(NamedTuple):
         """What a place offers who asks, at this moment. ``late_s``: the weighed expected wait."""
         return Offer(
             self.candidate, self.resources, self.runtime_s, self.time_s + late_s, self.cost,
-            self.memory_bytes, self.prediction, request, state, now_s, turn, self.work,
+            self.memory, self.prediction, request, state, now_s, turn, self.work,
         )  # fmt: skip
 
     def of_array(

@@ -14,12 +14,21 @@ from berth.policies.replay.trace import Trace
 from berth.policies.values import Candidate
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import NORMAL_90
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 _FORECASTS = 20_000
 _LEAST_S = 1e-3
 _ONE = Interval(1.0, 1.0, 1.0)
+_NOTHING = Interval(0.0, 0.0, 1.0)
+"""Memory of jobs that a replay predicts no memory of: it fits everywhere."""
 
 
 class Predictions(Protocol):
@@ -76,7 +85,8 @@ class Columns:
             workload="job", platform=platform, cores=0 if on_gpu else 1, gpus=int(on_gpu),
             basis=Basis.CALIBRATED, speedup=_ONE,
             runtime_s=Interval(mid / self._spread, mid, mid * self._spread),
-            memory_bytes=Interval(0.0, 0.0, 1.0), energy_j=None, bound=Bound.UNKNOWN,
+            memory=MemoryUse(_NOTHING, _NOTHING if on_gpu else None),
+            energy_j=None, bound=Bound.UNKNOWN,
         )  # fmt: skip
 
 

@@ -15,12 +15,17 @@ from typing import Any, NamedTuple
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.core import nodes as several
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import PowerLaw, SizeGrowth
 
-FORECAST_SCHEMA = "berth.forecast/2"
-OLDER_SCHEMA = "berth.forecast/1"
-"""Of whole jobs of programs only; read as such."""
+FORECAST_SCHEMA = "berth.forecast/3"
 
 
 class Unit(StrEnum):
@@ -49,24 +54,65 @@ class SourceShare:
     """What its error was measured in, for example ``unseen family``."""
 
 
+class Needs(NamedTuple):
+    """Memory that runs of a program show, each at the profiled size and at another; None: not
+    known."""
+
+    host: tuple[Interval | None, Interval | None]
+    gpu: tuple[Interval | None, Interval | None]
+    """Measured, else as the host's: that is what the GPU memory of programs that ran on CPUs only
+    is taken from."""
+
+
 class Growth(NamedTuple):
     """What another problem size does to time and memory: the same on every platform."""
 
     time: Interval
     """Over the time at the profiled size."""
-    needs: tuple[Interval, Interval] | None
-    """The program's memory in bytes at the profiled size, and at this one; None: not known."""
+    needs: Needs | None
+    """The program's memory at the profiled size, and at this one; None: no run measured any, and
+    what a platform's prediction says does not grow."""
+    larger: bool = False
+    """The size is above the profiled one."""
 
     def runtime(self, as_profiled: Interval) -> Interval:
         """The time on a platform, from that at the profiled size."""
         return as_profiled.times(self.time)
 
-    def memory(self, as_profiled: Interval) -> Interval:
-        """The memory likewise: what a platform adds (a GPU's context, say) does not grow."""
-        return as_profiled if self.needs is None else as_profiled.moved(*self.needs)
+    def memory(self, as_profiled: MemoryUse) -> MemoryUse:
+        """The memory likewise: what a platform adds (a GPU's context, say) does not grow.
+
+        None where nothing is known of the size.
+        """
+        held_in = None if self.larger else as_profiled.gpu_held_in_bytes
+        if self.needs is None:
+            return replace(as_profiled, gpu_held_in_bytes=held_in)
+        host, gpu = self.needs.host, self.needs.gpu
+        return MemoryUse(
+            _grown(as_profiled.host_bytes, *host), _grown(as_profiled.gpu_bytes, *gpu), held_in
+        )
 
 
-def memory_with(own: Interval, growth: Growth | None, ratio: Interval | None) -> Interval:
+def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
+    """What problem ``size`` (None: as profiled) does on every platform."""
+    time = sizes.runtime_factor(size)
+    if size is None:
+        return Growth(time, None)
+    host = sizes.memory_bytes(None), sizes.memory_bytes(size)
+    gpu = host
+    if sizes.gpu_peak_bytes is not None:
+        gpu = sizes.gpu_memory_bytes(None), sizes.gpu_memory_bytes(size)
+    needs = None if host[0] is gpu[0] is None else Needs(host, gpu)
+    return Growth(time, needs, sizes.size is not None and size > sizes.size)
+
+
+def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> Interval | None:
+    if own is None or old is None:
+        return own
+    return None if new is None else own.moved(old, new)
+
+
+def memory_with(own: MemoryUse, growth: Growth | None, ratio: Interval | None) -> MemoryUse:
     """Memory from that of the main run. ``growth``: to another size; ``ratio``: to other nodes."""
     grown = own if growth is None else growth.memory(own)
     return grown if ratio is None else grown.times(ratio)
@@ -78,8 +124,7 @@ class Forecast:
 
     workload: str
     kind: str
-    """``program``, ``model-graph``, ``language-model``, ``slices``, ``history`` ...; empty in
-    forecasts of the older schema, which did not say it."""
+    """``program``, ``model-graph``, ``language-model``, ``slices``, ``history`` ..."""
     digest: str
     """``sha256:`` of the workload's content; a changed workload needs a new forecast."""
     bundle: str
@@ -163,11 +208,7 @@ class Forecast:
         """What problem ``size`` (None: as profiled) on ``nodes`` nodes does on every platform."""
         if self.nodes is not None:
             size = self.nodes.size(size, nodes)
-        ours, theirs = self.sizes.memory_bytes(None), self.sizes.memory_bytes(size)
-        needs = None
-        if size is not None and ours is not None and theirs is not None:
-            needs = ours, theirs
-        return Growth(self.sizes.runtime_factor(size), needs)
+        return growth_to(self.sizes, size)
 
     def at(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
         """The prediction with exactly so many cores or GPUs; None: platform not forecast."""
@@ -186,14 +227,22 @@ class Forecast:
 
     def memory_at(
         self, platform: str, size: float | None = None, nodes: int = 1
-    ) -> Interval | None:
-        """Peak memory (of all nodes, or of the GPU) at problem ``size`` (None: as profiled)."""
+    ) -> MemoryUse | None:
+        """Peak memory of all nodes, and of all GPUs, at problem ``size`` (None: as profiled)."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
         growth = None if size is None else self.growth(size, nodes)
         ratio = self.memory_ratio(platform, nodes)
-        return memory_with(curve.points[0].memory_bytes, growth, ratio)
+        return memory_with(curve.points[0].memory, growth, ratio)
+
+    def profiled_memory(self, platform: str, units: int, nodes: int = 1) -> MemoryUse | None:
+        """Memory of the main run with so many cores or GPUs in all; None: not forecast."""
+        curve = self.curves.get(platform)
+        if curve is None:
+            return None
+        own = units if self.nodes is None else self.nodes.units(units, nodes)
+        return curve.nearest(own).memory
 
     def memory_ratio(self, platform: str, nodes: int) -> Interval | None:
         """Memory of all nodes over that of the main run's; None: the nodes are not looked at."""
@@ -239,6 +288,7 @@ class Forecast:
                 "runtime": _growth_out(self.sizes.runtime),
                 "memory": _growth_out(self.sizes.memory),
                 "peak_is_bound": self.sizes.peak_is_bound,
+                "gpu_peak_bytes": self.sizes.gpu_peak_bytes,
             },
             "curves": {name: _curve_out(curve) for name, curve in self.curves.items()},
         }
@@ -256,7 +306,15 @@ class Forecast:
     def from_json(cls, text: str | bytes) -> Forecast:
         """Read what ``to_json`` wrote. Raises DocumentError where it is anything else."""
         try:
-            data = _renamed(json.loads(text))
+            data = json.loads(text)
+            schema = data["schema"]
+            if schema != FORECAST_SCHEMA:
+                raise DocumentError(
+                    "forecast",
+                    f"is {schema!r}, not {FORECAST_SCHEMA!r}",
+                    key="schema",
+                    hint="berth workload refresh makes it anew",
+                )
             sizes = data["sizes"]
             return cls(
                 workload=data["workload"],
@@ -284,7 +342,8 @@ class Forecast:
                     measured=tuple(sizes["measured"]),
                     runtime=_growth_in(sizes["runtime"]),
                     memory=_growth_in(sizes["memory"]),
-                    peak_is_bound=bool(sizes.get("peak_is_bound", False)),
+                    peak_is_bound=bool(sizes["peak_is_bound"]),
+                    gpu_peak_bytes=sizes["gpu_peak_bytes"],
                 ),
                 curves={
                     name: _curve_in(points, data["workload"], name)
@@ -297,17 +356,6 @@ class Forecast:
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise DocumentError("forecast", f"is not one that Berth wrote: {error!r}") from None
-
-
-def _renamed(data: Any) -> Any:
-    """What was read with today's keys. Raises DocumentError for a schema that is not known."""
-    schema = data["schema"]
-    if schema == FORECAST_SCHEMA:
-        return data
-    if schema != OLDER_SCHEMA:
-        raise DocumentError("forecast", f"is {schema!r}, not {FORECAST_SCHEMA!r}", key="schema")
-    now = {"unit": "job", "families": [], "sources": {}, "kind": ""}
-    return {**data, **now, "workload": data["profile"], "digest": data["profile_digest"]}
 
 
 def _growth_out(growth: PowerLaw | None) -> list[float] | None:
@@ -329,6 +377,19 @@ def _interval_in(data: Any) -> Interval:
     return Interval(low, mid, high)
 
 
+def _maybe_out(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else _interval_out(interval)
+
+
+def _maybe_in(data: Any) -> Interval | None:
+    return None if data is None else _interval_in(data)
+
+
+def _memory_in(data: Any) -> MemoryUse:
+    host, gpu, held_in = data
+    return MemoryUse(_maybe_in(host), _maybe_in(gpu), None if held_in is None else float(held_in))
+
+
 def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
     return [
         [
@@ -338,8 +399,12 @@ def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
             p.bound.value,
             _interval_out(p.speedup),
             _interval_out(p.runtime_s),
-            _interval_out(p.memory_bytes),
-            None if p.energy_j is None else _interval_out(p.energy_j),
+            [
+                _maybe_out(p.memory.host_bytes),
+                _maybe_out(p.memory.gpu_bytes),
+                p.memory.gpu_held_in_bytes,
+            ],
+            _maybe_out(p.energy_j),
             p.abstained,
             *(() if p.unit_power_w is None else (float(f"{p.unit_power_w:.6g}"),)),
         ]
@@ -363,8 +428,8 @@ def _point_in(point: Any, workload: str, platform: str) -> Prediction:
         basis=Basis(basis),
         speedup=_interval_in(speedup),
         runtime_s=_interval_in(runtime),
-        memory_bytes=_interval_in(memory),
-        energy_j=None if energy is None else _interval_in(energy),
+        memory=_memory_in(memory),
+        energy_j=_maybe_in(energy),
         bound=Bound(bound),
         abstained=abstained,
         unit_power_w=float(power[0]) if power else None,

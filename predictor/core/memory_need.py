@@ -1,37 +1,46 @@
-"""Peak memory on another platform: what the pilot saw, and what a device adds to it.
+"""Peak memory of a program on another platform: of the host, and of the device.
 
-On a CPU node the program needs what it needed on the reference. For a GPU the same data is
-assumed to live in device memory, beside the runtime's own context; that is an assumption about
-a build that was never seen, so the interval is wide: down to half of the host's peak (what is
-not resident on the device) and up to the host's upper bound and a large context.
+Host memory is what the program needed on the reference, on a GPU's node, too. Device memory is
+what the pilot measured there, where it ran on a GPU. Of a program that ran on CPUs only, the same
+data is assumed to live in device memory, beside the runtime's own context; that is an assumption
+about a build that was never seen, so the interval is wide: down to half of the host's peak (what
+is not resident on the device) and up to the host's upper bound and a large context. Where a program
+ran on a GPU and nobody measured its device memory, all that is known is the GPU that it ran on.
 """
 
 from __future__ import annotations
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.prediction import Interval
-from berth.predictor.core.sizes import UNKNOWN_BYTES, SizeGrowth
-
-__all__ = ["UNKNOWN", "UNKNOWN_BYTES", "memory_on", "where_known"]
+from berth.pilot.profile import Profile, Target
+from berth.predictor.core.prediction import Interval, MemoryUse
+from berth.predictor.core.sizes import SizeGrowth
 
 GPU_CONTEXT_BYTES = 350 * 2**20
 GPU_CONTEXT_MOST_BYTES = 600 * 2**20
 RESIDENT_AT_LEAST = 0.5
-UNKNOWN = Interval(0.0, 0.0, UNKNOWN_BYTES)
-"""No peak was measured."""
 
 
-def where_known(memory: Interval | None) -> Interval | None:
-    """The need, to be shown or asked for; None where its upper end is not known."""
-    return None if memory is None or memory.high >= UNKNOWN_BYTES else memory
+def memory_on(
+    platform: Platform, profile: Profile, sizes: SizeGrowth, ran_on: Platform | None
+) -> MemoryUse:
+    """Peak memory of a piloted program there, at the profile's own size.
 
-
-def memory_on(platform: Platform, sizes: SizeGrowth) -> Interval:
-    """Peak bytes of the node's (CPU) or device's (GPU) memory at the profile's own size."""
+    ``ran_on``: where the pilot ran; None: not known.
+    """
     host = sizes.memory_bytes()
-    if host is None:
-        return UNKNOWN
     if not platform.is_gpu:
-        return host
+        return MemoryUse(host_bytes=host)
+    if not ran_on_gpu(profile):
+        return MemoryUse(host, None if host is None else _moved_to_gpu(host))
+    held_in = ran_on.memory_bytes if ran_on is not None and ran_on.is_gpu else None
+    return MemoryUse(host, sizes.gpu_memory_bytes(), held_in)
+
+
+def ran_on_gpu(profile: Profile) -> bool:
+    """Whether the pilot's run used a GPU, so that its host memory says nothing of device memory."""
+    return profile.runs_on.gpus > 0 or Target.CPU not in profile.runs_on.targets
+
+
+def _moved_to_gpu(host: Interval) -> Interval:
     low = RESIDENT_AT_LEAST * host.low
     return Interval(low, host.mid + GPU_CONTEXT_BYTES, host.high + GPU_CONTEXT_MOST_BYTES)

@@ -141,7 +141,7 @@ class NodeScaling:
                 point.speedup.mid / time.mid,
                 point.speedup.high / time.low,
             ),
-            memory_bytes=point.memory_bytes.times(ratio.memory),
+            memory=point.memory.times(ratio.memory),
             energy_j=None if energy is None else energy.times(time).scaled(nodes),
             abstained=point.abstained or why,
         )
@@ -158,7 +158,7 @@ class NodeScaling:
             basis=Basis.MEASURED,
             runtime_s=time,
             speedup=time.over(reference_s),
-            memory_bytes=point.memory_bytes.times(self.ratio(point.platform, nodes).memory),
+            memory=point.memory.times(self.ratio(point.platform, nodes).memory),
             energy_j=None if energy is None else energy.scaled(grown),
             abstained=None,
         )

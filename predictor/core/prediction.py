@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,6 +76,44 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Peak memory of a job, in the memory of its nodes and in that of its GPUs or slices.
+
+    Neither says anything of the other. None: not known.
+    """
+
+    host_bytes: Interval | None = None
+    """Of all its nodes together."""
+    gpu_bytes: Interval | None = None
+    """Of all its GPUs together; None also where it has none."""
+    gpu_held_in_bytes: float | None = None
+    """Memory of the smallest kind of GPU that it is known to have run on, with as many of them: it
+    fits where each has as much, whether its GPU memory was measured or not."""
+
+    def scaled(self, factor: float) -> MemoryUse:
+        """That of ``factor`` times as many nodes and GPUs that each need as much."""
+        return self._each(lambda need: need.scaled(factor))
+
+    def times(self, ratio: Interval) -> MemoryUse:
+        """Both needs times a ratio whose error may add to theirs."""
+        return self._each(lambda need: need.times(ratio))
+
+    def fits_gpus(self, gpu_bytes: float, gpus: int = 1) -> bool:
+        """Whether it certainly fits in so many GPUs or slices with ``gpu_bytes`` each."""
+        if self.gpu_bytes is not None and self.gpu_bytes.high <= gpu_bytes * gpus:
+            return True
+        return self.gpu_held_in_bytes is not None and self.gpu_held_in_bytes <= gpu_bytes
+
+    def _each(self, changed: Callable[[Interval], Interval]) -> MemoryUse:
+        host, gpu = self.host_bytes, self.gpu_bytes
+        return MemoryUse(
+            None if host is None else changed(host),
+            None if gpu is None else changed(gpu),
+            self.gpu_held_in_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """One workload on one platform with given resources.
 
@@ -91,7 +130,7 @@ class Prediction:
     basis: Basis
     speedup: Interval
     runtime_s: Interval
-    memory_bytes: Interval
+    memory: MemoryUse
     energy_j: Interval | None
     bound: Bound
     abstained: str | None = None

@@ -22,8 +22,6 @@ MEASURED_MARGIN = 1.10
 """Upper bound over a peak measured at this very size: allocators and inputs vary between runs."""
 SINGLE_SIZE_MARGIN = 1.25
 """Upper bound where only one run at one size is known."""
-UNKNOWN_BYTES = 1e15
-"""Upper end of a need that nobody knows: nothing fits for certain."""
 FURTHEST = 10.0
 """Memory is unknown beyond this many times the largest measured size."""
 NOISE = 0.02
@@ -67,6 +65,8 @@ class SizeGrowth:
     memory: PowerLaw | None = None
     peak_is_bound: bool = False
     """The program was too small to tell its peak from that of what started it."""
+    gpu_peak_bytes: float | None = None
+    """Of all its GPUs together, at ``size``; None: not measured, or it used none."""
 
     @classmethod
     def fit(
@@ -76,6 +76,7 @@ class SizeGrowth:
         size: float | None = None,
         peak_memory_bytes: float | None = None,
         bounds: Collection[float | None] = (),
+        gpu_peak_bytes: float | None = None,
     ) -> SizeGrowth:
         """From ``(size, runtime_s, peak_memory_bytes)`` points and the main run's own numbers.
 
@@ -95,7 +96,13 @@ class SizeGrowth:
         measured = tuple(p[0] for p in ordered)
         bound = size in bounds
         if len(ordered) < 2:
-            return cls(size, peak_memory_bytes, measured, peak_is_bound=bound)
+            return cls(
+                size,
+                peak_memory_bytes,
+                measured,
+                peak_is_bound=bound,
+                gpu_peak_bytes=gpu_peak_bytes,
+            )
         known = [(s, m) for s, _, m in ordered if s not in bounds]
         return cls(
             size=size,
@@ -104,6 +111,7 @@ class SizeGrowth:
             runtime=_fit([(s, t) for s, t, _ in ordered]),
             memory=_fit(known) if len(known) > 1 and not bound else None,
             peak_is_bound=bound,
+            gpu_peak_bytes=gpu_peak_bytes,
         )
 
     def runtime_factor(self, size: float | None) -> Interval:
@@ -114,20 +122,39 @@ class SizeGrowth:
 
     @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
     def memory_bytes(self, size: float | None = None) -> Interval | None:
-        """Peak memory at ``size`` (default: the profile's own); None where none was measured."""
+        """Peak host memory at ``size`` (default: the profile's own).
+
+        None where none was measured, and where nothing is known of that size.
+        """
         if self.peak_memory_bytes is None:
             return None
         margin = MEASURED_MARGIN if len(self.measured) > 1 else SINGLE_SIZE_MARGIN
         here = self.peak_memory_bytes
-        elsewhere = size is not None and self.size is not None and size != self.size
-        if not elsewhere or size is None or self.size is None:
+        if size is None or self.size is None or size == self.size:
             low = 0.0 if self.peak_is_bound else here / margin
             return Interval(low, here, here * margin)
+        if self._memory_doubt(size) is not None:
+            return None
         ratio = self._ratio(self.memory, size, self.size)
         low, mid, high = ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin
-        if self._memory_doubt(size) is not None:
-            return Interval(0.0, min(mid, UNKNOWN_BYTES), UNKNOWN_BYTES)
         return Interval(0.0 if self.peak_is_bound else low, mid, max(mid, high))
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
+    def gpu_memory_bytes(self, size: float | None = None) -> Interval | None:
+        """The same of the GPUs' memory, which was measured at one size only."""
+        here = self.gpu_peak_bytes
+        if here is None:
+            return None
+        ratio = Interval(1.0, 1.0, 1.0)
+        if size is not None and self.size is not None and size != self.size:
+            if size > FURTHEST * self.size:
+                return None
+            ratio = self._ratio(None, size, self.size)
+        return Interval(
+            ratio.low * here / SINGLE_SIZE_MARGIN,
+            ratio.mid * here,
+            ratio.high * here * SINGLE_SIZE_MARGIN,
+        )
 
     def doubt(self, size: float | None) -> str | None:
         """What a person who asks for ``size`` should know of the answer; None where nothing."""

@@ -35,12 +35,14 @@ def by_platform(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_memory_is_an_interval_and_fits_is_a_word(written: Path) -> None:
     rows = by_platform(predicted(written, "--batch", 4))
     for row in rows.values():
-        memory = row["memory_bytes"]
+        host, gpu = row["host_memory_bytes"], row["gpu_memory_bytes"]
+        assert (host is None) != (gpu is None)
+        memory = host or gpu
         assert 0 < memory["low"] <= memory["mid"] <= memory["high"]
         assert row["fits"] == "yes"
         assert row["memory_training_bytes"]["high"] >= memory["low"]
     gpu, host = rows["a100-40gb"], rows["epyc-genoa-vm"]
-    assert gpu["memory_bytes"] != host["memory_bytes"]
+    assert gpu["gpu_memory_bytes"] != host["host_memory_bytes"]
     assert 0 < gpu["energy_idle_share"] <= 1
     assert host["energy_j"] is None
 
@@ -57,7 +59,7 @@ def test_half_precision_needs_less(written: Path) -> None:
         by_platform(predicted(written, "--batch", 4096, "--precision", p))["a100-40gb"]
         for p in ("fp32", "fp16")
     )
-    assert half["memory_bytes"]["mid"] < wide["memory_bytes"]["mid"]
+    assert half["gpu_memory_bytes"]["mid"] < wide["gpu_memory_bytes"]["mid"]
 
 
 def test_gpus_that_can_be_cut_get_a_profile_with_its_reason(written: Path) -> None:

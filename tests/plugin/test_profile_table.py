@@ -24,6 +24,6 @@ def test_only_a_peak_that_is_a_bound_is_said_to_be_one() -> None:
         provenance=provenance(),
     )
     lines = summary(profile)
-    assert "memory    8.0 MiB at most" in lines
+    assert "memory    8.0 MiB at most of the host" in lines
     assert "size      100: 1 s, 8.0 MiB at most" in lines
     assert "size      200: 2 s, 64.0 MiB" in lines

@@ -60,7 +60,8 @@ def test_the_forecast_says_what_the_recommender_says() -> None:
         point = forecast.prediction(f"a100-40gb-mig-{choice.profile.name}", 1)
         assert point is not None
         assert point.runtime_s == choice.prediction.slowdown.scaled(3600)
-        assert point.memory_bytes.high == 4_500_000_000
+        assert point.memory.gpu_bytes is not None
+        assert point.memory.gpu_bytes.high == 4_500_000_000
         assert point.basis is (
             Basis.MEASURED if choice.profile.name == "7g.40gb" else choice.prediction.basis
         )
@@ -84,11 +85,13 @@ def test_every_slice_of_the_model_is_covered_whatever_its_platform_is_called() -
 
 def test_without_a_memory_need_only_the_whole_gpu_is_certain() -> None:
     forecast = made(memory=None)
-    small, whole = forecast.memory_at("a100-40gb-mig-3g.20gb"), forecast.memory_at("a100-40gb")
-    assert small is not None
-    assert whole is not None
-    assert small.high > 1e14
-    assert whole.high <= 40 * 2**30
+    for name, capacity, enough in (
+        ("a100-40gb-mig-3g.20gb", 20 * 2**30, False), ("a100-40gb", 40 * 2**30, True)
+    ):  # fmt: skip
+        memory = forecast.memory_at(name)
+        assert memory is not None
+        assert memory.gpu_bytes is None
+        assert memory.fits_gpus(capacity) is enough
 
 
 def test_on_gpus_that_nobody_measured_slices_are_priors() -> None:

@@ -22,7 +22,10 @@ from berth.policies.values import (
     TaskArray,
 )
 from berth.predictor.core.forecast import Forecast, Unit
-from berth.predictor.core.prediction import Basis
+from berth.predictor.core.prediction import (
+    Basis,
+    MemoryUse,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 T = TypeVar("T")
@@ -191,7 +194,7 @@ class _Draw:
                 self.of((20.0, 400.0, 3000.0, 9000.0)),
                 gpus=place.is_gpu,
                 factor=self.of((1.05, 1.2, 1.5, self.seldom(7.0, 2.0))),
-                memory_bytes=self.of((0.5, 3.0, 9.0)) * GIB,
+                needs_bytes=self.of((0.5, 3.0, 9.0)) * GIB,
                 basis=self.seldom(Basis.PRIOR, Basis.CALIBRATED, 0.1),
                 abstained=self.seldom("unlike any seen", None, 0.05),
             )
@@ -325,7 +328,9 @@ def shown(decision: Decision) -> str:
 
 def _row(row: Ranked) -> str:
     runtime = "" if row.runtime_s is None else f" {row.runtime_s.mid:.4g}s"
-    memory = "" if row.memory_bytes is None else f" {row.memory_bytes.high / GIB:.3g}G"
+    use = row.memory or MemoryUse()
+    need = use.gpu_bytes or use.host_bytes
+    memory = "" if need is None else f" {need.high / GIB:.3g}G"
     cost = "" if row.cost is None else f" {row.cost:.3g}$"
     speedup = "" if row.speedup is None else f" {row.speedup.mid:.3g}x"
     verdict = row.code or f"{row.score:.5g}{'?' * row.guess}{'!' * bool(row.warning)}"

@@ -9,7 +9,14 @@ from berth.policies.carbon import Intensity
 from berth.policies.memory import with_memory
 from berth.policies.translate import translate
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 NOW_S = 1_000_000.0
@@ -94,9 +101,13 @@ def interval(mid: float, factor: float = 1.5) -> Interval:
 
 
 def curve(platform: str, seconds: float, **changes: Any) -> PredictionCurve:
-    """One core or GPU takes ``seconds``; perfect scaling to 64. ``gpus=True`` for a GPU."""
+    """One core or GPU takes ``seconds``; perfect scaling to 64. ``gpus=True`` for a GPU.
+
+    ``needs_bytes``: of the GPU's memory there, else of the host's; ``memory``: both.
+    """
     gpus = changes.pop("gpus", False)
-    memory = changes.pop("memory_bytes", 2.0 * GIB)
+    need = interval(changes.pop("needs_bytes", 2.0 * GIB), 1.2)
+    memory = MemoryUse(gpu_bytes=need) if gpus else MemoryUse(host_bytes=need)
     factor = changes.pop("factor", 1.5)
     points = []
     for units in (1, 2, 4, 8, 16, 32, 64):
@@ -108,7 +119,7 @@ def curve(platform: str, seconds: float, **changes: Any) -> PredictionCurve:
             "basis": Basis.CALIBRATED,
             "speedup": interval(100.0 / (seconds / units), factor),
             "runtime_s": interval(seconds / units, factor),
-            "memory_bytes": interval(memory, 1.2),
+            "memory": memory,
             "energy_j": None,
             "bound": Bound.MEMORY,
         }

@@ -7,7 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, state, states
+from policy_builders import (
+    GIB,
+    NOW_S,
+    H,
+    cpu,
+    curve,
+    forecast,
+    gpu,
+    interval,
+    request,
+    state,
+    states,
+)
 
 from berth.policies import (
     Candidate,
@@ -24,8 +36,7 @@ from berth.policies.decide import decide
 from berth.policies.settings import ListBy
 from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.memory_need import UNKNOWN_BYTES
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, PredictionCurve
 
 CPU, GPU = cpu(), gpu()
 FORECAST = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
@@ -215,12 +226,12 @@ def test_without_a_profile_nothing_is_decided() -> None:
 
 def test_memory_must_fit_by_its_upper_bound() -> None:
     # 40 GiB x 1.2 = 48 GiB
-    program = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True, memory_bytes=40.0 * GIB))
+    program = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True, needs_bytes=40.0 * GIB))
     assert run(predicted=program).chosen == "gpu"
     small = run(predicted=program, candidates=(CPU, gpu(gpu_memory_bytes=47 * GIB)))
     assert why_not(small, "gpu") == (
         "memory",
-        "it may need 48.0 GiB of GPU memory; there is 47.0 GiB",
+        "it may need 48.0 GiB of GPU memory a GPU; there is 47.0 GiB",
     )
     assert small.chosen == "cpu"
 
@@ -229,18 +240,23 @@ def test_memory_that_no_run_measured_fits_nowhere_for_certain_and_is_not_shown_a
     None
 ):
     program = forecast(
-        curve("cpu", 800.0, memory_bytes=UNKNOWN_BYTES / 1.2),
-        curve("gpu", 20.0, gpus=True, memory_bytes=UNKNOWN_BYTES / 1.2),
+        curve("cpu", 800.0, memory=MemoryUse()),
+        curve("gpu", 20.0, gpus=True, memory=MemoryUse()),
     )
     found = run(predicted=program)
     assert found.chosen is None
-    why = "its GPU memory is not known: no run measured it"
-    assert why_not(found, "gpu") == ("memory", why)
+    code, why = why_not(found, "gpu")
+    assert code == "memory"
+    assert why.startswith("its GPU memory was never measured (pilot it on a GPU, or")
+    assert why_not(found, "cpu") == (
+        "memory",
+        "its host memory is not known: no run measured it",
+    )
     # A site that does not say how much there is lets it through, but no job asks for 909 TiB.
     any_size = cpu(memory_bytes_per_node=None)
     loose = run(predicted=program, candidates=(any_size,))
     assert loose.chosen == "cpu"
-    assert [row.memory_bytes for row in loose.ranked] == [None]
+    assert [row.memory for row in loose.ranked] == [MemoryUse()]
     assert loose.edit is not None
     assert loose.edit.resources is None
 
@@ -555,3 +571,49 @@ def test_a_sentence_does_not_contradict_its_table() -> None:
     decision = run(predicted=on_cpus, settings=PolicySettings(strict=False))
     assert decision.chosen == "cpu"
     assert "20 s" not in decision.reason  # where the program cannot run, no time is to be named
+
+
+TWO = MemoryUse(host_bytes=interval(60.0 * GIB, 1.2), gpu_bytes=interval(3.0 * GIB, 1.2))
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ({}, None),
+        ({"gpu_memory_bytes": 5 * GIB, "memory_bytes_per_node": 72 * GIB}, None),
+        ({"gpu_memory_bytes": 5 * GIB, "memory_bytes_per_node": None}, None),
+        (
+            {"gpu_memory_bytes": 3 * GIB},
+            "it may need 3.6 GiB of GPU memory a GPU; there is 3.0 GiB",
+        ),
+        (
+            {"memory_bytes_per_node": 64 * GIB},
+            "it may need 72.0 GiB of host memory a node; there is 64.0 GiB",
+        ),
+    ],
+)
+def test_beside_gpus_both_memories_must_fit_and_the_sentence_says_which_one_does_not(
+    place: dict[str, Any], why: str | None
+) -> None:
+    program = forecast(curve("gpu", 20.0, gpus=True, memory=TWO))
+    found = run(predicted=program, candidates=(gpu(**place),))
+    assert found.ranked[0].excluded == why
+
+
+def test_host_memory_that_is_not_known_rules_no_gpu_out_and_lowers_no_request() -> None:
+    place = gpu()
+    program = forecast(curve("gpu", 20.0, gpus=True, memory=MemoryUse(gpu_bytes=TWO.gpu_bytes)))
+    found = run(request(memory_bytes_per_node=100 * GIB), predicted=program, candidates=(place,))
+    assert found.chosen == "gpu"
+    assert found.edit is not None
+    held = found.edit.resources
+    assert held is None or held.memory_bytes_per_node == 100 * GIB
+
+
+def test_more_gpus_than_it_was_measured_on_do_not_share_its_memory() -> None:
+    whole = curve("gpu", 20.0, gpus=True, needs_bytes=30.0 * GIB)
+    one, four = PredictionCurve(whole.points[:1]), PredictionCurve((whole.points[2],))
+    place = gpu(gpu_memory_bytes=20 * GIB, translation=Translation(gpus=4))
+    for measured_on, chosen in ((one, None), (four, "gpu")):
+        found = run(predicted=forecast(measured_on), candidates=(place,))
+        assert found.chosen == chosen

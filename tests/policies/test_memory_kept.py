@@ -160,12 +160,12 @@ def test_limits_of_a_queue_are_held_against_what_the_job_will_ask_for() -> None:
     limited = states(place, bounds=QueueBounds(max_memory_bytes_per_node=2 * GIB))
     decider = Decider((place,), PolicySettings())
     too_much = decider.decide(
-        job, limited, forecast(curve("cpu", 100.0, memory_bytes=2.0 * GIB)), NOW_S
+        job, limited, forecast(curve("cpu", 100.0, needs_bytes=2.0 * GIB)), NOW_S
     )
     assert too_much.chosen is None
     assert too_much.code == "queue-limit"
     fits = decider.decide(
-        job, limited, forecast(curve("cpu", 100.0, memory_bytes=1.0 * GIB)), NOW_S
+        job, limited, forecast(curve("cpu", 100.0, needs_bytes=1.0 * GIB)), NOW_S
     )
     assert fits.chosen == "cpu"
     assert fits.edit is not None

@@ -287,7 +287,7 @@ def test_what_is_no_worse_in_any_term_never_scores_worse(
 
 def test_energy_names_its_source() -> None:
     offer = Offer(GPU, Resources(1, 1, 8, 2), interval(10.0), 10.0, None, None,
-                  curve("gpu", 10.0, gpus=True, memory_bytes=GIB).points[0])  # fmt: skip
+                  curve("gpu", 10.0, gpus=True, needs_bytes=GIB).points[0])  # fmt: skip
     found = energy_of(offer)
     assert found is not None
     assert (found.joules, found.power_w, found.source) == (12000.0, 1200.0, PowerSource.SHEET)

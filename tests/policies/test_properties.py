@@ -67,7 +67,7 @@ def places(draw: st.DrawFn) -> tuple[tuple[Candidate, ...], Forecast]:
                     draw(seconds),
                     gpus=is_gpu,
                     basis=basis,
-                    memory_bytes=memory,
+                    needs_bytes=memory,
                     abstained=draw(st.none() | st.just("unlike any seen")),
                 )
             )

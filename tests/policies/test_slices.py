@@ -42,7 +42,7 @@ TIMES_S = {"slice-1g.5gb": 2000.0, "slice-2g.10gb": 900.0, "slice-3g.20gb": 800.
 
 def curves(memory_gib: float = 2.0, **changes: Any) -> list[Any]:
     return [
-        curve(name, seconds, gpus=True, memory_bytes=memory_gib * GIB, **changes)
+        curve(name, seconds, gpus=True, needs_bytes=memory_gib * GIB, **changes)
         for name, seconds in TIMES_S.items()
     ]
 

@@ -57,7 +57,11 @@ def test_another_size_moves_time_and_memory(forecast: Forecast) -> None:
     cpu = forecast.memory_at("quartz", 4e6)
     assert gpu is not None
     assert cpu is not None
-    context = gpu.mid - cpu.mid
+    assert gpu.gpu_bytes is not None
+    assert gpu.host_bytes is not None
+    assert gpu.host_bytes == cpu.host_bytes
+    assert cpu.gpu_bytes is None
+    context = gpu.gpu_bytes.mid - gpu.host_bytes.mid
     assert context == pytest.approx(350 * 2**20, rel=0.01)
 
 
@@ -71,7 +75,7 @@ def test_a_forecast_of_all_platforms_is_small(forecast: Forecast) -> None:
     assert len(forecast.to_json()) < 64_000
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema":"berth.forecast/2"}', "null", "1"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema":"berth.forecast/3"}', "null", "1"])
 def test_what_berth_did_not_write_is_refused(text: str) -> None:
     with pytest.raises(DocumentError):
         Forecast.from_json(text)

@@ -24,7 +24,7 @@ def test_a_cachegrind_file_and_a_time_are_enough_for_a_ranking(
     found = json.loads(capsys.readouterr().out)["predictions"]
     assert all(p["runtime_s"]["mid"] > 0 for p in found)
     # The file says nothing of memory: neither does the prediction.
-    assert {p["memory_bytes"] for p in found} == {None}
+    assert {p[f"{of}_memory_bytes"] for p in found for of in ("host", "gpu")} == {None}
     main(["predict", str(profile), "--bundle", str(toy_bundle)])
     assert "TiB" not in capsys.readouterr().out
 

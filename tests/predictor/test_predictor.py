@@ -17,7 +17,7 @@ from toy_profiles import PLATFORM, profile
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
-from berth.predictor.core.prediction import Basis
+from berth.predictor.core.prediction import Basis, MemoryUse
 from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.estimate import Estimate, estimate
 from berth.predictor.families.program.predictor import Predictor, at_size
@@ -142,7 +142,8 @@ def test_every_interval_is_ordered_and_speedup_agrees_with_time(
     for found in predictor.predict_all(own, ALL.values(), HERE):
         assert found.speedup.mid == pytest.approx(runtime / found.runtime_s.mid)
         assert found.speedup.low == pytest.approx(runtime / found.runtime_s.high)
-        assert found.memory_bytes.high >= 3e8
+        assert found.memory.host_bytes is not None
+        assert found.memory.host_bytes.high >= 3e8
 
 
 def test_the_forecast_says_what_predict_says(predictor: Predictor) -> None:
@@ -163,13 +164,15 @@ def test_size_moves_time_and_memory_but_not_speedup(predictor: Predictor) -> Non
     here = predictor.predict(own, ALL["quartz"], reference=HERE)
     there = at_size(here, own, 4e6)
     assert there.runtime_s.mid == pytest.approx(4 * here.runtime_s.mid, rel=0.05)
-    assert there.memory_bytes.high > here.memory_bytes.high
+    assert here.memory.host_bytes is not None
+    assert there.memory.host_bytes is not None
+    assert there.memory.host_bytes.high > here.memory.host_bytes.high
     assert there.speedup == here.speedup
 
 
-def test_no_measured_peak_fits_nowhere_for_certain(predictor: Predictor) -> None:
+def test_without_a_measured_peak_memory_is_not_known(predictor: Predictor) -> None:
     found = predictor.predict(profile(peak=None), ALL["quartz"], reference=HERE)
-    assert found.memory_bytes.high > 1e14
+    assert found.memory == MemoryUse()
 
 
 def test_one_profile_on_all_platforms_takes_about_a_millisecond(predictor: Predictor) -> None:
@@ -216,7 +219,8 @@ def test_time_and_memory_alone_rank_with_a_wide_interval(predictor: Predictor) -
     assert found["quartz"].basis is Basis.CALIBRATED
     wide, narrow = found["quartz"].runtime_s, known["quartz"].runtime_s
     assert wide.high / wide.low > narrow.high / narrow.low
-    assert found["quartz"].memory_bytes.mid == 3e8
+    assert found["quartz"].memory.host_bytes is not None
+    assert found["quartz"].memory.host_bytes.mid == 3e8
 
 
 @pytest.mark.parametrize("time_only", [False, True])

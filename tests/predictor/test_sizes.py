@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
-from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeGrowth
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
@@ -122,9 +121,7 @@ def test_beyond_ten_times_the_largest_size_memory_is_unknown() -> None:
     growth = SizeGrowth.fit([(n, 1.0, 24.0 * n) for n in (100.0, 200.0)], size=100.0)
     near, far = growth.memory_bytes(1999.0), growth.memory_bytes(2001.0)
     assert near is not None
-    assert far is not None
-    assert where_known(near) is near
-    assert where_known(far) is None
+    assert far is None
 
 
 def test_a_peak_that_is_a_bound_says_nothing_of_larger_sizes() -> None:
@@ -134,7 +131,7 @@ def test_a_peak_that_is_a_bound_says_nothing_of_larger_sizes() -> None:
     assert same is not None
     assert same.low == 0
     assert same.high >= 13e6
-    assert where_known(larger) is None
+    assert larger is None
 
 
 def test_a_doubt_of_a_size_is_said_in_words() -> None:

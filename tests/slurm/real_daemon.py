@@ -23,7 +23,14 @@ from warm_berth import FRESH, Forked, can_fork
 from berth.plugin.store import Store
 from berth.plugin.store.records import ForecastRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 GIB = 2.0**30
@@ -112,7 +119,7 @@ def _curve(
                 basis=Basis.CALIBRATED,
                 speedup=Interval(1, 1, 1),
                 runtime_s=runtime,
-                memory_bytes=memory,
+                memory=MemoryUse(memory, memory if gpu else None),
                 energy_j=None,
                 bound=Bound.MEMORY,
                 **gone,

@@ -27,7 +27,14 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
 from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 READY_S = 60.0
@@ -76,7 +83,7 @@ def curve(
                 basis=basis,
                 speedup=interval(reference_s / seconds),
                 runtime_s=interval(seconds),
-                memory_bytes=interval(memory_bytes),
+                memory=MemoryUse(interval(memory_bytes), interval(memory_bytes) if gpu else None),
                 energy_j=None,
                 bound=Bound.MEMORY,
                 abstained=abstained,

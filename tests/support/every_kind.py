@@ -63,9 +63,9 @@ def workloads(cpu: str, gpu: str, gpu_model: str) -> dict[str, Workload]:
             name="history",
             runs_on=RunsOn(targets=(Target.CPU, Target.CUDA)),
             runs=(
-                *(PastRun(platform=cpu, cores=1, runtime_s=s, peak_memory_bytes=GIB)
+                *(PastRun(platform=cpu, cores=1, runtime_s=s, peak_host_bytes=GIB)
                   for s in (600.0, 630.0, 610.0)),
-                *(PastRun(platform=gpu, cores=4, gpus=1, runtime_s=s, peak_memory_bytes=GIB)
+                *(PastRun(platform=gpu, cores=4, gpus=1, runtime_s=s, peak_gpu_bytes=GIB)
                   for s in (60.0, 66.0, 61.0)),
             ),
         ),

@@ -111,12 +111,14 @@ def _decided(number: int, name: str, user: str, at_s: float) -> DecisionRecord:
                        chosen=None, ranked="[]", edits="{}")  # fmt: skip
     rows = [
         {"candidate": place, "platform": platform, "runtime_s": [0.8 * mid, mid, 1.3 * mid],
-         "memory_bytes": [2**30, 2 * 2**30, 3 * 2**30], "basis": "learned",
+         "host_memory_bytes": [2**30, 2 * 2**30, 3 * 2**30],
+         "gpu_memory_bytes": None, "basis": "learned",
          "source": "finished jobs", "excluded": None, "warning": None}
         for place, platform, mid in TIMES_S[name]
     ]  # fmt: skip
     rows.append({"candidate": "genoa", "platform": "epyc-genoa-9654",
-                 "runtime_s": [60.0, 500.0, 4_000.0], "memory_bytes": None, "basis": "prior",
+                 "runtime_s": [60.0, 500.0, 4_000.0], "host_memory_bytes": None,
+                 "gpu_memory_bytes": None, "basis": "prior",
                  "source": None, "excluded": "there is no calibration data for epyc-genoa-9654",
                  "warning": None})  # fmt: skip
     rows.sort(key=lambda row: row["runtime_s"][1] if row["excluded"] is None else 1e9)

@@ -10,11 +10,11 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Name, Positive, RunsOn
 from berth.predictor.core.family import Answer, Bundles, Explanation, FamilyEntry, Question
 from berth.predictor.core.intervals import around
-from berth.predictor.core.memory_need import UNKNOWN
 from berth.predictor.core.prediction import (
     Basis,
     Bound,
     Interval,
+    MemoryUse,
     Prediction,
     PredictionCurve,
 )
@@ -32,6 +32,7 @@ class TableWorkload(Document):
     name: Name
     seconds: dict[Name, Positive] = Field(min_length=1)
     memory_bytes: Positive | None = None
+    """Of the GPU at platforms that are one, else of the host."""
     runs_on: RunsOn = RunsOn()
 
 
@@ -72,7 +73,9 @@ def _table(question: Question) -> TableWorkload:
 
 
 def _curve(table: TableWorkload, platform: Platform) -> PredictionCurve:
-    need = table.memory_bytes
+    need = None
+    if table.memory_bytes is not None:
+        need = Interval(table.memory_bytes, table.memory_bytes, table.memory_bytes)
     time = around(table.seconds[platform.name], LOG_WIDTH)
     point = Prediction(
         workload=table.name,
@@ -82,7 +85,7 @@ def _curve(table: TableWorkload, platform: Platform) -> PredictionCurve:
         basis=Basis.MEASURED,
         speedup=Interval(1.0, 1.0, 1.0),
         runtime_s=time,
-        memory_bytes=UNKNOWN if need is None else Interval(need, need, need),
+        memory=MemoryUse(gpu_bytes=need) if platform.is_gpu else MemoryUse(host_bytes=need),
         energy_j=time.scaled(platform.power_w) if platform.power_w else None,
         bound=Bound.UNKNOWN,
     )

@@ -19,6 +19,7 @@ from berth.pilot.units import counted, format_bytes, format_elapsed, format_seco
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
 from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.output.forecast_text import MEMORY_HEADER
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.workloads.filing import stored_for
 
@@ -30,7 +31,8 @@ _HEADER = (
 )  # fmt: skip
 _SHORT = ("ID", "TIME", "USER", "PROFILE", "CODE", "CHOSEN", "RAN")
 _IN_SHORT = tuple(_HEADER.index(title) for title in _SHORT)
-PLACES = ("CANDIDATE", "PLATFORM", "TIME", "90 %", "MEMORY AT MOST", "BASIS", "FROM", "WHY NOT")
+PLACES = ("CANDIDATE", "PLATFORM", "TIME", "90 %", *MEMORY_HEADER, "BASIS", "FROM",
+          "WHY NOT")  # fmt: skip
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
@@ -222,14 +224,13 @@ def places_cells(ranked: list[dict[str, Any]]) -> list[list[str]]:
     rows = []
     for row in ranked:
         runtime = row.get("runtime_s") or row.get("predicted_s")
-        memory = row.get("memory_bytes")
         rows.append(
             [
                 row["candidate"],
                 row["platform"],
                 "-" if runtime is None else format_seconds(runtime[1]),
                 "-" if runtime is None else "{} to {}".format(*map(format_seconds, runtime[::2])),
-                "-" if memory is None else format_bytes(memory[2]),
+                *(_at_most(row.get(key)) for key in ("host_memory_bytes", "gpu_memory_bytes")),
                 row.get("basis") or "-",
                 row.get("source") or "-",
                 row.get("excluded") or row.get("warning") or makespan_text(row.get("makespan")),
@@ -247,6 +248,10 @@ def makespan_text(makespan: dict[str, Any] | None) -> str:
         f"{makespan['tasks']} tasks, {makespan['at_once']} at a time{waits}: "
         f"{format_seconds(makespan['seconds'])}"
     )
+
+
+def _at_most(bounds: list[float] | None) -> str:
+    return "-" if bounds is None else format_bytes(bounds[2])
 
 
 def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:

@@ -168,7 +168,7 @@ def as_dict(made: Recommendation) -> dict[str, Any]:
         "smallest": made.smallest.profile.name if made.smallest else None,
         "best": made.best.profile.name if made.best else None,
         "reason": made.reason,
-        "memory_bytes": as_numbers(made.memory),
+        "gpu_memory_bytes": as_numbers(made.memory.gpu_bytes),
         "baselines": {
             "thesis_memory": made.baselines.by_memory,
             "thesis_utilisation": made.baselines.by_utilisation,
@@ -183,7 +183,7 @@ def _slice(choice: SliceChoice) -> dict[str, Any]:
         "profile": choice.profile.name,
         "memory_bytes": choice.profile.memory_bytes,
         "part_of_gpu": choice.part,
-        "need_bytes": as_numbers(made.memory),
+        "need_bytes": as_numbers(made.memory.gpu_bytes),
         "fits": choice.fits,
         "refused": choice.refused,
         "slowdown": as_numbers(made.slowdown),
@@ -201,9 +201,10 @@ def _slice(choice: SliceChoice) -> dict[str, Any]:
 
 
 def _text(made: Recommendation) -> str:
-    need = "not known" if made.memory is None else f"up to {format_bytes(made.memory.high)}"
+    gpu = made.memory.gpu_bytes
+    need = "not known" if gpu is None else f"up to {format_bytes(gpu.high)}"
     method = made.choices[0].prediction.method
-    lines = [f"{made.workload} on slices of {made.gpu}; memory {need}; predicted by {method}:"]
+    lines = [f"{made.workload} on slices of {made.gpu}; GPU memory {need}; predicted by {method}:"]
     rows = [
         (
             c.profile.name,

@@ -12,10 +12,11 @@ from berth.pilot.units import counted, format_bytes, format_seconds
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.prediction import Basis, Prediction
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
-HEADER = ("PLATFORM", "WITH", "TIME", "90 % INTERVAL", "SPEEDUP", "MEMORY <=", "BASIS", "FROM")
+MEMORY_HEADER = ("HOST MEMORY <=", "GPU MEMORY <=")
+HEADER = ("PLATFORM", "WITH", "TIME", "90 % INTERVAL", "SPEEDUP", *MEMORY_HEADER,
+          "BASIS", "FROM")  # fmt: skip
 
 
 def usable(one: Prediction) -> bool:
@@ -110,6 +111,25 @@ def sources_json(forecast: Forecast, platform: str) -> list[dict[str, Any]]:
     ]
 
 
+def memory_json(memory: MemoryUse | None) -> dict[str, dict[str, float] | None]:
+    """Keys of both memories; null: not known."""
+    known = memory or MemoryUse()
+    return {
+        "host_memory_bytes": as_numbers(known.host_bytes),
+        "gpu_memory_bytes": as_numbers(known.gpu_bytes),
+    }
+
+
+def memory_cells(memory: MemoryUse | None) -> tuple[str, str]:
+    """Upper ends of both memories, under ``MEMORY_HEADER``."""
+    known = memory or MemoryUse()
+    return _at_most(known.host_bytes), _at_most(known.gpu_bytes)
+
+
+def _at_most(need: Interval | None) -> str:
+    return "-" if need is None else format_bytes(need.high)
+
+
 def prediction_json(forecast: Forecast, one: Prediction) -> dict[str, Any]:
     """One row, with its sources."""
     return {
@@ -120,7 +140,7 @@ def prediction_json(forecast: Forecast, one: Prediction) -> dict[str, Any]:
         "basis": one.basis.value,
         "speedup": as_numbers(one.speedup),
         "runtime_s": as_numbers(one.runtime_s),
-        "memory_bytes": as_numbers(where_known(one.memory_bytes)),
+        **memory_json(one.memory),
         "energy_j": as_numbers(one.energy_j),
         "bound": one.bound.value,
         "abstained": one.abstained,
@@ -143,14 +163,14 @@ def forecast_json(forecast: Forecast) -> Mapping[str, Any]:
 
 def cells(forecast: Forecast, one: Prediction, no_code: Container[str] = ()) -> tuple[str, ...]:
     """Of one row, under ``HEADER``."""
-    time, memory = one.runtime_s, where_known(one.memory_bytes)
+    time = one.runtime_s
     return (
         one.platform,
         counted(one.gpus, "GPU") if one.gpus else counted(one.cores, "core"),
         format_seconds(time.mid),
         f"{format_seconds(time.low)} to {format_seconds(time.high)}",
         f"{one.speedup.mid:.3g}x",
-        "-" if memory is None else format_bytes(memory.high),
+        *memory_cells(one.memory),
         one.basis.value
         + (" (abstains)" if one.abstained else "")
         + (" (no code for it)" if one.platform in no_code else ""),

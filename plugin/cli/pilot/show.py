@@ -48,7 +48,9 @@ def summary(profile: Profile) -> list[str]:
             f"runtime   {format_seconds(runtime.median_s)} (spread {spread}, {count} runs)"
         )
     if (peak := profile.peak_memory_bytes) is not None:
-        lines.append(f"memory    {_memory(peak, profile)}")
+        lines.append(f"memory    {_memory(peak, profile)} of the host")
+    if on_gpus := profile.value("gpu_memory_bytes"):
+        lines.append(f"          {format_bytes(on_gpus)} of the GPUs")
     kinds = ", ".join(target.value for target in runs_on.targets)
     extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
     lines.append(

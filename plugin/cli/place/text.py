@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import format_seconds
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.cli.output.forecast_text import sources_json, sources_text
+from berth.plugin.cli.output.forecast_text import memory_cells, sources_json, sources_text
 from berth.plugin.placing import Placing
 from berth.plugin.site.site import Site
 from berth.policies.objectives.protocol import CURRENCY
@@ -67,8 +67,8 @@ def alternatives(placing: Placing, currency: str) -> tuple[tuple[str, ...], list
     """A header, and a row for each place where it can run, best first."""
     of = "" if placing.forecast.whole_job else f" per {placing.forecast.unit.value}"
     header = (
-        "candidate", "platform", "resources", f"time{of} (90 %)", "speedup", "memory <=", "cost",
-        "basis",
+        "candidate", "platform", "resources", f"time{of} (90 %)", "speedup",
+        "host memory <=", "GPU memory <=", "cost", "basis",
     )  # fmt: skip
     return header, [_row(r, currency) for r in placing.decision.ranked if r.score is not None]
 
@@ -85,8 +85,8 @@ def ruled_out(placing: Placing) -> list[tuple[str, str, str]]:
 def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict[str, Any]:
     """The Decision as plain data, with the submitting command (null: nothing to submit)."""
     decision = asdict(placing.decision)
-    rows = [row._asdict() for row in decision["ranked"]]
-    # Of arrays only, which this command does not place.
+    # The makespan is of arrays only, which this command does not place.
+    rows = [_row_json(row) for row in decision["ranked"]]
     decision["ranked"] = [{k: v for k, v in row.items() if k != "makespan"} for row in rows]
     return {
         "schema": DECISION_SCHEMA,
@@ -106,15 +106,26 @@ def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict
     }
 
 
+def _row_json(row: Ranked) -> dict[str, Any]:
+    """Of a row whose parts are plain data already."""
+    cells = row._asdict()
+    memory = cells.pop("memory") or {}
+    return {
+        **cells,
+        "host_memory_bytes": memory.get("host_bytes"),
+        "gpu_memory_bytes": memory.get("gpu_bytes"),
+    }
+
+
 def _row(row: Ranked, currency: str) -> tuple[str, ...]:
-    time, speedup, memory = row.runtime_s, row.speedup, row.memory_bytes
+    time, speedup = row.runtime_s, row.speedup
     return (
         row.candidate,
         row.platform,
         resources(row.resources),
         "-" if time is None else _interval(time),
         "-" if speedup is None else f"{speedup.mid:.3g}x",
-        "-" if memory is None else format_bytes(memory.high),
+        *memory_cells(row.memory),
         "-" if row.cost is None else f"{row.cost:.3g} {currency}",
         _basis(row),
     )

@@ -112,8 +112,8 @@ def _document(
                 "tokens_per_s": as_numbers(p.throughput) if p.fits else None,
                 "ttft_s": as_numbers(p.ttft_s) if p.fits else None,
                 "tpot_s": as_numbers(p.tpot_s) if p.fits else None,
-                "memory_bytes": as_numbers(p.memory.peak),
-                "memory_least_bytes": p.memory.least,
+                "gpu_memory_bytes": as_numbers(p.memory.peak),
+                "gpu_memory_least_bytes": p.memory.least,
                 "resident_sequences": round(min(p.resident, 1e6), 1),
                 "energy_j_per_token": as_numbers(p.energy_j_per_token) if p.fits else None,
                 "price_per_million_tokens": as_numbers(p.price_per_million) if p.fits else None,
@@ -126,7 +126,7 @@ def _document(
             }
             for p in found
         ],
-        "unverified": ["memory_bytes", "energy_j_per_token", "carbon_g_per_million_tokens"],
+        "unverified": ["gpu_memory_bytes", "energy_j_per_token", "carbon_g_per_million_tokens"],
     }
 
 
@@ -138,7 +138,7 @@ def _show(
     found: Sequence[ServingPrediction],
 ) -> None:
     header = (
-        "platform", "tokens/s", "90 % interval", "first token", "each token", "memory, at most",
+        "platform", "tokens/s", "90 % interval", "first token", "each token", "GPU memory <=",
         "fits", "J/token", "price/M", "g CO2/M", "bound", "basis",
     )  # fmt: skip
     rows = []

@@ -56,12 +56,13 @@ class Memories:
         return self.by(Task.INFERENCE, on_gpu=roof.is_gpu)
 
     def words(self, roof: Roof) -> str:
-        """In a table: middle, interval, and whether it fits."""
+        """In a table: middle, interval, of which memory, and whether it fits."""
         from berth.predictor.footprint.footprint import Fits  # noqa: PLC0415
 
         found = self.of(roof)
         said = {Fits.YES: "", Fits.MAY: ", may not fit", Fits.NO: ", does not fit"}
-        return _span(found) + said[found.fits(roof.memory_bytes)]
+        which = "GPU" if roof.is_gpu else "host"
+        return f"{_span(found)} {which}{said[found.fits(roof.memory_bytes)]}"
 
     def tasks_on_gpu(self) -> str:
         """What other ways of running it take on a GPU, and what nobody has checked."""
@@ -117,7 +118,8 @@ def memory_json(one: Roofline, known: Memories) -> dict[str, Any]:
     found, drawn = known.of(one.roof), known.energy(one)
     return {
         "fits": found.fits(one.roof.memory_bytes).value,
-        "memory_bytes": as_numbers(found.memory),
+        "host_memory_bytes": None if one.roof.is_gpu else as_numbers(found.memory),
+        "gpu_memory_bytes": as_numbers(found.memory) if one.roof.is_gpu else None,
         "memory_counted_bytes": found.need.allocated,
         "memory_framework_bytes": found.overhead_bytes,
         "memory_of": found.runtime.framework,

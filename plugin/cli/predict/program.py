@@ -11,9 +11,15 @@ from berth.pilot.contention import is_contention
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import format_seconds
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.cli.output.forecast_text import explain_sources, prediction_json, ranked, usable
+from berth.plugin.cli.output.forecast_text import (
+    explain_sources,
+    memory_cells,
+    prediction_json,
+    ranked,
+    usable,
+)
 from berth.plugin.cli.output.reasons import reason_document
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.predict.elsewhere import (
@@ -24,7 +30,6 @@ from berth.plugin.cli.predict.elsewhere import (
     read_elsewhere,
 )
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
@@ -169,14 +174,13 @@ def _show(
     ranking = _shown(every, profile, asked)
     no_code = {p.platform for p in ranking if not _runs_on(profile, platforms[p.platform])}
     header = (
-        "platform", "with", "speedup", "90 % interval", "time", "90 % interval", "memory, at most",
-        "bound", "basis",
+        "platform", "with", "speedup", "90 % interval", "time", "90 % interval",
+        "host memory <=", "GPU memory <=", "bound", "basis",
     )  # fmt: skip
     rows = []
     for p in ranking:
         unit = f"{p.cores} core{'s' * (p.cores > 1)}" if not p.gpus else f"{p.gpus} GPU"
         unit = f"{p.nodes} nodes, {unit}" if p.nodes > 1 else unit
-        memory = where_known(p.memory_bytes)
         rows.append((
             p.platform,
             unit,
@@ -184,7 +188,7 @@ def _show(
             f"{p.speedup.low:.3g} to {p.speedup.high:.3g}",
             format_seconds(p.runtime_s.mid),
             f"{format_seconds(p.runtime_s.low)} to {format_seconds(p.runtime_s.high)}",
-            "-" if memory is None else format_bytes(memory.high),
+            *memory_cells(p.memory),
             p.bound.value,
             p.basis.value
             + (" (abstains)" if p.abstained else "")

@@ -32,7 +32,8 @@ class _Row:
 
     step: StepPrediction
     memory: Interval
-    """Of a GPU, or of the host; 95 %."""
+    """Of a GPU, or of the host where there is none; 95 %."""
+    on_gpu: bool
     fits: str
     abstained: str | None
 
@@ -88,10 +89,12 @@ def _rows(
         predicted = forecast.at(one.platform, 1 if platform.is_gpu else platform.cores)
         assert predicted is not None  # noqa: S101 - of a platform that is forecast
         seconds = predicted.runtime_s if steps is None else predicted.runtime_s.scaled(1 / steps)
-        memory = predicted.memory_bytes.scaled(1 / max(1, predicted.gpus))
+        use = predicted.memory.scaled(1 / max(1, predicted.gpus))
+        memory = use.gpu_bytes if platform.is_gpu else use.host_bytes
+        assert memory is not None  # noqa: S101 - this family always says
         found.append(
             _Row(
-                replace(one, seconds=seconds, basis=predicted.basis), memory,
+                replace(one, seconds=seconds, basis=predicted.basis), memory, platform.is_gpu,
                 fits(memory, platform.memory_bytes).value, predicted.abstained,
             )
         )  # fmt: skip
@@ -120,7 +123,8 @@ def _document(name: str, graph: ModelGraph, found: Sequence[_Row], copies: int) 
                 "precision": one.step.precision,
                 "step_s": as_numbers(one.step.seconds),
                 "samples_per_s": one.step.samples_per_s,
-                "memory_bytes": as_numbers(one.memory),
+                "host_memory_bytes": None if one.on_gpu else as_numbers(one.memory),
+                "gpu_memory_bytes": as_numbers(one.memory) if one.on_gpu else None,
                 "fits": one.fits,
                 "abstained": one.abstained,
                 "learnt_on": one.step.learnt_on,
@@ -142,7 +146,8 @@ def _show(name: str, graph: ModelGraph, found: Sequence[_Row], copies: int) -> N
         rows.append((
             one.step.platform, format_seconds(one.step.seconds.mid), f"{low} to {high}",
             f"{one.step.samples_per_s:.4g}",
-            f"{format_bytes(one.memory.low)} to {format_bytes(one.memory.high)}",
+            f"{format_bytes(one.memory.low)} to {format_bytes(one.memory.high)} "
+            f"{'GPU' if one.on_gpu else 'host'}",
             one.fits, one.step.precision, one.step.basis.value,
         ))  # fmt: skip
     click.echo(columns(header, rows, first=sum(map(_usable, found))))

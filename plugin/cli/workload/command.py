@@ -240,7 +240,8 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
         for r, s, forecasts in rows
     ]
     header = (
-        "NAME", "KIND", "AMOUNT", "MEASURED ON", "RUNTIME", "MEMORY", "PREDICTED", "OWNER", "ADDED",
+        "NAME", "KIND", "AMOUNT", "MEASURED ON", "RUNTIME", "HOST MEMORY", "GPU MEMORY",
+        "PREDICTED", "OWNER", "ADDED",
     )  # fmt: skip
     click.echo(columns(header, table_rows, indent=0))
 
@@ -389,7 +390,8 @@ def _cells(s: Summary) -> tuple[str, ...]:
         s.amount,
         s.measured_on,
         format_seconds(s.runtime_s) if s.runtime_s else "-",
-        format_bytes(s.memory_bytes) if s.memory_bytes else "-",
+        format_bytes(s.host_memory_bytes) if s.host_memory_bytes else "-",
+        format_bytes(s.gpu_memory_bytes) if s.gpu_memory_bytes else "-",
     )
 
 

@@ -27,7 +27,8 @@ class Summary:
     amount: str
     measured_on: str
     runtime_s: float | None = None
-    memory_bytes: float | None = None
+    host_memory_bytes: float | None = None
+    gpu_memory_bytes: float | None = None
 
 
 def summary(record: WorkloadRecord) -> Summary:
@@ -40,11 +41,14 @@ def summary(record: WorkloadRecord) -> Summary:
     kind, unit, amount = found.kind, found.amount.unit.value, amount_text(found.amount)
     if isinstance(document, Profile):
         runtime_s = None if document.runtime is None else document.runtime.median_s
-        return Summary(kind, unit, amount, document.platform, runtime_s, document.peak_memory_bytes)
+        return Summary(
+            kind, unit, amount, document.platform, runtime_s, document.peak_memory_bytes,
+            document.value("gpu_memory_bytes") or None,
+        )  # fmt: skip
     if kind == "slices":
         need = document.memory
         most = None if need is None else need.interval.high
-        return Summary(kind, unit, amount, f"whole {document.gpu}", document.runtime_s, most)
+        return Summary(kind, unit, amount, f"whole {document.gpu}", document.runtime_s, None, most)
     if kind == "history":
         places = ", ".join(dict.fromkeys(run.platform for run in document.runs))
         return Summary(kind, unit, amount, places)

@@ -149,7 +149,7 @@ def _of_copies(own: Prediction, copies: int) -> Prediction:
         own,
         copies,
         seconds=together.shared(own.runtime_s, copies),
-        memory=own.memory_bytes,
+        memory=own.memory,
         energy_j=own.energy_j,
         why_not=why_not if copies > together.most else None,
     )

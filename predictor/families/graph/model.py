@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Question
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
 from berth.predictor.families.graph.kind import Mode, ModelWorkload
 from berth.predictor.families.program.ceilings import core_grid
 from berth.predictor.graphs.graph import ModelGraph
@@ -61,7 +61,10 @@ def point(
     energy_j: Interval | None = None,
     abstained: str | None = None,
 ) -> Prediction:
-    """One point of a curve; the forecaster fills in the speedup."""
+    """One point of a curve; the forecaster fills in the speedup.
+
+    ``memory``: in bytes, of the GPU, or of the host where there is none.
+    """
     return Prediction(
         workload=workload,
         platform=roof.platform,
@@ -70,7 +73,7 @@ def point(
         basis=basis,
         speedup=Interval(1.0, 1.0, 1.0),
         runtime_s=seconds,
-        memory_bytes=memory,
+        memory=MemoryUse(gpu_bytes=memory) if roof.is_gpu else MemoryUse(host_bytes=memory),
         energy_j=energy_j,
         bound=bound,
         abstained=abstained,
@@ -82,7 +85,7 @@ def of_copies(
     copies: int,
     *,
     seconds: Interval,
-    memory: Interval,
+    memory: MemoryUse,
     energy_j: Interval | None,
     why_not: str | None,
 ) -> Prediction:
@@ -97,7 +100,7 @@ def of_copies(
         gpus=copies,
         basis=max(own.basis, Basis.SCALED, key=lambda basis: basis.rank),
         runtime_s=seconds,
-        memory_bytes=memory.scaled(copies),
+        memory=memory.scaled(copies),
         energy_j=None if energy_j is None else energy_j.scaled(longer),
         abstained=why_not or own.abstained,
     )

@@ -17,8 +17,14 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.intervals import around
-from berth.predictor.core.memory_need import UNKNOWN
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.history.kind import HistoryWorkload, PastRun, PredictedRun
 
@@ -31,7 +37,7 @@ LEAST_LOG_WIDTH = 0.1
 MEDIAN, WEIGHED = "history: past runs", "history: past jobs weighed"
 UNTRUSTED = "times of such jobs vary more than those of nearly all others"
 MEMORY_MARGIN = 1.25
-"""Upper end of the memory need over the largest peak seen."""
+"""Upper end of a memory need over the largest peak seen."""
 
 
 class HistoryFamily:
@@ -57,7 +63,7 @@ class HistoryFamily:
                     for one in document.predicted or ()
                     if one.platform == name
                 }
-                curves[name] = _curve(question.workload.name, platform, own, here)
+                curves[name] = _curve(question, platform, own, here)
                 width = math.log(
                     curves[name].points[0].runtime_s.high / curves[name].points[0].runtime_s.mid
                 )
@@ -79,7 +85,7 @@ def _document(question: Question) -> HistoryWorkload:
 
 
 def _curve(
-    workload: str,
+    question: Question,
     platform: Platform,
     runs: Sequence[PastRun],
     predicted: Mapping[int, PredictedRun],
@@ -92,7 +98,7 @@ def _curve(
         by_units = {units: by_units[units] for units in by_units if units in predicted} or by_units
     return PredictionCurve(
         tuple(
-            _point(workload, platform, units, by_units[units], predicted.get(units))
+            _point(question, platform, units, by_units[units], predicted.get(units))
             for units in sorted(by_units)
         )
     )
@@ -103,18 +109,14 @@ def _units(run: PastRun | PredictedRun, platform: Platform) -> int:
 
 
 def _point(
-    workload: str,
+    question: Question,
     platform: Platform,
     units: int,
     runs: Sequence[PastRun],
     predicted: PredictedRun | None,
 ) -> Prediction:
-    peaks = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
-    memory = UNKNOWN
-    if peaks:
-        memory = Interval(min(peaks), statistics.median(peaks), max(peaks) * MEMORY_MARGIN)
     return Prediction(
-        workload=workload,
+        workload=question.workload.name,
         platform=platform.name,
         cores=1 if platform.is_gpu else units,
         gpus=units if platform.is_gpu else 0,
@@ -125,11 +127,45 @@ def _point(
             if predicted is None
             else Interval(predicted.low_s, predicted.mid_s, predicted.high_s)
         ),
-        memory_bytes=memory,
+        memory=_memory(question, platform, units, runs),
         energy_j=None,
         bound=Bound.UNKNOWN,
         abstained=None if predicted is None or predicted.trusted else UNTRUSTED,
     )
+
+
+def _memory(
+    question: Question, platform: Platform, units: int, runs: Sequence[PastRun]
+) -> MemoryUse:
+    """As its runs there needed; ``units``: cores or GPUs of each."""
+    host = _need([run.peak_host_bytes for run in runs])
+    granted = max(run.granted_host_bytes or math.inf for run in runs)
+    if host is not None and granted < host.high and all(run.ended_well for run in runs):
+        # Every run ended well within it, so it is enough for the next one.
+        host = Interval(host.low, host.mid, max(host.high / MEMORY_MARGIN, granted))
+    if not platform.is_gpu:
+        return MemoryUse(host_bytes=host)
+    gpu = _need([run.peak_gpu_bytes for run in runs])
+    return MemoryUse(host, gpu, _held_in(question, platform, units))
+
+
+def _need(peaks: Sequence[float | None]) -> Interval | None:
+    """Of the next run; None: no peak was recorded."""
+    known = [peak for peak in peaks if peak is not None]
+    if not known:
+        return None
+    return Interval(min(known), statistics.median(known), max(known) * MEMORY_MARGIN)
+
+
+def _held_in(question: Question, platform: Platform, units: int) -> float | None:
+    """Memory of the smallest kind of GPU that it ended well on with no more of them; None: none."""
+    known = {**question.known, platform.name: platform}
+    ran_on = (
+        known[run.platform]
+        for run in _document(question).runs
+        if run.ended_well and 0 < run.gpus <= units and run.platform in known
+    )
+    return min((one.memory_bytes for one in ran_on if one.is_gpu), default=None)
 
 
 def next_run(seconds: Sequence[float]) -> Interval:

@@ -18,8 +18,14 @@ class PastRun(Document):
     cores: int = Field(ge=1)
     gpus: int = Field(default=0, ge=0)
     runtime_s: Positive
-    peak_memory_bytes: Positive | None = None
-    """Of a node, or of a GPU where ``gpus`` says so; None: not recorded."""
+    peak_host_bytes: Positive | None = None
+    """Of all its nodes together; None: not recorded."""
+    granted_host_bytes: Positive | None = None
+    """Host memory that it was granted, of all its nodes together; None: not recorded."""
+    peak_gpu_bytes: Positive | None = None
+    """Of all its GPUs together; None: not recorded, or it had none."""
+    ended_well: bool = True
+    """False: it may have failed for want of memory, so what it was granted may be too little."""
     job_id: str = Field(default="", max_length=128)
     ended_s: float | None = Field(default=None, ge=0)
     """Unix time."""

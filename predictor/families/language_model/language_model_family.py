@@ -7,7 +7,7 @@ import math
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare, Unit
-from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Interval, MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.language_model.bundle import LLM_SCHEMA
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
@@ -108,7 +108,7 @@ def _point(document: LanguageModelWorkload, one: ServingPrediction) -> Predictio
         basis=one.basis,
         speedup=Interval(1.0, 1.0, 1.0),
         runtime_s=Interval(tokens / rate.high, tokens / rate.mid, tokens / rate.low),
-        memory_bytes=_memory(one),
+        memory=MemoryUse(gpu_bytes=_memory(one)),
         energy_j=None if energy is None else energy.scaled(tokens),
         bound=one.bound,
         abstained=one.abstained,

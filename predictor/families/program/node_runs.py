@@ -10,6 +10,8 @@ from berth.pilot.derive import NO_TOTALS
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Measurement, NodePoint, Profile
 
+GPU_MEMORY = "gpu_memory_bytes"
+"""Stays that of all nodes, as the profile's peak of host memory does."""
 NOISE = 0.02
 """Runs repeat to within this at best, as a standard deviation of log time."""
 SAME_SIZE = 0.02
@@ -106,7 +108,7 @@ def one_node(profile: Profile) -> Profile:
         )
 
     counters = {
-        name: one if name.endswith(NO_TOTALS) else share(one)
+        name: one if name.endswith(NO_TOTALS) or name == GPU_MEMORY else share(one)
         for name, one in profile.counters.items()
     }
     ranks = math.ceil(profile.runs_on.ranks / nodes)

@@ -15,6 +15,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer
+from berth.predictor.core.forecast import growth_to
 from berth.predictor.core.intervals import around
 from berth.predictor.core.memory_need import memory_on
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
@@ -115,6 +116,7 @@ class Predictor:
                 found,
                 index=index,
                 growth=growth,
+                ran_on=reference,
                 doubt=doubts[point.platform.name] or _crowded(profile, point),
             )
             for index, (point, found) in enumerate(
@@ -141,6 +143,7 @@ class Predictor:
                     one,
                     index=index,
                     growth=growth,
+                    ran_on=reference,
                     doubt=doubt or _crowded(profile, point),
                 ),
                 bound=Bound.UNKNOWN,
@@ -274,16 +277,14 @@ def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Pre
     Time, energy and memory move; the speedup stays, for lack of anything that says otherwise.
     """
     growth = size_growth(profile)
-    there, here = growth.memory_bytes(size), growth.memory_bytes()
-    if size is None or there is None or here is None:
+    if size is None or growth.memory_bytes() is None:
         return prediction
-    factor, memory = growth.runtime_factor(size), prediction.memory_bytes
-    energy = prediction.energy_j
+    factor, energy = growth.runtime_factor(size), prediction.energy_j
     return replace(
         prediction,
         runtime_s=prediction.runtime_s.times(factor),
         energy_j=None if energy is None else energy.times(factor),
-        memory_bytes=memory.moved(here, there),
+        memory=growth_to(growth, size).memory(prediction.memory),
     )
 
 
@@ -294,6 +295,7 @@ def size_growth(profile: Profile) -> SizeGrowth:
         size=profile.workload.size,
         peak_memory_bytes=profile.peak_memory_bytes,
         bounds=_bounds(profile),
+        gpu_peak_bytes=_gpu_peak(profile),
     )
 
 
@@ -310,7 +312,18 @@ def _own_size(profile: Profile) -> SizeGrowth:
         return size_growth(profile)
     sizes = tuple(point[0] for point in points)
     bound = bool(profile.peak_memory_is_bound)
-    return SizeGrowth(profile.workload.size, profile.peak_memory_bytes, sizes, peak_is_bound=bound)
+    return SizeGrowth(
+        profile.workload.size,
+        profile.peak_memory_bytes,
+        sizes,
+        peak_is_bound=bound,
+        gpu_peak_bytes=_gpu_peak(profile),
+    )
+
+
+def _gpu_peak(profile: Profile) -> float | None:
+    """Of all its GPUs; a driver that does not say it is no measurement of zero."""
+    return profile.value("gpu_memory_bytes") or None
 
 
 def _bounds(profile: Profile) -> set[float | None]:
@@ -334,6 +347,7 @@ def _prediction(
     *,
     index: int,
     growth: SizeGrowth,
+    ran_on: Platform | None,
     doubt: str | None,
 ) -> Prediction:
     platform, reference_s = point.platform, reading.run.runtime_s
@@ -353,7 +367,7 @@ def _prediction(
             reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
         ),
         runtime_s=runtime,
-        memory_bytes=memory_on(platform, growth),
+        memory=memory_on(platform, reading.profile, growth, ran_on),
         energy_j=runtime.scaled(platform.power_w * share) if platform.power_w else None,
         bound=reading.roofs.bound(index),
         abstained=abstained,

@@ -70,7 +70,7 @@ class RelativeFamily:
                         basis=one.basis,
                         speedup=one.speedup,
                         runtime_s=one.runtime_s,
-                        memory_bytes=memory_on(platform, sizes),
+                        memory=memory_on(platform, profile, sizes, question.measured_on),
                         energy_j=None,
                         bound=Bound.UNKNOWN,
                         abstained=one.abstained,

@@ -115,7 +115,7 @@ def _point(
     seconds = Interval(mid * math.exp(-down), mid, mid * math.exp(up))
     moved = own.runtime_s.mid / mid
     faster = own.speedup.mid * moved
-    fits = own.memory_bytes.high <= memory_bytes
+    fits = own.memory.fits_gpus(memory_bytes)
     return replace(
         own,
         basis=max((own.basis, whole.basis, least), key=lambda basis: basis.rank),

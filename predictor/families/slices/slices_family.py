@@ -11,15 +11,14 @@ from dataclasses import replace
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.memory_need import UNKNOWN_BYTES
-from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Interval, MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.bundle import load
 from berth.predictor.families.slices.manifest import DEFAULT_SLICES_BUNDLE, SLICES_SCHEMA
 from berth.predictor.families.slices.on_gpu import is_whole, predictions, profiles_of
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import SliceProfile, lookup
+from berth.predictor.hardware.mig import Geometry, lookup
 
 
 class SlicesFamily:
@@ -45,8 +44,9 @@ class SlicesFamily:
         geometry = lookup(document.gpu)
         made = predictions(document, geometry, self.predictor)
         places = profiles_of(geometry, question.platforms)
+        memory = _memory(document, geometry)
         curves = {
-            name: PredictionCurve((_point(document, made[profile.name], profile, name),))
+            name: PredictionCurve((_point(document, made[profile.name], memory, name),))
             for name, profile in places.items()
         }
         sources = {
@@ -95,15 +95,17 @@ def slice_workload_of(workload: Workload) -> SliceWorkload:
     return document
 
 
+def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
+    """As measured; else all that is known is that it ran on the whole GPU."""
+    if workload.memory is not None:
+        return MemoryUse(gpu_bytes=workload.memory.interval)
+    return MemoryUse(gpu_held_in_bytes=float(max(p.memory_bytes for p in geometry.profiles)))
+
+
 def _point(
-    workload: SliceWorkload, made: SlicePrediction, profile: SliceProfile, platform: str
+    workload: SliceWorkload, made: SlicePrediction, memory: MemoryUse, platform: str
 ) -> Prediction:
     slowdown = made.slowdown
-    if workload.memory is not None:
-        memory = workload.memory.interval
-    else:
-        most = float(profile.memory_bytes)
-        memory = Interval(0.0, most, most if made.share.is_whole else UNKNOWN_BYTES)
     seconds = workload.runtime_s
     return Prediction(
         workload=workload.name,
@@ -113,7 +115,7 @@ def _point(
         basis=made.basis,
         speedup=Interval(1 / slowdown.high, 1 / slowdown.mid, 1 / slowdown.low),
         runtime_s=made.step_s if seconds is None else slowdown.scaled(seconds),
-        memory_bytes=memory,
+        memory=memory,
         energy_j=None,
         bound=made.bound,
         abstained=None if made.share.is_whole else made.abstained,

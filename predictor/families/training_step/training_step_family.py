@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.graph.kind import Mode, ModelWorkload
 from berth.predictor.families.graph.model import (
@@ -118,7 +118,8 @@ def _of_copies(own: Prediction, copies: int, parameters: float, link: float | No
     """Gradients are summed by all; beside its own each GPU may hold those that it sends."""
     together = data_parallel.shipped()
     sent = parameters * data_parallel.GRADIENT_BYTES
-    need, why_not = own.memory_bytes, None
+    need, why_not = own.memory.gpu_bytes, None
+    with_sent = None if need is None else Interval(need.low, need.mid + sent, need.high + sent)
     if link is None:
         why_not = "how fast its link to other GPUs is was not published"
     elif copies > together.most:
@@ -127,7 +128,7 @@ def _of_copies(own: Prediction, copies: int, parameters: float, link: float | No
         own,
         copies,
         seconds=together.shared(own.runtime_s, copies, sent, link or data_parallel.PCIE_MOST),
-        memory=Interval(need.low, need.mid + sent, need.high + sent),
+        memory=MemoryUse(gpu_bytes=with_sent),
         energy_j=own.energy_j,
         why_not=why_not,
     )

@@ -31,8 +31,8 @@ HISTORY = {
     "schema": "berth.history-workload/1",
     "name": "hist",
     "runs": [
-        {"platform": "rome-7742", "cores": 1, "runtime_s": 4000, "peak_memory_bytes": 2e9},
-        {"platform": GPU, "cores": 8, "gpus": 1, "runtime_s": 200, "peak_memory_bytes": 2e9},
+        {"platform": "rome-7742", "cores": 1, "runtime_s": 4000, "peak_host_bytes": 2e9},
+        {"platform": GPU, "cores": 8, "gpus": 1, "runtime_s": 200, "peak_gpu_bytes": 2e9},
     ],
     "runs_on": {"targets": ["cpu", "cuda"]},
 }

@@ -18,7 +18,7 @@ from berth.plugin.slurm.stored_scripts import parse, scripts_of
 GIB = 2**30
 HEADER = (
     "JobID|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|NNodes"
-    "|NTasks|ReqMem|MaxRSS|AllocTRES|JobName"
+    "|NTasks|ReqMem|MaxRSS|AllocTRES|TRESUsageInMax|JobName"
 )
 
 
@@ -35,11 +35,12 @@ def row(
     tasks: str = "",
     memory: str = "64G",
     peak: str = "",
+    usage: str = "",
     name: str = "align.sh",
 ) -> str:
     return "|".join(
         (job_id, user, "phys", "cpu", state, submit, start, end, elapsed, "60", "4", nodes, tasks,
-         memory, peak, "cpu=4,gres/gpu=2", name)
+         memory, peak, "cpu=4,gres/gpu=2", usage, name)
     )  # fmt: skip
 
 
@@ -59,6 +60,30 @@ def test_a_job_with_its_steps() -> None:
     assert (job.request_bytes, job.peak_bytes, job.peak_source) == (64 * GIB, 3 * GIB, "polled")
     assert job.submit_s == 1793527200.0
     assert summary(read) == []
+
+
+@pytest.mark.parametrize(
+    ("usage", "tasks", "peak"),
+    [
+        ("cpu=00:10:00,gres/gpumem=3221225472,gres/gpuutil=90,mem=4G", "1", 3 * GIB),
+        ("cpu=00:10:00,gres/gpumem=3072M,mem=60G", "1", 3 * GIB),
+        ("gres/gpumem=1.5G", "8", 6 * GIB),  # four tasks on each of its two GPUs
+        ("gres/gpumem=0,mem=60G", "1", None),  # nothing reads it, as of slices
+        ("cpu=00:10:00,mem=60G", "1", None),
+        ("gres/gpumem=-5,mem=60G", "1", None),
+        ("gres/gpumem=99999999999999999999,mem=60G", "1", None),
+        ("gres/gpumem=900000P,mem=60G", "1", None),
+        ("gres/gpumem=", "", None),
+        ("", "", None),
+    ],
+)
+def test_gpu_memory_is_read_beside_the_hosts_and_never_taken_from_it(
+    usage: str, tasks: str, peak: int | None
+) -> None:
+    step = row("7.0", user="", peak="60G", tasks=tasks, name="batch", usage=usage)
+    job = sacct(row(), step).jobs["7"]
+    assert job.gpu_peak_bytes == peak
+    assert job.peak_bytes == 60 * GIB * max(1, int(tasks or 1))
 
 
 def test_a_node_held_several_of_the_largest_task() -> None:
@@ -130,7 +155,7 @@ def test_what_has_not_run_or_not_ended_is_left_out(changes: dict[str, str]) -> N
         (row(end="9999-01-01T00:00:00", elapsed=""), "outside 1970 to 2100"),
         (row(state="SINGING"), "not known"),
         (row("seven"), "not a job's"),
-        ("7|alice|half a line", "3 fields where the header has 17"),
+        ("7|alice|half a line", "3 fields where the header has 18"),
     ],
 )
 def test_broken_lines_are_counted_and_shown_and_the_rest_is_read(line: str, why: str) -> None:

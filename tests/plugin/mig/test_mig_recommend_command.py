@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from small_models import convolutional
 
 from berth.pilot.documents import to_json
 from berth.plugin import cli
+from berth.plugin.forecasting import forecaster_for, platforms_for
+from berth.plugin.store import Store
+from berth.plugin.workloads.filing import add_workload
+from berth.predictor.core.workload import parse_workload
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "mig-recommend.md"
 
@@ -178,7 +183,46 @@ def test_a_workload_of_the_store_is_taken_by_its_name(
     assert "options are for files" in fails(
         ["mig", "recommend", "served", "--batch", "2", "--gpu", "A100-40GB", *store], capsys
     )
-    assert "no workload named" in fails(["mig", "recommend", "other", *store], capsys)
+    for absent in ("other", "alice/history-other-1a2b3c"):
+        assert "no workload named" in fails(["mig", "recommend", absent, *store], capsys)
+    assert "absent.json" in fails(["mig", "recommend", "absent.json", *store], capsys)
+
+
+def test_a_history_is_taken_by_the_name_that_the_list_prints_and_by_its_gpu_memory(
+    workload: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu, url = "a100-40gb", f"sqlite:///{tmp_path}/berth.db"
+    runs = [
+        {"platform": gpu, "cores": 8, "gpus": 1, "runtime_s": 600 + n, "peak_host_bytes": 60e9}
+        for n in range(3)
+    ]
+    document = {"schema": "berth.history-workload/1", "name": "infer", "runs": runs,
+                "runs_on": {"targets": ["cuda"]}}  # fmt: skip
+    name = "alice/history-infer-1a2b3c"
+    store, forecaster = Store.open(url), forecaster_for(None)
+
+    def add() -> None:
+        known = parse_workload(json.dumps(document), source="runs")
+        add_workload(store, replace(known, name=name), forecaster=forecaster,
+                     platforms=platforms_for(None), owner="alice", replace=True)  # fmt: skip
+
+    def recommended(*words: str) -> dict[str, Any]:
+        capsys.readouterr()
+        cli.main(["mig", "recommend", *words, "--gpu", "A100-40GB", "--store", url, "--json"])
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    add()
+    found = recommended(name)
+    assert found["gpu_memory_bytes"] is None
+    assert found["smallest"] == "7g.40gb", "only the whole GPU is known to hold it"
+    assert {s["refused"] for s in found["slices"][:-1]} == {"its GPU memory is not known"}
+    for run in runs:
+        run["peak_gpu_bytes"] = 3e9
+    add()
+    assert recommended(name)["smallest"] == recommended("history-infer-1a2b3c")["smallest"]
+    assert recommended(name)["smallest"] == "1g.5gb"
+    store.close()
 
 
 def test_which_gpu_model_must_be_known(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,14 @@ from berth.plugin.cli.place import command
 from berth.plugin.forecasting import forecaster_for
 from berth.predictor.core import workload as berth_workload
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 SITE = """
@@ -92,7 +99,10 @@ class FakeForecaster:
                     basis=self.gpu_basis if platform.is_gpu else Basis.CALIBRATED,
                     speedup=Interval(10 / seconds, 40 / seconds, 80 / seconds),
                     runtime_s=Interval(seconds / 2, seconds, seconds * 2),
-                    memory_bytes=Interval(1e9, 1e9, 1.2e9),
+                    memory=MemoryUse(
+                        Interval(1e9, 1e9, 1.2e9),
+                        Interval(1e9, 1e9, 1.2e9) if platform.is_gpu else None,
+                    ),
                     energy_j=None,
                     bound=Bound.MEMORY,
                 )

@@ -79,6 +79,19 @@ def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
     assert found["9"].state == "out-of-memory"
 
 
+def test_gpu_memory_is_that_of_a_gpu_beside_the_hosts(slurm: FakeSlurm) -> None:
+    used = "cpu=00:01:00,gres/gpumem=2000,mem=9G"
+    slurm.says(
+        "sacct",
+        accounted("7") + accounted("7.batch", MaxRSS=3000, TRESUsageInMax="gres/gpumem=0,mem=3K")
+        + accounted("7.0", MaxRSS=100, NTasks=4, TRESUsageInMax=used)
+        + accounted("8") + accounted("8.0", MaxRSS=4096, TRESUsageInMax="odd"),
+    )  # fmt: skip
+    found = Slurm().outcomes(("7", "8"))
+    assert (found["7"].peak_memory_bytes, found["7"].peak_gpu_memory_bytes) == (3000, 4000)
+    assert (found["8"].peak_memory_bytes, found["8"].peak_gpu_memory_bytes) == (4096, None)
+
+
 def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeSlurm) -> None:
     """MaxRSS is of the largest of a step's processes: eight on two nodes, four on each."""
     slurm.says(

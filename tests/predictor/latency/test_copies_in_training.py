@@ -54,7 +54,11 @@ def test_gpus_share_the_steps_and_lose_to_their_gradients(forecaster: Forecaster
             point.runtime_s.high / point.runtime_s.low
             > before.runtime_s.high / before.runtime_s.low
         )
-        assert point.memory_bytes.mid == pytest.approx(gpus * (before.memory_bytes.mid + sent))
+        assert point.memory.gpu_bytes is not None
+        assert before.memory.gpu_bytes is not None
+        assert point.memory.gpu_bytes.mid == pytest.approx(
+            gpus * (before.memory.gpu_bytes.mid + sent)
+        )
         assert point.basis is Basis.SCALED
         assert point.abstained is None
         assert f"a copy on each of {gpus} GPUs" in found.sources["rtx-3090-24gb"][0].situation

@@ -41,7 +41,9 @@ def test_one_two_four_and_eight_gpus_share_the_steps(forecaster: Forecaster) -> 
         assert point.runtime_s.mid == pytest.approx(before.runtime_s.mid / gpus, rel=0.02)
         assert point.runtime_s.mid > before.runtime_s.mid / gpus
         assert spread(point) > spread(before)
-        assert point.memory_bytes.mid == pytest.approx(gpus * before.memory_bytes.mid)
+        assert point.memory.gpu_bytes is not None
+        assert before.memory.gpu_bytes is not None
+        assert point.memory.gpu_bytes.mid == pytest.approx(gpus * before.memory.gpu_bytes.mid)
         assert point.energy_j is not None
         assert before.energy_j is not None
         assert point.energy_j.mid == pytest.approx(before.energy_j.mid, rel=0.02)

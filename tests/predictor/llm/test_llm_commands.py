@@ -57,7 +57,7 @@ def test_every_accelerator_is_ranked(config: Path, capsys: pytest.CaptureFixture
             assert p["tokens_per_s"] is None
             assert "does not fit" in p["abstained"]
             continue
-        for key in ("tokens_per_s", "ttft_s", "tpot_s", "memory_bytes"):
+        for key in ("tokens_per_s", "ttft_s", "tpot_s", "gpu_memory_bytes"):
             assert 0 < p[key]["low"] <= p[key]["mid"] <= p[key]["high"]
         narrow = p["tokens_per_s"]["high"] <= 3 * p["tokens_per_s"]["mid"]
         assert p["abstained"] is not None or p["basis"] != "prior" or narrow
@@ -81,7 +81,7 @@ def test_four_bits_need_less_and_read_faster(
     for more in ((), ("--quantise", "int4")):
         assert run("predict", config, "--platform", "a100-40gb", "--json", *more) == 0
         found += json.loads(capsys.readouterr().out)["predictions"]
-    assert found[1]["memory_bytes"]["mid"] < 0.5 * found[0]["memory_bytes"]["mid"]
+    assert found[1]["gpu_memory_bytes"]["mid"] < 0.5 * found[0]["gpu_memory_bytes"]["mid"]
     assert found[1]["tpot_s"]["mid"] < found[0]["tpot_s"]["mid"]
 
 

@@ -6,7 +6,13 @@ import math
 
 import pytest
 
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+)
 from berth.predictor.core.value_of_run import GPU_CORRELATION
 from berth.predictor.families.relative.together import joint_of, updated
 
@@ -21,7 +27,7 @@ def prediction(platform: str, runtime_s: float, factor: float, *, gpu: bool = Tr
         basis=Basis.MEASURED if platform == "home" else Basis.PRIOR,
         speedup=Interval(8.0 / runtime.high, 8.0 / runtime.mid, 8.0 / runtime.low),
         runtime_s=runtime,
-        memory_bytes=Interval(1.0, 1.0, 1.0),
+        memory=MemoryUse(Interval(1.0, 1.0, 1.0)),
         energy_j=runtime.scaled(300.0),
         bound=Bound.MEMORY,
         abstained=None if platform == "home" else "too wide",
