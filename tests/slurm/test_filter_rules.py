@@ -179,7 +179,7 @@ def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     assert scripts == ["é€😀 ~", None, None, None, None]
 
 
-@pytest.mark.parametrize(("reply", "most"), [(KEEP, 39), (move_to("gpu", nodes=1, tasks=1), 59)])
+@pytest.mark.parametrize(("reply", "most"), [(KEEP, 39), (move_to("gpu", nodes=1, tasks=1), 61)])
 def test_most_fields_are_read_only_for_jobs_that_are_moved(
     bench: FilterBench, reply: Reply, most: int
 ) -> None:
