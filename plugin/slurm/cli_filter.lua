@@ -116,8 +116,7 @@ local function announce(options)
   if #text > MAX_COMMENT_BYTES then return end
   options["comment"] = text
   watched.looks = looks
-  -- Only a plain sbatch ends at once.
-  watched.ends = given(options, "type") == "sbatch" and not given(options, "wait")
+  watched.type, watched.waits = given(options, "type"), given(options, "wait") ~= nil
   watched.elsewhere = given(options, "clusters") ~= nil -- a local job may have the same number
 end
 
@@ -139,15 +138,17 @@ local function show(job_id)
   watched.looks = false -- once, however many components a job has
   local said = said_of(job_id)
   if not said then return end
-  if not watched.ends then
+  if watched.type ~= "sbatch" then -- srun and salloc have told the id
     io.stderr:write(said, "\n")
     return
   end
-  -- sbatch prints the id only after this function: a program waits for its end, and no longer. It
-  -- must not hold sbatch's standard output, which `$(sbatch ...)` reads to its end.
-  local pipe = io.popen('exec >/dev/null; said=$(cat); printf "%s\\n" "$said" >&2', "w")
+  -- sbatch prints the id only after this function: a program waits for sbatch's end, no longer (with
+  -- --wait: a moment). It must not hold sbatch's standard output, which `$(sbatch ...)` reads to its end.
+  local until_told = watched.waits and "sleep 0.1" or "cat"
+  local pipe = io.popen("exec >/dev/null; IFS= read -r said; " .. until_told
+    .. '; printf "%s\\n" "$said" >&2', "w")
   if not pipe then return end
-  pipe:write(said)
+  pipe:write(said, "\n")
   pipe:flush()
   watched.pipe = pipe -- closed by the end of the process; collected as garbage it would be waited for
 end

@@ -989,8 +989,8 @@ local function stamp(job, text)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What the user is told. `slurm.log_user` speaks before sbatch prints the id, to a terminal or not,
--- and as "error:" where Slurm then refuses the job. cli_filter.lua does it better: it says by a word
+-- What the user is told. `slurm.log_user` speaks before sbatch prints the id, to a terminal or not;
+-- where Slurm then refuses the job sbatch writes "error:" before it, hence "note:". cli_filter.lua does it better: it says by a word
 -- in the comment that it is there, and prints what it finds in the stamp once the job is accepted.
 
 local CLIENT_WORD = "^(.-)%s?berth%-client:(%l+)$"
@@ -1008,17 +1008,16 @@ end
 
 local function tell(audience, job, text)
   if not text_of(text, MAX_REPLY_BYTES) then return end
-  if not text:lower():find("^berth") then text = "berth: " .. text end -- sbatch's users must know who speaks
-  text = one_line(text, MAX_MESSAGE_BYTES)
+  text = one_line(text:gsub("^[Bb]erth: *", ""), MAX_MESSAGE_BYTES)
   if audience.client == "tty" then
-    local said = text:gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
+    local said = ("berth: " .. text):gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
     local before = job.admin_comment
     if #(before or "") + #said > 4 * MAX_STAMP_BYTES then return end
     job.admin_comment = (before and before .. " " or "") .. "said=" .. said
   elseif not audience.client then
     local quiet = audience.quiet
     if quiet == nil and job.script then quiet = job.environment["BERTH_QUIET"] end
-    if not written(quiet) or quiet == "0" then slurm.log_user("%s", text) end
+    if not written(quiet) or quiet == "0" then slurm.log_user("berth: note: %s", text) end
   end
 end
 
