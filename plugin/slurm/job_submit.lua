@@ -1072,18 +1072,23 @@ local function edited_view(job, own, steps, writes)
 end
 
 -- Run a function that may never end: true and its value, or false and why it has none. One that
--- waits inside a C function (`os.execute`, a slow pattern) cannot be stopped.
+-- waits inside a C function (`os.execute`, a slow pattern) cannot be stopped. (Not in a coroutine:
+-- slurmctld answers reads of a job on its main stack only.)
 local function run_bounded(call, ...)
-  local thread = coroutine.create(call) -- hooks are of a coroutine: none is left on slurmctld's own
-  if type(debug) == "table" and debug.sethook then
-    local function stop()
-      debug.sethook(thread, stop, "", 1) -- also out of every pcall of its own
-      error("it did not end", 0)
+  if type(debug) ~= "table" or not debug.sethook then return pcall(call, ...) end
+  local hook, mask, count = debug.gethook()
+  local ours = debug.getinfo(1, "f").func
+  local function stop()
+    if debug.getinfo(2, "f").func == ours then -- it is over
+      debug.sethook()
+      return
     end
-    debug.sethook(thread, stop, "", MAX_CHECK_INSTRUCTIONS)
+    debug.sethook(stop, "", 1) -- out of every pcall of its own, too
+    error("it did not end", 0)
   end
-  local fine, value = coroutine.resume(thread, ...)
-  if fine and coroutine.status(thread) ~= "dead" then return false, "it yielded" end
+  debug.sethook(stop, "", MAX_CHECK_INSTRUCTIONS)
+  local fine, value = pcall(call, ...)
+  if hook then debug.sethook(hook, mask, count) else debug.sethook() end
   return fine, value
 end
 
