@@ -1008,7 +1008,7 @@ end
 
 local function tell(audience, job, text)
   if not text_of(text, MAX_REPLY_BYTES) then return end
-  text = one_line(text:gsub("^[Bb]erth: *", ""), MAX_MESSAGE_BYTES)
+  text = one_line(text:gsub("^[Bb]erth: *", ""), MAX_MESSAGE_BYTES - #"berth: note: ")
   if audience.client == "tty" then
     local said = ("berth: " .. text):gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
     local before = job.admin_comment
@@ -1066,7 +1066,11 @@ local function edited_view(job, own, steps, writes)
     views.environment = environment
   end
   for _, step in ipairs(steps) do
-    if step[1] == job then show(step[2], step[3]) else show_variable(step[2], step[3]) end
+    if step[1] == job then
+      show(step[2], step[3])
+    elseif step[1] == own.environment then -- interactive jobs have none
+      show_variable(step[2], step[3])
+    end
   end
   return view
 end

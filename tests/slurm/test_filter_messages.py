@@ -10,7 +10,8 @@ from fake_daemon import KEEP, FakeDaemon, Reply, move_to
 from filter_bench import FilterBench, Outcome
 
 AUTO = {"partition": "auto"}
-MOVED = "berth: this job runs in gpu; opt out with --comment=berth:off"
+SENTENCE = "this job runs in gpu; opt out with --comment=berth:off"
+MOVED = f"berth: note: {SENTENCE}"
 
 
 def submitted(
@@ -42,7 +43,7 @@ def test_the_client_filters_word_is_taken_off_and_nothing_is_printed(
         assert outcome.user == []
         assert outcome.job.get("comment") == own_words
         assert outcome.job["partition"] == "gpu"
-        assert said(outcome) == (MOVED if says == "tty" else None)
+        assert said(outcome) == (f"berth: {SENTENCE}" if says == "tty" else None)
 
 
 def test_the_word_is_taken_off_also_where_berth_does_nothing(bench: FilterBench) -> None:
@@ -75,7 +76,7 @@ def test_a_job_that_is_left_alone_is_not_told_so_unless_the_site_wants_it(
     assert submitted(bench, None, **order).user == []
     bench.settings = {"messages": "all"}
     (sentence,) = submitted(bench, None, **order).user
-    assert sentence.startswith("berth: the job stays as it is")
+    assert sentence.startswith("berth: note: the job stays as it is")
     assert "--deadline" in sentence
     bench.settings = {"messages": "loud"}
     outcome = submitted(bench, None, **order)

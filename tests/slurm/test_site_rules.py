@@ -64,7 +64,7 @@ def test_a_rule_that_accepts_sees_the_edit_and_may_add_to_it(bench: FilterBench)
     """
     outcome = submitted(bench, check)
     assert (outcome.job["partition"], outcome.job["account"]) == ("gpu", "gpu-users")
-    assert outcome.environment == {"HOME": "/", "SITE": "gpu"}
+    assert (outcome.environment or {})["SITE"] == "gpu"
     assert outcome.job["admin_comment"].startswith(STAMP)
     assert outcome.user[0] == "site: welcome, 100%"
     assert outcome.user[1].startswith("berth: ")
@@ -160,6 +160,5 @@ def test_memory_is_shown_in_the_form_that_slurm_would_show(bench: FilterBench, a
       return slurm.SUCCESS
     end
     """
-    reply = {**move_to("gpu", memory_mib_per_node=4000), "stamp": STAMP}
-    outcome = submitted(bench, check, reply, {**AUTO, asked: 2000})
+    outcome = submitted(bench, check, MOVE, {**AUTO, asked: 2000})
     assert (outcome.job["partition"], outcome.job["min_mem_per_node"]) == ("gpu", 123)
