@@ -138,7 +138,9 @@ def test_the_user_who_asked_for_a_place_hears_that_there_is_none_now_where_all_i
 ) -> None:
     assert bench.submit(AUTO).user == []
     bench.settings = {"messages": "all"}
-    assert bench.submit(AUTO).user == ["berth: note: no placement now, the job stays in partition auto"]
+    assert bench.submit(AUTO).user == [
+        "berth: note: no placement now, the job stays in partition auto"
+    ]
     assert bench.submit({}).user == []
 
 
