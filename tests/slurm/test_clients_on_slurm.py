@@ -145,13 +145,14 @@ def test_parsl(node: LoginNode, set_up: str) -> None:
 @pytest.mark.slow
 @IN_BOTH_SETUPS
 def test_snakemake(node: LoginNode, set_up: str) -> None:
+    """It writes the comment itself: the workload is named in the environment."""
     require_client("snakemake")
     node.run(
         *("snakemake", "--snakefile", str(PROGRAMS / "Snakefile"), "--directory", str(node.folder)),
         *("--executor", "slurm", "--jobs", "2", "--latency-wait", "20"),
         *("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "3"),
         *("--default-resources", "slurm_partition=auto", f"slurm_account={ACCOUNT}"),
-        f"slurm_extra='--comment={COMMENT}'",
+        BERTH_PROFILE=COMMENT.removeprefix("berth:"),
     )
     assert (node.folder / "report.txt").read_text() == "wide gpu 4\nreport gpu 2\n"
 
