@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: help venv tools slurm flux-python deep browser demo test test-quick coverage mutation lint typecheck audit \
+.PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck audit \
   gate gate-full bench ablations schemas screenshots site differential differential-flux matrix \
   mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python clean
@@ -44,6 +44,15 @@ flux-python: venv  ## Flux's Python classes in an environment of their own, for 
 	  && $(VENV)/flux-python/bin/pip install --quiet 'flux-python==0.88.0' 'ply~=3.11'; } \
 	  || echo "no flux-python here: the tests that need it are skipped" >&2
 
+clients: venv  ## workflow systems that submit to Slurm, in an environment of their own, for the tests; optional
+	@test -x $(VENV)/clients/bin/reframe \
+	  || { $(PYTHON) -m venv $(VENV)/clients \
+	  && $(VENV)/clients/bin/pip install --quiet 'submitit==1.5.4' 'reframe-hpc==4.10.4' 'dask-jobqueue==0.9.0' \
+	    'distributed==2026.8.0' 'dask==2026.8.0' 'parsl==2026.10.26' 'snakemake==9.27.1' \
+	    'snakemake-executor-plugin-slurm==2.8.0'; } \
+	  || echo "no workflow systems here: the tests that need them are skipped" >&2
+	@deploy/system-packages --optional r-cran-batchtools
+
 deep: venv  ## PyTorch and transformers, for training networks and their tests; optional
 	@$(PY) -c 'import torch' 2>/dev/null || $(PY) -m pip install --quiet -e '.[dev,deep]' \
 	  || echo "no PyTorch here: the tests that need it are skipped" >&2
@@ -65,7 +74,7 @@ screenshots: venv browser  ## the pictures of the page in the documentation, by 
 schemas: venv  ## docs/schemas: what commands print with --json
 	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/json_outputs.py
 
-test: venv tools slurm flux-python deep browser  ## every test but the slow ones; all of them with SELECTION=
+test: venv tools slurm flux-python clients deep browser  ## every test but the slow ones; all of them with SELECTION=
 	$(PYTEST) --durations 15 $(SELECTION)
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind

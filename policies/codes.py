@@ -37,6 +37,7 @@ class Code(StrEnum):
     PINNED_SHAPE = "pinned-shape"
     PINNED_RESERVATION = "pinned-reservation"
     UNTRANSLATED = "untranslated"
+    SITE_RULE = "site-rule"
     TOGETHER = "together"
     NO_CANDIDATE = "no-candidate"
 

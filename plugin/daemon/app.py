@@ -81,6 +81,7 @@ def view(site: Site) -> SiteView:
         auto_queue=auto,
         kill_switch=site.daemon.kill_switch,
         right_sizing=site.right_sizing,
+        show=site.show,
     )
 
 

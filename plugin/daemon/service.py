@@ -25,6 +25,7 @@ from berth.plugin.history.matching import Described, profile_key
 from berth.plugin.host import HOST, Files, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
+from berth.plugin.site.site import Show
 from berth.plugin.site.slices import is_padding
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
@@ -292,17 +293,7 @@ class Service:
                 code = code if changes or code == Code.EXPLORED else Code.MEMORY_FIT
                 changes["memory_mib_per_node"] = memory.memory_mib
         action = "edit" if changes and mode is Mode.ENFORCE else "keep"
-        message = None
-        if action == "edit":
-            message = replies.message(reason, opt_out=self.site.schedulers[ask.scheduler].opt_out)
-        elif mode is Mode.ADVISE and changes:
-            message = replies.message(f"Berth would choose: {reason}")
-        elif mode in (Mode.ADVISE, Mode.ENFORCE) and (
-            request.wants_placement or request.profile or code == Code.UNTYPED_GPU
-        ):
-            message = replies.message(reason)
-        elif memory is not None:
-            message = replies.message(memory.sentence)
+        message = self._message(ask, mode, request, code, reason, changes=changes, memory=memory)
         name = self._identifiers.next()
         self._spend(name, request, decision)
         latency_us = (self._clock.perf_counter_ns() - started_ns) // 1000
@@ -336,7 +327,7 @@ class Service:
                 slices=profiles_that_will_do(decision) if decision else (),
                 fit=memory.key if memory is not None and action == "edit" else "",
             ),
-            message=message if code != Code.OPTED_OUT else None,
+            message=message,
             decision=name,
             code=code,
         )
@@ -348,6 +339,31 @@ class Service:
             until_s = math.inf if decision is None else self._decisions.until_s
             self._repeats.put(self._line, self._present, Repeat(until_s, answered, reply))
         return reply
+
+    def _message(
+        self,
+        ask: Ask,
+        mode: Mode,
+        request: Request,
+        code: str,
+        reason: str,
+        *,
+        changes: replies.Edits,
+        memory: Fit | None,
+    ) -> str | None:
+        """The line for the user as the site wants it; None: nothing is said."""
+        site = self._present.site
+        if site.show is Show.NONE or mode not in _ANSWERED:
+            return None
+        if changes and mode is Mode.ENFORCE:
+            return replies.message(reason, opt_out=site.schedulers[ask.scheduler].opt_out)
+        if changes:
+            return replies.message(f"Berth would choose: {reason}")
+        if site.show is not Show.ALL or code in _NOT_AT_SUBMISSION:
+            return None
+        if request.wants_placement or request.profile or code == Code.UNTYPED_GPU:
+            return replies.message(reason)
+        return None if memory is None else replies.message(memory.sentence)
 
     def _spend(self, name: str, request: Request, decision: Decision | None) -> None:
         """Count what a decision to learn takes of the budget."""
@@ -398,6 +414,8 @@ _NOT_LOOKED_AT = frozenset(
     (Code.OPTED_OUT, Code.BAD_MODE, Code.NOT_COVERED_USER, Code.NOT_COVERED_ACCOUNT,
      Code.NOT_COVERED_QUEUE, Code.NOT_COVERED_KIND)
 )  # fmt: skip
+_NOT_AT_SUBMISSION = frozenset((Code.OPTED_OUT, Code.NO_PROFILE, Code.NO_FORECAST))
+"""Of those `berth why` speaks: a program that Berth does not know is no news to its user."""
 _OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
 _BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
 _INTERACTIVE_SHAPE = Kept(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from berth.plugin.daemon.messages import Job
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
-from berth.plugin.site.site import RightSizing
+from berth.plugin.site.site import RightSizing, Show
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, DefaultMemory, Mode
 
@@ -39,6 +39,8 @@ class SiteView:
     auto_queue: str | None = None
     kill_switch: Path | None = None
     right_sizing: RightSizing = field(default_factory=RightSizing)
+    show: Show = Show.CHANGED
+    """Which decisions users are told."""
     slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)
     """Candidates that give MIG slices by type, by their queue."""
     changes_shapes: bool = field(init=False)

@@ -16,6 +16,7 @@ from berth.pilot.plugins import Registry
 from berth.pilot.profile import Name, NonNegative, Positive, Target
 from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.quantities import Duration, Memory
+from berth.plugin.site.site import Show
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.settings import ListBy, SliceAim, UntypedGpus
 from berth.policies.values import Mode
@@ -329,6 +330,16 @@ class CoverageTable(Document):
     het: bool = Field(False, description="components of heterogeneous jobs are covered")
 
 
+class MessagesTable(Document):
+    """`[messages]`: what a user is told when a job is submitted."""
+
+    show: Show = Field(
+        Show.CHANGED,
+        description="`changed`: one line where the job is changed (in mode `advise`: would be); "
+        "`all`: also why it is not; `none`: never a line",
+    )
+
+
 class PlatformTable(Document):
     """`[[platforms]]`: hardware of this site; the shipped ones need no entry."""
 
@@ -508,6 +519,7 @@ class SiteDocument(Document, extra="allow"):
         default_factory=RightSizingTable, description="see `[right_sizing]`"
     )
     coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")
+    messages: MessagesTable = Field(default_factory=MessagesTable, description="see `[messages]`")
     platforms: tuple[PlatformTable, ...] = Field(
         (), max_length=1_000, description="see `[[platforms]]`"
     )

@@ -96,6 +96,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             breaker_open_s=daemon.breaker_open_s,
         ),
         coverage=_coverage(document.coverage),
+        show=document.messages.show,
         platforms=kept,
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
         learning=LearningSettings(**document.learning.model_dump()),

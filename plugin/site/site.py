@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from berth.pilot.documents import Document
@@ -13,6 +14,14 @@ from berth.plugin.scheduler.registry import scheduler_named
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Mode
+
+
+class Show(StrEnum):
+    """Which decisions are told to users when they submit."""
+
+    CHANGED = "changed"
+    ALL = "all"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +155,7 @@ class Site:
     """Folders of bundles in place of shipped ones."""
     learning: LearningSettings = LearningSettings()
     right_sizing: RightSizing = RightSizing()
+    show: Show = Show.CHANGED
     scheduler_settings: Document | None = None
     """The scheduler's own table; None: its defaults."""
     carbon_file: Path | None = None

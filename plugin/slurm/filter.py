@@ -32,6 +32,7 @@ def filter_config(site: Site) -> str:
         "breaker_failures": daemon.breaker_failures,
         "breaker_first_pause_s": min(_FIRST_PAUSE_S, daemon.breaker_open_s),
         "breaker_longest_pause_s": daemon.breaker_open_s,
+        "messages": site.show,
     }
     if site.auto_queue is not None:
         values["auto_partition"] = site.auto_queue

@@ -7,12 +7,17 @@
 --   * it checks every answer itself: only partitions the submitter may use, never over an explicit
 --     choice of the user, and either all edits or none;
 --   * a file (the kill switch) turns it off at once, and `--comment=berth:off` does so for one job.
--- Install it beside slurm.conf with JobSubmitPlugins=lua; a site with a job_submit.lua of its own
--- loads it from there (docs/slurm.md). Protocol: docs/protocol.md. Lua 5.1 and later.
+-- Install it beside slurm.conf with JobSubmitPlugins=lua; a site with rules of its own loads it from
+-- its job_submit.lua and calls `berth_submit(job_desc, part_list, uid, check)` (docs/slurm.md).
+-- Protocol: docs/protocol.md. Lua 5.1 and later.
 
 local CONFIG_PATH = os.getenv("BERTH_FILTER_CONFIG") or "/etc/berth/filter.conf"
 local PROTOCOL = 1
 local MAX_SCRIPT_BYTES = 65536
+local MAX_HEAD_BYTES = 1048576 -- of a script, up to its first command
+local MAX_HEAD_LINES = 5000
+local MAX_DIRECTIVE_BYTES = 16384
+local MAX_CHECK_INSTRUCTIONS = 1000000 -- of a site's own check, about 10 ms
 local MAX_ARGUMENT_BYTES = 4096
 local MAX_ARGUMENTS = 256
 local MAX_REQUEST_BYTES = 131072
@@ -35,7 +40,9 @@ local config = {
   breaker_first_pause_s = 1,
   breaker_longest_pause_s = 30,
   reread_config_s = 10,
+  messages = "changed",
 }
+local CHOICES = { messages = { changed = true, all = true, none = true } }
 local RANGES = {
   deadline_ms = { 1, 1000 },
   breaker_failures = { 1, 1000 },
@@ -91,6 +98,8 @@ local function accept_setting(key, value)
       log("config:" .. key, CONFIG_PATH .. ": " .. key .. " must be a number from "
         .. range[1] .. " to " .. range[2])
     end
+  elseif CHOICES[key] and not CHOICES[key][value] then
+    log("config:" .. key, CONFIG_PATH .. ": " .. key .. " must be changed, all or none")
   elseif value ~= "" then
     config[key] = value
   end
@@ -417,22 +426,102 @@ local function wants_special_nodes(job)
     or over("cores_per_socket", nil, 1) or over("threads_per_core", nil, 1)
 end
 
--- What sbatch keeps from Lua, but may stand in the script: "no GPU", a deadline, cores set aside.
-local UNSEEN = {
-  "%-%-gres[=%s]+none%f[^%w]", "%-%-gpus%-per%-task[=%s]+0%f[^%w]", "%-%-deadline%f[^%w]",
-  "%-%-core%-spec%f[^%w]",
-  "%-%-thread%-spec%f[^%w]", "^#SBATCH%s+%-S%f[^%a]", "%s%-S%f[^%a]",
+-- Directives that sbatch acts on and does not show to Lua: "no GPU", a deadline, cores set aside.
+-- `shortest`: what getopt takes for the option, so that `--dead=...` counts as well.
+local function says_none(value) return value:lower():gsub("^gres[:/]", "") == "none" end
+local function says_zero(value) return value:find("^0+$") ~= nil or value:find("[:=]0+$") ~= nil end
+local function anything() return true end
+local HIDDEN = {
+  { name = "gres", shortest = "gre", hides = says_none },
+  { name = "gpus-per-task", shortest = "gpus-per-t", hides = says_zero },
+  { name = "deadline", shortest = "dea", hides = anything },
+  { name = "core-spec", shortest = "core-", hides = anything },
+  { name = "thread-spec", shortest = "thread-", hides = anything },
+}
+-- The same choices as sbatch takes them from its environment.
+local HIDDEN_VARIABLES = {
+  SBATCH_GRES = says_none, SBATCH_GPUS_PER_TASK = says_zero,
+  SBATCH_CORE_SPEC = anything, SBATCH_THREAD_SPEC = anything,
 }
 
-local function unseen_directive(script)
-  for line in script:gmatch("[^\r\n]+") do
-    if line:find("^#SBATCH%s") then
-      for _, pattern in ipairs(UNSEEN) do
-        if line:find(pattern) then return line end
-      end
-    elseif not line:find("^%s*#") then
-      return nil -- sbatch reads directives up to the first command
+-- Add the words of a directive, split as sbatch does: quotes group, a backslash escapes, # ends.
+local function add_words(text, words)
+  if not text:find("[\"'\\]") then
+    for word in text:gsub("#.*", ""):gmatch("%S+") do words[#words + 1] = word end
+    return
+  end
+  local word, quote, escaped
+  for index = 1, #text do
+    local char = text:sub(index, index)
+    if escaped then
+      word, escaped = (word or "") .. char, false
+    elseif char == "\\" then
+      word, escaped = word or "", true
+    elseif quote then
+      if char == quote then quote = nil else word = word .. char end
+    elseif char == '"' or char == "'" then
+      word, quote = word or "", char
+    elseif char == "#" then
+      break
+    elseif char:find("%s") then
+      words[#words + 1] = word
+      word = nil
+    else
+      word = (word or "") .. char
     end
+  end
+  words[#words + 1] = word
+end
+
+-- The words of all directives of a script: those before its first command, which sbatch reads.
+-- A second value says what else keeps the job: what cannot be read to its end, or burst buffers
+-- (their plugin reads `#BB`, `#DW` and the like from the script itself).
+local function directives_of(script)
+  local words, bytes, from = {}, 0, 1
+  for _ = 1, MAX_HEAD_LINES do
+    if from > #script then return words end
+    if from > MAX_HEAD_BYTES then break end
+    local stop = script:find("\n", from, true) or #script + 1
+    local head = script:sub(from, math.min(stop - 1, from + 7))
+    if head:find("^#SBATCH") or head:find("^#SLURM") then
+      bytes = bytes + stop - from
+      if bytes > MAX_DIRECTIVE_BYTES then break end
+      add_words(script:sub(from + (head:find("^#SLURM") and 6 or 7), stop - 1), words)
+    elseif head:find("^#BB") or head:find("^#DW") then
+      return words, "a burst buffer of the script (" .. head:match("^#%w+") .. ")"
+    else
+      local first = script:find("%S", from)
+      if first and first < stop and script:byte(first) ~= 35 then return words end -- a command
+    end
+    from = stop + 1
+  end
+  return words, "a script whose directives are too many to read"
+end
+
+-- The hidden choice among these words of options, or nil.
+local function hidden_option(words)
+  for index, word in ipairs(words) do
+    if word:find("^%-[a-zA-Z]*S") and word:find("^%-[HhIkKOQsvVWXZ]*S") then return word end
+    local name, rest = word:match("^%-%-([%w-]+)(.*)$")
+    for _, option in ipairs(name and HIDDEN or {}) do
+      if #name >= #option.shortest and option.name:sub(1, #name) == name then
+        local value = rest:match("^=(.*)$") or words[index + 1] or ""
+        if option.hides(value) then return "--" .. option.name end
+      end
+    end
+  end
+  return nil
+end
+
+-- What keeps a job by its script or its environment alone, or nil.
+local function unseen_choice(own)
+  if not own.script then return nil end
+  local words, other = directives_of(own.script)
+  local option = hidden_option(words) or other
+  if option then return option end
+  for variable, hides in pairs(HIDDEN_VARIABLES) do
+    local value = own.environment[variable]
+    if written(value) and hides(value) then return variable end
   end
   return nil
 end
@@ -450,12 +539,12 @@ local function keeps_shape(job, details)
   return details.gres ~= nil and count_of(job.ntasks_per_tres) ~= nil
 end
 
--- `shared` of --exclusive, --exclusive=user and --exclusive=mcs.
-local WHOLE_NODES = { [0] = true, [2] = true, [3] = true }
+-- `shared` of --exclusive, --exclusive=user, --exclusive=mcs and (since 24.05) --exclusive=topo.
+local WHOLE_NODES = { [0] = true, [2] = true, [3] = true, [4] = true }
 
 -- Each read of a field costs slurmctld a search by its name: what is looked at in several places.
-local function looked_at(job)
-  local own = { comment = job.comment, reservation = job.reservation, script = job.script }
+local function looked_at(job, comment)
+  local own = { comment = comment, reservation = job.reservation, script = job.script }
   for _, field in ipairs(DECISIVE) do own[field] = job[field] end
   if not own.account then own.default_account = job.default_account end
   if own.script then
@@ -463,6 +552,7 @@ local function looked_at(job)
     local environment = job.environment
     own.environment = environment
     own.profile, own.mode = environment["BERTH_PROFILE"], environment["BERTH_MODE"]
+    own.quiet = environment["BERTH_QUIET"]
   end
   return own
 end
@@ -530,6 +620,7 @@ local function describe(job, partitions, own)
       details.script = text_of(script, MAX_SCRIPT_BYTES)
       details.arguments = words
     end
+    -- The daemon must know that there is a text which it does not see.
     if not details.script then details.script_unread = 1 end
     details.profile, details.mode = text_of(own.profile), text_of(own.mode)
   end
@@ -564,13 +655,15 @@ end
 ---------------------------------------------------------------------------------------------------
 -- What Berth does not know how to carry to another place: read only where a job is to be moved.
 
--- `alone`: no matter on one node. Numbers are set from 1 on; bits are of `bitflags`.
+-- `alone`: no matter on one node; `newer`: not shown by every version. Numbers are set from 1 on; bits are of `bitflags`.
 local UNTRANSLATED = {
   { "batch_features", "--batch" }, { "burst_buffer", "--bb" }, { "clusters", "--clusters" },
   { "network", "--network" }, { "power_flags", "--power" }, { "reboot", "--reboot" },
   { "contiguous", "--contiguous", alone = true }, { "req_switch", "--switches", alone = true },
   { "req_context", "the SELinux context" }, { "selinux_context", "the SELinux context" },
-  { "ntasks_per_board", "tasks by board" }, { "segment_size", "--segment", alone = true },
+  { "ntasks_per_board", "tasks by board" },
+  { "segment_size", "--segment", alone = true, newer = true },
+  { "core_spec", "--core-spec", newer = true }, { "thread_spec", "--thread-spec", newer = true },
 }
 local BOUND_TO_SOCKETS = 0x10 -- --gres-flags=enforce-binding
 local SPREAD = 0x100 -- --spread-job: over all nodes of the partition
@@ -632,7 +725,7 @@ local function untranslated(job, edits, details, partitions, own)
     local field, option = rule[1], rule[2]
     if not UNKNOWN_HERE[field] and not (rule.alone and nodes == 1) then
       local value = job[field]
-      if field == "segment_size" and value == nil then UNKNOWN_HERE[field] = true end
+      if rule.newer and value == nil then UNKNOWN_HERE[field] = true end
       if is_set(value) then return option end
     end
   end
@@ -669,11 +762,7 @@ local function untranslated(job, edits, details, partitions, own)
   if per_socket and per_socket >= 1 and (tasks > per_socket or edits.cpus_per_task) then
     return "--ntasks-per-socket"
   end
-  if details.script then
-    local line = unseen_directive(details.script)
-    if line then return line end
-  end
-  return nil
+  return unseen_choice(own)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -912,10 +1001,126 @@ local function stamp(job, text)
   if text_of(text, MAX_STAMP_BYTES) then job.admin_comment = stamped(job, text) end
 end
 
-local function tell(text)
+---------------------------------------------------------------------------------------------------
+-- What the user is told. `slurm.log_user` speaks before sbatch prints the id, to a terminal or not;
+-- where Slurm then refuses the job sbatch writes "error:" before it, hence "note:". cli_filter.lua does it better: it says by a word
+-- in the comment that it is there, and prints what it finds in the stamp once the job is accepted.
+
+local CLIENT_WORD = "^(.-)%s?berth%-client:(%l+)$"
+
+-- What the client filter says (`tty`: a person is looking; else: say nothing; nil: it is not there)
+-- and the comment without its word, which is taken off the job.
+local function client_of(job)
+  local comment = job.comment
+  if type(comment) ~= "string" then return nil, nil end
+  local own_words, says = comment:match(CLIENT_WORD)
+  if not says then return nil, comment end
+  job.comment = own_words
+  return says, own_words ~= "" and own_words or nil
+end
+
+local function tell(audience, job, text)
   if not text_of(text, MAX_REPLY_BYTES) then return end
-  if not text:lower():find("^berth") then text = "berth: " .. text end -- sbatch's users must know who speaks
-  slurm.log_user("%s", one_line(text, MAX_MESSAGE_BYTES))
+  text = one_line(text:gsub("^[Bb]erth: *", ""), MAX_MESSAGE_BYTES - #"berth: note: ")
+  if audience.client == "tty" then
+    local said = ("berth: " .. text):gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
+    local before = job.admin_comment
+    if #(before or "") + #said > 4 * MAX_STAMP_BYTES then return end
+    job.admin_comment = (before and before .. " " or "") .. "said=" .. said
+  elseif not audience.client then
+    local quiet = audience.quiet
+    if quiet == nil and job.script then quiet = job.environment["BERTH_QUIET"] end
+    if not written(quiet) or quiet == "0" then slurm.log_user("berth: note: %s", text) end
+  end
+end
+
+---------------------------------------------------------------------------------------------------
+-- The site's own check is asked about the job as it would be. It gets a view: reads show the edit,
+-- writes are held back, so that nothing needs to be put back where it refuses.
+
+local OTHER_MEMORY = { min_mem_per_node = "min_mem_per_cpu", min_mem_per_cpu = "min_mem_per_node" }
+local TABLES_OF_JOB = { environment = true, spank_job_env = true }
+
+-- A view of `target`, and a function that shows a value in it. What is written to the view goes to
+-- `writes` as steps.
+local function view_of(target, writes)
+  local shown, values, views = {}, {}, {}
+  local function show(key, value)
+    shown[key], values[key] = true, value ~= "" and value or nil
+    local other = OTHER_MEMORY[key]
+    if other then shown[other], values[other] = true, nil end
+  end
+  local view = setmetatable({}, {
+    __index = function(_, key)
+      if views[key] then return views[key] end
+      if shown[key] then return values[key] end
+      local value = target[key]
+      if TABLES_OF_JOB[key] and type(value) == "table" then
+        views[key] = view_of(value, writes)
+        return views[key]
+      end
+      return value
+    end,
+    __newindex = function(_, key, value)
+      if value == nil then error(tostring(key) .. " cannot be set to nil", 2) end
+      show(key, value)
+      writes[#writes + 1] = { target, key, value }
+    end,
+  })
+  return view, show, views
+end
+
+-- The job with these steps done, as a view; `writes` gets what the check adds to them.
+local function edited_view(job, own, steps, writes)
+  local view, show, views = view_of(job, writes)
+  local environment, show_variable
+  if own.environment then
+    environment, show_variable = view_of(own.environment, writes)
+    views.environment = environment
+  end
+  for _, step in ipairs(steps) do
+    if step[1] == job then
+      show(step[2], step[3])
+    elseif step[1] == own.environment then -- interactive jobs have none
+      show_variable(step[2], step[3])
+    end
+  end
+  return view
+end
+
+-- Run a function that may never end: true and its value, or false and why it has none. One that
+-- waits inside a C function (`os.execute`, a slow pattern) cannot be stopped. (Not in a coroutine:
+-- slurmctld answers reads of a job on its main stack only.)
+local function run_bounded(call, ...)
+  if type(debug) ~= "table" or not debug.sethook then return pcall(call, ...) end
+  local hook, mask, count = debug.gethook()
+  local ours = debug.getinfo(1, "f").func
+  local function stop()
+    if debug.getinfo(2, "f").func == ours then -- it is over
+      debug.sethook()
+      return
+    end
+    debug.sethook(stop, "", 1) -- out of every pcall of its own, too
+    error("it did not end", 0)
+  end
+  debug.sethook(stop, "", MAX_CHECK_INSTRUCTIONS)
+  local fine, value = pcall(call, ...)
+  if hook then debug.sethook(hook, mask, count) else debug.sethook() end
+  return fine, value
+end
+
+-- Ask the site's check about the edited job. True and what it wrote and told, where it accepts.
+local function accepted_by(check, job, own, steps, part_list, uid)
+  local writes, told = {}, {}
+  local view = edited_view(job, own, steps, writes)
+  local log_user, user_msg = slurm.log_user, slurm.user_msg
+  slurm.log_user = function(...) told[#told + 1] = string.format(...) end
+  slurm.user_msg = function(text) told[#told + 1] = tostring(text) end
+  local fine, code = run_bounded(check, view, part_list, uid)
+  slurm.log_user, slurm.user_msg = log_user, user_msg
+  if fine and code == slurm.SUCCESS then return true, writes, told end
+  if not fine then log("check", "the site's check failed for an edited job: " .. tostring(code)) end
+  return false
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -939,7 +1144,39 @@ local function ask(details)
   return reply
 end
 
-local function consider(job, part_list)
+-- Make the edit of a reply. True, and whether the site's check has accepted the job; or nil and why
+-- it was not made.
+local function make_edit(job, reply, details, partitions, own, site)
+  local problem = objection(reply.edits, details, partitions)
+  if not problem and not text_of(reply.stamp, MAX_STAMP_BYTES) then
+    problem = "no stamp would explain it"
+  end
+  if problem then return nil, problem end
+  local steps = plan(job, reply.edits, details, own)
+  -- First of all: no job is changed without a stamp that says so.
+  local text = stamped(job, reply.stamp, was(job, steps, details))
+  table.insert(steps, 1, { job, "admin_comment", text })
+  local told = {}
+  if site.check then
+    local accepts, writes
+    accepts, writes, told = accepted_by(site.check, job, own, steps, site.part_list, site.uid)
+    if not accepts then return nil, nil, "site-rule" end
+    for _, step in ipairs(writes) do
+      if step[1] == job and step[2] == "admin_comment" and not tostring(step[3]):find(text, 1, true) then
+        step[3] = step[3] .. " " .. text
+      end
+      steps[#steps + 1] = step
+    end
+  end
+  local done
+  done, problem = carry_out(steps)
+  if not done then return nil, problem end
+  for _, line in ipairs(told) do slurm.log_user("%s", line) end
+  return true
+end
+
+-- Whether there was an answer, and whether the site's check has accepted the job as it now is.
+local function consider(job, comment, audience, site)
   if not usable then return false end
   read_config()
   if killed() then return false end
@@ -947,59 +1184,68 @@ local function consider(job, part_list)
     breaker.passed_by()
     return false
   end
-  local own = looked_at(job)
+  local own = looked_at(job, comment)
+  audience.quiet = own.quiet or false
   if opted_out(own) then return true end
-  local names, partitions = usable_partitions(job, part_list, own)
+  local names, partitions = usable_partitions(job, site.part_list, own)
   if #names == 0 then return true end
   local details = describe(job, names, own)
   local reply = ask(details)
   if not reply then return false end
-  if reply.action == "edit" and type(reply.edits) == "table" then
-    own.whole_nodes = details.exclusive or (part_list[own.partition or ""] or {}).max_share == 0
-    local option = not only_fits_memory(reply.edits, details)
-      and untranslated(job, reply.edits, details, partitions, own)
-    if option then
-      stamp_kept(job, reply.stamp, "untranslated")
-      tell("the job stays as it is: Berth cannot carry " .. option .. " to another place")
-      return true
-    end
-    local problem = objection(reply.edits, details, partitions)
-    if not problem and not text_of(reply.stamp, MAX_STAMP_BYTES) then
-      problem = "no stamp would explain it"
-    end
-    local done
-    if not problem then
-      local steps = plan(job, reply.edits, details, own)
-      -- First of all: no job is changed without a stamp that says so.
-      local text = stamped(job, reply.stamp, was(job, steps, details))
-      table.insert(steps, 1, { job, "admin_comment", text })
-      done, problem = carry_out(steps)
-    end
-    if not done then
-      log("refused", "an answer was not carried out: " .. tostring(problem))
-      return false
-    end
-  else
+  audience.text = reply.message
+  if reply.action ~= "edit" or type(reply.edits) ~= "table" then
     stamp(job, reply.stamp)
+    return true
   end
-  tell(reply.message)
-  return true
+  own.whole_nodes = details.exclusive or (site.part_list[own.partition or ""] or {}).max_share == 0
+  local option = not only_fits_memory(reply.edits, details)
+    and untranslated(job, reply.edits, details, partitions, own)
+  if option then
+    stamp_kept(job, reply.stamp, "untranslated")
+    audience.text = config.messages == "all"
+      and "the job stays as it is: Berth cannot carry " .. option .. " to another place" or nil
+    return true
+  end
+  local done, problem, code = make_edit(job, reply, details, partitions, own, site)
+  if done then return true, site.check ~= nil end
+  audience.text = nil
+  if code then
+    stamp_kept(job, reply.stamp, code)
+    return true
+  end
+  log("refused", "an answer was not carried out: " .. tostring(problem))
+  return false
+end
+
+-- Berth's decision for a job of a site with rules of its own. `check(job_desc, part_list, uid)`, as a
+-- slurm_job_submit: asked about the job as Berth would change it; unless it returns slurm.SUCCESS the
+-- job goes on as its user wrote it, and check is asked about that as if Berth were not there.
+function berth_submit(job_desc, part_list, uid, check)
+  local audience, comment, accepted = {}, nil, false
+  pcall(function() audience.client, comment = client_of(job_desc) end)
+  local site = { check = check, part_list = part_list, uid = uid }
+  local fine, answered, agreed = pcall(consider, job_desc, comment, audience, site)
+  if fine then
+    accepted = agreed
+  else
+    pcall(log, "error", answered)
+    answered, audience.text = false, nil
+  end
+  if check and not accepted then
+    local code = check(job_desc, part_list, uid)
+    if code ~= slurm.SUCCESS then return code end
+  end
+  pcall(function()
+    if not answered and config.messages == "all" and job_desc.partition == config.auto_partition then
+      audience.text = "no placement now, the job stays in partition " .. config.auto_partition
+    end
+    tell(audience, job_desc, audience.text)
+  end)
+  return slurm.SUCCESS
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
-  local fine, answered = pcall(consider, job_desc, part_list)
-  if not fine then
-    pcall(log, "error", answered)
-    answered = false
-  end
-  if not answered then
-    pcall(function()
-      if job_desc.partition == config.auto_partition then
-        tell("berth: no placement now, the job stays in partition " .. config.auto_partition)
-      end
-    end)
-  end
-  return slurm.SUCCESS
+  return berth_submit(job_desc, part_list, submit_uid)
 end
 
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)

@@ -1,5 +1,6 @@
 -- Runs the filter outside slurmctld. Standard input: one JSON object
---   {filter, job, environment, partitions, submissions, poison, pause_s}
+--   {filter, job, environment, partitions, submissions, poison, pause_s, site_check}
+-- `site_check`: Lua that returns a site's own check, which berth_submit is called with.
 -- Standard output: one JSON object with the job as the filter left it, what the user and the log
 -- were told, what slurmctld would have complained about, and seconds of each submission.
 local json = require "cjson"
@@ -16,6 +17,7 @@ local NUMBERS = {
   shared = NO_VAL16, contiguous = 0, reboot = NO_VAL16, req_switch = NO_VAL, power_flags = 0,
   bitflags = 503316480, ntasks_per_socket = NO_VAL16, ntasks_per_core = NO_VAL16, ntasks_per_board = 0,
   ntasks_per_tres = NO_VAL16, segment_size = NO_VAL16,
+  core_spec = NO_VAL16, thread_spec = NO_VAL16,
 }
 local TEXTS = {}
 for name in ([[account default_account qos default_qos reservation name partition comment
@@ -30,6 +32,7 @@ slurm = {
   SUCCESS = 0, ERROR = -1, NO_VAL = NO_VAL, NO_VAL16 = NO_VAL16, NO_VAL64 = NO_VAL64,
   log_info = function(format, ...) table.insert(result.log, string.format(format, ...)) end,
   log_user = function(format, ...) table.insert(result.user, string.format(format, ...)) end,
+  user_msg = function(text) table.insert(result.user, text) end,
 }
 
 local fields, environment = order.job, order.environment
@@ -88,7 +91,14 @@ end
 result.codes = {}
 for index = 1, order.submissions or 1 do
   local begun = socket.gettime()
-  result.codes[index] = slurm_job_submit(job, order.partitions, fields.user_id or 1000)
+  local uid = fields.user_id or 1000
+  if order.site_check then
+    local check = assert(loadstring(order.site_check))()
+    local fine, code = pcall(berth_submit, job, order.partitions, uid, check)
+    result.codes[index] = fine and (code or -2) or -3
+  else
+    result.codes[index] = slurm_job_submit(job, order.partitions, uid)
+  end
   result.seconds[index] = socket.gettime() - begun
   if order.pause_s then socket.sleep(order.pause_s) end
 end

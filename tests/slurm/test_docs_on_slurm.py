@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_daemon import KEEP, FakeDaemon
 from slurm_cluster import Cluster, wait_until
 
 from berth.plugin.slurm.filter import FILTER_PATH
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "slurm.md"
+EXAMPLE = DOCS.parents[1] / "examples" / "slurm-site-rules" / "job_submit.lua"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -111,10 +113,12 @@ def test_every_command_of_the_page_works_in_its_order(slurm: Cluster, shell: She
 
 def test_the_pages_chained_filter_loads_and_asks_berth(slurm: Cluster) -> None:
     [chained] = blocks("lua")
+    assert chained == EXAMPLE.read_text()
     (slurm.etc / "berth_submit.lua").write_text(FILTER_PATH.read_text())
     slurm.set_job_submit(chained.replace("/etc/slurm/", f"{slurm.etc}/"))
-    job = slurm.sbatch("-p", "auto")
-    assert "stays in partition auto" in job.message
+    with FakeDaemon(slurm.berth_socket, lambda _: {**KEEP, "message": "asked"}):
+        job = slurm.sbatch("-p", "auto")
+    assert job.message == "sbatch: berth: note: asked\n"
 
 
 def test_the_page_names_every_key_of_the_filters_configuration() -> None:

@@ -133,8 +133,14 @@ def test_something_else_in_the_sockets_place_is_no_daemon(bench: FilterBench, ki
     assert outcome.job["partition"] == "auto"
 
 
-def test_the_user_who_asked_for_a_place_hears_that_there_is_none_now(bench: FilterBench) -> None:
-    assert bench.submit(AUTO).user == ["berth: no placement now, the job stays in partition auto"]
+def test_the_user_who_asked_for_a_place_hears_that_there_is_none_now_where_all_is_told(
+    bench: FilterBench,
+) -> None:
+    assert bench.submit(AUTO).user == []
+    bench.settings = {"messages": "all"}
+    assert bench.submit(AUTO).user == [
+        "berth: note: no placement now, the job stays in partition auto"
+    ]
     assert bench.submit({}).user == []
 
 

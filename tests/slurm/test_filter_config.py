@@ -46,6 +46,7 @@ def test_the_configuration_repeats_the_site_file(tmp_path: Path) -> None:
         "breaker_failures": "5",
         "breaker_first_pause_s": "1",
         "breaker_longest_pause_s": "9",
+        "messages": "changed",
     }
 
 

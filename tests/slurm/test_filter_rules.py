@@ -189,7 +189,7 @@ def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     assert scripts == ["é€😀 ~", None, None, None, None]
 
 
-@pytest.mark.parametrize(("reply", "most"), [(KEEP, 39), (move_to("gpu", nodes=1, tasks=1), 59)])
+@pytest.mark.parametrize(("reply", "most"), [(KEEP, 39), (move_to("gpu", nodes=1, tasks=1), 61)])
 def test_most_fields_are_read_only_for_jobs_that_are_moved(
     bench: FilterBench, reply: Reply, most: int
 ) -> None:
@@ -258,7 +258,7 @@ def test_an_edit_is_carried_out_and_stamped_and_told(bench: FilterBench) -> None
     stamp, _, was = outcome.job["admin_comment"].partition(" was=")
     assert stamp == "berth=1 place=gpu"
     assert was.startswith("partition:auto;")
-    assert outcome.user == ["berth: this job runs in gpu; opt out with --comment=berth:off"]
+    assert outcome.user == ["berth: note: this job runs in gpu; opt out with --comment=berth:off"]
     assert outcome.complaints == []
     assert outcome.codes == [0]
 
@@ -406,7 +406,7 @@ def test_a_keep_with_stamp_and_message_changes_nothing_else(bench: FilterBench) 
     outcome = answered(bench, reply, AUTO)
     assert outcome.job["partition"] == "auto"
     assert outcome.job["admin_comment"] == "berth=1 advise=gpu"
-    assert outcome.user == ["berth: gpu would be 3x faster"]
+    assert outcome.user == ["berth: note: gpu would be 3x faster"]
 
 
 def test_a_stamp_is_added_to_what_another_filter_wrote(bench: FilterBench) -> None:
@@ -417,7 +417,7 @@ def test_a_stamp_is_added_to_what_another_filter_wrote(bench: FilterBench) -> No
 def test_messages_are_one_printable_line_of_bounded_length(bench: FilterBench) -> None:
     reply = {**KEEP, "message": "a%s\n\x1b[31m" + "x" * 5000, "stamp": "s" * 513}
     outcome = answered(bench, reply, AUTO)
-    assert outcome.user[0].startswith("berth: a%s [31mxxx")
+    assert outcome.user[0].startswith("berth: note: a%s [31mxxx")
     assert len(outcome.user[0]) == 400
     assert "admin_comment" not in outcome.job
 

@@ -59,6 +59,8 @@ def test_berths_filter_rejects_nothing_where_every_call_of_slurms_fails(slurm: C
 def test_a_file_that_breaks_later_leaves_the_last_good_one_in_force(
     slurm: Cluster, text: str
 ) -> None:
+    with (slurm.etc / "filter.conf").open("a") as file:
+        file.write("messages = all\n")
     slurm.sbatch("--hold")  # loads Berth's
     slurm.set_job_submit(text)
     assert "placement" in slurm.sbatch("--hold", "-p", "auto").message

@@ -303,7 +303,7 @@ def _mismatch(call: Call, row: Decision, asked: Submission | None) -> str | None
         return f"of {asked.user}, its decision is of {row.user}'s job"
     if asked is not None and (row.queue or None) != (asked.queue or None):
         return f"asked for {asked.queue}, decided was for {row.queue}"
-    if words.get("action") != row.action and words.get("code") != "untranslated":
+    if words.get("action") != row.action and words.get("code") not in ("untranslated", "site-rule"):
         return f"{words.get('action')} on the job, {row.action} in the store"
     for key, (_, now) in call.changed.items():
         edit = _EDIT_OF.get(key)

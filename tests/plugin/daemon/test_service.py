@@ -124,8 +124,37 @@ def test_who_opted_out_or_did_not_ask_is_not_talked_to() -> None:
     service, _ = knowing_service()
     assert "message" not in decide(service, comment="berth:off")
     assert "message" not in decide(service, queue=None, comment=None)
-    assert "unknown" in decide(service, comment="berth:unknown")["message"]
-    assert "no profile" in decide(service, comment=None)["message"]  # --partition=auto asked
+
+
+@pytest.mark.parametrize("show", ["all", "changed", "none"])
+def test_an_unknown_program_is_no_news_at_submission(show: str) -> None:
+    """`berth why` says it."""
+    service, _ = knowing_service(site=site_of(coverage=f'[messages]\nshow = "{show}"\n'))
+    assert "message" not in decide(service, comment="berth:unknown")
+    assert "message" not in decide(service, comment=None)  # --partition=auto asked
+    service.shelf = Shelf(1, ["fresh"])
+    assert "message" not in decide(service, comment="berth:fresh")
+
+
+@pytest.mark.parametrize(
+    ("show", "mode", "moved", "left"),
+    [
+        ("changed", "enforce", True, False),
+        ("all", "enforce", True, True),
+        ("none", "enforce", False, False),
+        ("changed", "advise", True, False),
+        ("all", "advise", True, True),
+        ("none", "advise", False, False),
+        ("all", "shadow", False, False),
+    ],
+)
+def test_users_are_told_what_the_site_wants_them_to_be_told(
+    show: str, mode: str, moved: bool, left: bool
+) -> None:
+    site = site_of(mode, coverage=f'[messages]\nshow = "{show}"\n')
+    service, _ = knowing_service(site=site)
+    assert ("message" in decide(service, comment="berth:stream")) is moved
+    assert ("message" in decide(service, comment="berth:@")) is left
 
 
 def test_a_kill_switch_that_cannot_be_looked_at_counts_as_there(tmp_path: Path) -> None:
@@ -214,11 +243,11 @@ def test_a_file_stands_for_its_profile_for_whom_it_was_attached() -> None:
 
 
 def test_a_profile_without_a_forecast_says_what_to_do() -> None:
-    service, _ = knowing_service()
+    service, recorded = knowing_service()
     service.shelf = Shelf(1, ["fresh"])
     reply = decide(service, comment="berth:fresh")
     assert reply["code"] == "no-forecast"
-    assert "berth workload refresh fresh" in reply["message"]
+    assert "berth workload refresh fresh" in recorded[-1].reason
 
 
 def test_an_unreadable_forecast_is_no_forecast() -> None:

@@ -359,7 +359,7 @@ class Site:
             self.world.violate(f"{name} of {one.job.user} has the decision of {user}'s job")
         if (queue or None) != (asked or None):
             self.world.violate(f"{name}: asked for {asked}, decided for {queue}")
-        if one.action != action and one.code != "untranslated":
+        if one.action != action and one.code not in ("untranslated", "site-rule"):
             self.world.violate(f"{name}: {one.action} on the job, {action} in the store")
         if one.queue is not None and f'"queue":"{one.queue}"' not in edits:
             self.world.violate(f"{name} was sent to {one.queue}, decided was {edits}")
