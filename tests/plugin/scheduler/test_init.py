@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from berth.pilot.documents import validate
 from berth.pilot.errors import BerthError, DocumentError
+from berth.pilot.instruction_sets import Has, has, unknown
 from berth.pilot.platform import Platform
 from berth.plugin.cli.site.init import init
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.site import load_site
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import first_site
-from berth.plugin.site.guess import guess_cpu, guess_gpu
+from berth.plugin.site.guess import guess_cpu, guess_gpu, instruction_sets
 from berth.plugin.site.write import toml_text
 from berth.plugin.slurm.scheduler import Slurm
 from berth.policies import Mode
@@ -306,3 +307,24 @@ def test_kinds_without_common_nodes_are_platforms_of_their_own() -> None:
     assert len({c.platform for c in site.candidates}) == 2
     site = first_site(cluster(both, queues=("x", "z")), KNOWN, Slurm())
     assert len({c.platform for c in site.candidates}) == 1
+
+
+@pytest.mark.parametrize(
+    ("features", "sets"),
+    [
+        (("ib", "genoa"), "x86-64-v4"),
+        (("Sandy_Bridge",), "avx"),
+        (("x86-64-v3",), "x86-64-v3"),
+        (("avx2", "haswell"), "x86-64-v3"),
+        (("avx512",), "avx512f"),
+        (("rack1", "fast"), None),
+    ],
+)
+def test_features_named_after_cpus_levels_or_sets_tell_the_instruction_sets(
+    features: tuple[str, ...], sets: str | None
+) -> None:
+    told = instruction_sets(features)
+    assert unknown(told) == ()
+    assert sets in told if sets else told == ()
+    if "Sandy_Bridge" in features:
+        assert has(told, "avx2") is Has.NO
