@@ -5,7 +5,6 @@ The submit filter's way (look-ups only) is the daemon's; here the predictor is l
 
 from __future__ import annotations
 
-import getpass
 import math
 import time
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.scheduler import Scheduler, states_of
 from berth.plugin.scheduler.states import default_memory_of
 from berth.plugin.site.site import Site
+from berth.plugin.workloads.names import caller
 from berth.policies import Decider, Decision, Request, Resources
 from berth.policies.objectives import Term
 from berth.policies.values import CandidateState
@@ -155,7 +155,7 @@ def asked_request(workload: Workload, options: Mapping[str, Any]) -> Request:
         raise UsageError(f"--size {size} is not a problem size; it must be positive")
     asked = request_from(
         workload,
-        user=options.get("user") or getpass.getuser(),
+        user=options.get("user") or caller(),
         tasks=options.get("tasks"),
         cpus_per_task=options.get("cpus_per_task"),
         nodes=options.get("nodes"),

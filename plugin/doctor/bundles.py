@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
+from berth.pilot.instruction_sets import unknown
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.calibrate.bundles import CALIBRATED, program_bundle
 from berth.plugin.doctor.findings import Finding, Findings, Status
@@ -61,6 +62,17 @@ def check_places(site: Site) -> Findings:
                 Status.WARN,
                 f"{platform.name} is a stub: rules of thumb, nothing measured",
                 calibrate,
+            )
+    sets = {c.name: c.instruction_sets for c in site.candidates}
+    sets |= {p.name: p.instruction_sets for p in site.platforms.values()}
+    for name, words in sets.items():
+        if strange := unknown(words):
+            yield Finding(
+                "platform",
+                Status.WARN,
+                f"{name}: no instruction set is known by the name of {', '.join(strange)}; kept, "
+                "and asked of by programs that need one of that very name",
+                "write those that docs/platforms.md lists, as x86-64-v3 or avx512_bf16",
             )
     if site.policy.allow_prior:
         return

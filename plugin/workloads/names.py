@@ -6,11 +6,21 @@ another user's: what bob measured, or made up, never places alice's jobs.
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Container
 
 from berth.pilot.errors import UsageError
 
 LONGEST = 128
+
+
+def caller() -> str:
+    """Who runs this command; ``uid:1000`` where this machine has no name for that user."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # the latter from Python 3.13 on
+        return f"uid:{os.geteuid()}"
 
 
 def own_name(user: str, name: str) -> str:

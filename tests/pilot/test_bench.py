@@ -83,15 +83,6 @@ def test_topology_without_sysfs_takes_processors_for_cores(tmp_path: Path) -> No
     assert topology([0, 1, 2], sysfs=tmp_path) == Topology(3, topology().memory_bytes, ())
 
 
-def test_instruction_sets_are_those_that_jobs_ask_for(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("processor: 0\nflags\t\t: fpu sse sse4_2 avx avx2 fma rdrand\n")
-    assert bench.instruction_sets(cpuinfo) == ("sse4_2", "avx", "avx2", "fma")
-    cpuinfo.write_text("processor: 0\nFeatures\t: fp asimd sve\n")
-    assert bench.instruction_sets(cpuinfo) == ("asimd", "sve")
-    assert bench.instruction_sets(tmp_path / "none") == ()
-
-
 def test_a_rate_that_was_not_measured_is_not_invented(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PilotError, match="flops_f64"):
         bench._value(BenchResult("flops_f64", 1))

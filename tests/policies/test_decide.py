@@ -132,6 +132,35 @@ def test_never_where_the_program_cannot_run(changes: dict[str, Any], code: Code)
     assert why_not(run(predicted=replace(FORECAST, **changes)), "gpu")[0] == code
 
 
+NEEDS_AVX512 = replace(FORECAST, instruction_sets=("avx512f",))
+
+
+def test_where_it_ran_a_program_runs_whatever_it_seems_to_need() -> None:
+    predicted = replace(NEEDS_AVX512, ran_on=("gpu",))
+    row = next(r for r in run(predicted=predicted).ranked if r.candidate == "gpu")
+    assert row.excluded is None
+    assert (row.guess, row.warning) == (False, None)
+
+
+def test_a_place_that_may_lack_what_the_program_needs_comes_last_and_says_so() -> None:
+    unknown = replace(GPU, instruction_sets=())
+    has_it = replace(CPU, instruction_sets=("x86-64-v4",))
+    decision = run(candidates=(has_it, unknown), predicted=NEEDS_AVX512)
+    assert [row.candidate for row in decision.ranked] == ["cpu", "gpu"]
+    assert decision.ranked[1].guess
+    assert "avx512f" in (decision.ranked[1].warning or "")
+    alone = run(candidates=(unknown,), predicted=NEEDS_AVX512)
+    assert alone.chosen == "gpu"
+
+
+def test_a_build_for_v3_never_goes_to_a_node_that_lacks_avx2() -> None:
+    built = replace(FORECAST, instruction_sets=("avx2", "bmi2"))
+    old = replace(GPU, instruction_sets=("x86-64-v2", "avx"))
+    assert why_not(run(candidates=(CPU, old), predicted=built), "gpu")[0] == Code.INSTRUCTION_SET
+    new = replace(GPU, instruction_sets=("x86-64-v3",))
+    assert run(candidates=(new,), predicted=built).chosen == "gpu"
+
+
 @pytest.mark.parametrize(
     ("changes", "candidate", "code"),
     [

@@ -164,9 +164,7 @@ def test_limits_of_a_queue_are_held_against_what_the_job_will_ask_for() -> None:
     )
     assert too_much.chosen is None
     assert too_much.code == "queue-limit"
-    fits = decider.decide(
-        job, limited, forecast(curve("cpu", 100.0, needs_bytes=1.0 * GIB)), NOW_S
-    )
+    fits = decider.decide(job, limited, forecast(curve("cpu", 100.0, needs_bytes=1.0 * GIB)), NOW_S)
     assert fits.chosen == "cpu"
     assert fits.edit is not None
     assert fits.edit.resources is not None

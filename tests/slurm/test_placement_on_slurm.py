@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -54,6 +55,43 @@ def test_the_stamp_leads_to_the_recorded_decision(slurm: Cluster, daemon: RealDa
     assert record.bundle == "test"
     assert record.inputs_digest
     assert record.reason
+
+
+def test_an_inactive_partition_is_said_to_be_inactive(slurm: Cluster, daemon: RealDaemon) -> None:
+    """Slurm leaves it out of the partitions that the submitter may use, as if it were forbidden."""
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+
+    def why_not_gpu() -> str:
+        job = slurm.sbatch("-p", "auto", "--hold", "--comment=berth:stream")
+        stamp = stamp_of(slurm, job.id)
+        wait_until(lambda: store.decisions.get(stamp["id"]) is not None, "it is stored", 10)
+        record = store.decisions.get(stamp["id"])
+        assert record is not None
+        rows = {row["candidate"]: row for row in json.loads(record.ranked)}
+        return str(rows["gpu"].get("excluded"))
+
+    slurm.run("scontrol", "update", "PartitionName=gpu", "State=INACTIVE", user="root")
+    try:
+        wait_until(
+            lambda: why_not_gpu() == "gpu is INACTIVE: takes no jobs and starts none",
+            "the daemon has read the partition's state",
+            20,
+        )
+    finally:
+        slurm.run("scontrol", "update", "PartitionName=gpu", "State=UP", user="root")
+        store.close()
+
+
+def test_a_list_with_auto_in_it_is_left_and_said_so(slurm: Cluster, daemon: RealDaemon) -> None:
+    job = slurm.sbatch("-p", "auto,cpu", "--hold", "--comment=berth:stream")
+    assert slurm.job(job.id)["Partition"] == "auto,cpu"
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    stamp = stamp_of(slurm, job.id)
+    wait_until(lambda: store.decisions.get(stamp["id"]) is not None, "it is stored", 10)
+    record = store.decisions.get(stamp["id"])
+    store.close()
+    assert record is not None
+    assert record.reason.startswith("-p auto,cpu names partitions beside auto")
 
 
 def test_what_became_of_a_job_is_stored_beside_what_was_predicted(

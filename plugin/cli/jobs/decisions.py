@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import json
 import statistics
 import time
@@ -22,6 +21,7 @@ from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.forecast_text import MEMORY_HEADER
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.workloads.filing import stored_for
+from berth.plugin.workloads.names import caller
 
 if TYPE_CHECKING:
     from berth.plugin.users.client import RemoteStore
@@ -80,7 +80,7 @@ def decisions(
         return
     if profile is not None:
         with suppress(UsageError):  # one that is removed by now has its name in the records
-            profile = stored_for(store, profile, getpass.getuser()).name
+            profile = stored_for(store, profile, caller()).name
     records = store.decisions.last(last, user=user, code=code, profile=profile)
     if json_:
         click.echo(json.dumps([as_json(r) for r in records], indent=2))

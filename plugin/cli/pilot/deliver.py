@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import secrets
 import subprocess
@@ -21,7 +20,7 @@ from berth.plugin.forecasting import forecaster_for
 from berth.plugin.placing import asked_request, place
 from berth.plugin.site import Site, load_site
 from berth.plugin.users.collecting import leave_for_collection
-from berth.plugin.workloads.names import own_name
+from berth.plugin.workloads.names import caller, own_name
 from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.workload import read_workload, workload_of
 
@@ -96,7 +95,7 @@ def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Pat
 
     As this user's own: another user's program of the same name stays as it is.
     """
-    own = own_name(getpass.getuser(), name)
+    own = own_name(caller(), name)
     done = subprocess.run(
         [sys.executable, "-c", "from berth.plugin.cli import main; main()",
          "workload", "add", *map(str, profiles), "--name", own, "--replace",
@@ -111,7 +110,7 @@ def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Pat
         raise BerthError(f"{profile} is not in the store ({why}): there, run berth workload add")
     try:
         # Nobody can have taken such a name before.
-        unique = f"{getpass.getuser()}-{profile.stem}-{secrets.token_hex(6)}"
+        unique = f"{caller()}-{profile.stem}-{secrets.token_hex(6)}"
         target = leave_for_collection(spool, unique, _one_document(profiles))
     except OSError as error:
         raise BerthError(f"{spool}: cannot be written: {error.strerror} ({why})") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.filing import add_workload, check_name
+from berth.plugin.workloads.names import caller
 from berth.predictor.core.workload import workload_of
 
 
@@ -41,7 +41,7 @@ class Destination:
             workload_of(profile),
             forecaster=forecaster_for(self.site),
             platforms=platforms_for(self.site),
-            owner=getpass.getuser(),
+            owner=caller(),
             reference=reference_of(self.site),
             replace=self.replace,
         )
@@ -61,7 +61,7 @@ def destination(
     check_name(name)
     site = find_site(site_file)
     store = open_view(site_file, store_url)
-    own = f"{getpass.getuser()}/{name}" if isinstance(store, RemoteStore) else name
+    own = f"{caller()}/{name}" if isinstance(store, RemoteStore) else name
     if not replace and store.workload(own) is not None:
         raise UsageError(
             f"a workload named {name!r} is in {store.name} already",

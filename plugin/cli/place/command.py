@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from berth.plugin.placing import place as decide_place
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.workloads.files import WorkloadOptions, read_file, with_options
-from berth.plugin.workloads.names import owner_in
+from berth.plugin.workloads.names import caller, owner_in
 from berth.policies import OBJECTIVES
 from berth.predictor.core.workload import Workload, parse_workload
 
@@ -82,7 +81,7 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
         raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
     if options["submit"] and not words:
         raise UsageError("there is nothing to submit", hint="add: -- job.sh")
-    user = options.get("user") or getpass.getuser()
+    user = options.get("user") or caller()
     found = _workload(name, user, site, described, in_store=not is_demo)
     request = asked_request(found, options)
     scheduler = site.open_scheduler(options["scheduler"])

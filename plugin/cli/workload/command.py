@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import hashlib
 import json
 import time
@@ -45,6 +44,7 @@ from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, following_shape, read_file
 from berth.plugin.workloads.filing import others_of_name, refresh, stored_for, workload_in
+from berth.plugin.workloads.names import caller
 from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
@@ -258,7 +258,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
       berth workload show stream
     """
     store = open_view(site_file, store_url)
-    record = stored_for(store, name, getpass.getuser())
+    record = stored_for(store, name, caller())
     found = workload_in(store, record)
     newest = next(iter(store.forecasts(record.name)), None)
     forecast = None if newest is None else Forecast.from_json(newest.document)
@@ -329,7 +329,7 @@ def remove(
       berth workload remove stream
     """
     store = open_view(site_file, store_url)
-    user = getpass.getuser()
+    user = caller()
     gone, missing, others = [], [], []
     for name in names:
         own = None if "/" in name else store.workload(f"{user}/{name}")
@@ -374,7 +374,7 @@ def refresh_(
         done = RemoteStore(users).refresh(names)
     else:
         store = open_store(site_file, store_url)
-        user = getpass.getuser()
+        user = caller()
         records = [stored_for(store, name, user) for name in names] or store.workloads()
         wanted = [workload_in(store, record) for record in records]
         done = _refresh(wanted, store, bundles, site)

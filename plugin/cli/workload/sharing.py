@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import json
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import collect as brought_in
 from berth.plugin.users.workloads import UserWorkloads
 from berth.plugin.workloads.filing import stored_for, workload_in
+from berth.plugin.workloads.names import caller
 
 
 @click.command()
@@ -77,7 +77,7 @@ def share(
     else:
         shared = alias or name.rpartition("/")[2]
         store = open_store(site_file, store_url)
-        record = stored_for(store, name, getpass.getuser())
+        record = stored_for(store, name, caller())
         found = dataclasses.replace(workload_in(store, record), name=shared)
         store_workload(found, store, (), find_site(site_file), replace=True)
     text = (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.workloads.filing import add_workload
-from berth.plugin.workloads.names import owner_in
+from berth.plugin.workloads.names import caller, owner_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
 
@@ -28,7 +27,7 @@ def store_workload(
         found,
         forecaster=forecaster_for(site, bundles),
         platforms=platforms_for(site),
-        owner=owner_in(found.name) or getpass.getuser(),
+        owner=owner_in(found.name) or caller(),
         reference=reference_of(site),
         replace=replace,
     )

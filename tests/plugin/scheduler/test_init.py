@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.documents import validate, write_json
 from berth.pilot.errors import BerthError, DocumentError
+from berth.pilot.instruction_sets import Has, has, unknown
 from berth.pilot.platform import Platform
 from berth.plugin.calibrate.kinds import chosen_nodes, kinds_of
 from berth.plugin.cli.site.init import _nothing_to_place_on, init
@@ -22,7 +23,7 @@ from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.site import load_site
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import FirstSite, first_site
-from berth.plugin.site.guess import guess_cpu, guess_gpu
+from berth.plugin.site.guess import guess_cpu, guess_gpu, instruction_sets
 from berth.plugin.site.write import toml_text
 from berth.plugin.slurm.scheduler import Slurm
 from berth.policies import Mode
@@ -478,3 +479,24 @@ def test_an_unknown_slice_is_a_stub_of_its_size_to_be_checked() -> None:
     (only,) = site.candidates
     assert any("stub, to be benchmarked" in remark for remark in only.remarks)
     assert site.stubs[only.platform].memory_bytes < 7 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("features", "sets"),
+    [
+        (("ib", "genoa"), "x86-64-v4"),
+        (("Sandy_Bridge",), "avx"),
+        (("x86-64-v3",), "x86-64-v3"),
+        (("avx2", "haswell"), "x86-64-v3"),
+        (("avx512",), "avx512f"),
+        (("rack1", "fast"), None),
+    ],
+)
+def test_features_named_after_cpus_levels_or_sets_tell_the_instruction_sets(
+    features: tuple[str, ...], sets: str | None
+) -> None:
+    told = instruction_sets(features)
+    assert unknown(told) == ()
+    assert sets in told if sets else told == ()
+    if "Sandy_Bridge" in features:
+        assert has(told, "avx2") is Has.NO
