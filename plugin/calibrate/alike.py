@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from berth.pilot.bench import times_rates
+from berth.pilot.instruction_sets import Has, has
 from berth.pilot.platform import MemoryLevel, Platform, Signature
 from berth.plugin.calibrate.learning import Measured
 from berth.predictor.core.arrays import Floats
@@ -99,7 +100,11 @@ def _same_processor(one: Platform, other: Platform) -> bool:
     return (
         one.processor is not None
         and one.processor == other.processor
-        and one.instruction_sets == other.instruction_sets
+        and not any(
+            has(mine.instruction_sets, name) is Has.NO
+            for mine, theirs in ((one, other), (other, one))
+            for name in theirs.instruction_sets
+        )
     )
 
 

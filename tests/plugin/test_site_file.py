@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import parse_duration_s
-from berth.plugin.site import demo_site, load_site
+from berth.plugin.doctor.bundles import check_places
+from berth.plugin.site import demo_site, load, load_site
 from berth.plugin.site.stub import cpu_stub, gpu_stub
 from berth.policies import Code, Mode
 
@@ -342,3 +343,12 @@ def test_a_name_that_nothing_is_registered_for_is_refused(
     error = refused(tmp_path, SCHEMA + text)
     assert f"{key}: " in error.message
     assert says in error.message
+
+
+def test_an_unknown_instruction_set_is_kept_and_named_by_the_doctor(tmp_path: Path) -> None:
+    text = (Path(load.__file__).parent / "demo.toml").read_text()
+    text = text.replace('["x86-64-v4"]', '["avx1024"]')
+    (tmp_path / "berth.toml").write_text(text)
+    site = load_site(tmp_path / "berth.toml")
+    assert any(c.instruction_sets == ("avx1024",) for c in site.candidates)
+    assert any("avx1024; kept" in finding.text for finding in check_places(site))
