@@ -297,7 +297,7 @@ def memory_fits(case: Case) -> Exclusion | None:
     if sentence is None and candidate.memory_bytes_per_node is not None:
         capacity, nodes = candidate.memory_bytes_per_node, max(1, resources.nodes)
         if memory.host_bytes is not None:
-            sentence = _lacks(memory.host_bytes, "host memory a node", capacity, nodes)
+            sentence = _lacks(memory.host_bytes, "host memory", capacity, nodes)
         elif not candidate.is_gpu:
             sentence = "its host memory is not known: no run measured it"
     return None if sentence is None else Exclusion(Code.MEMORY, sentence)
@@ -320,7 +320,7 @@ def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int)
     if memory.fits_gpus(capacity, gpus):
         return None
     if memory.gpu_bytes is not None:
-        return _lacks(memory.gpu_bytes, "GPU memory a GPU", capacity, gpus)
+        return _lacks(memory.gpu_bytes, "GPU memory", capacity, gpus)
     ran_in = ""
     if memory.gpu_held_in_bytes is not None:
         ran_in = (

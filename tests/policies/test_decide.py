@@ -260,7 +260,7 @@ def test_memory_must_fit_by_its_upper_bound() -> None:
     small = run(predicted=program, candidates=(CPU, gpu(gpu_memory_bytes=47 * GIB)))
     assert why_not(small, "gpu") == (
         "memory",
-        "it may need 48.0 GiB of GPU memory a GPU; there is 47.0 GiB",
+        "it may need 48.0 GiB of GPU memory; there is 47.0 GiB",
     )
     assert small.chosen == "cpu"
 
@@ -613,11 +613,11 @@ TWO = MemoryUse(host_bytes=interval(60.0 * GIB, 1.2), gpu_bytes=interval(3.0 * G
         ({"gpu_memory_bytes": 5 * GIB, "memory_bytes_per_node": None}, None),
         (
             {"gpu_memory_bytes": 3 * GIB},
-            "it may need 3.6 GiB of GPU memory a GPU; there is 3.0 GiB",
+            "it may need 3.6 GiB of GPU memory; there is 3.0 GiB",
         ),
         (
             {"memory_bytes_per_node": 64 * GIB},
-            "it may need 72.0 GiB of host memory a node; there is 64.0 GiB",
+            "it may need 72.0 GiB of host memory; there is 64.0 GiB",
         ),
     ],
 )

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.sizes import SizeGrowth
 
 NOW_S = 1_800_000_000.0
@@ -33,7 +40,8 @@ def forecast(
                 Prediction(
                     name, platform, 0 if gpu else units, units if gpu else 0, basis,
                     Interval(1, 1, 1), Interval(mid / width, mid, mid * width),
-                    Interval(1e9, 1e9, 2e9), None, Bound.MEMORY, abstained,
+                    MemoryUse(*((Interval(1e9, 1e9, 2e9),) * (2 if gpu else 1))), None,
+                    Bound.MEMORY, abstained,
                 )
                 for units in (1, 2)
             )

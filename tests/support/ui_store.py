@@ -16,7 +16,7 @@ REQUEST = {
 RANKED = [
     {"candidate": "gpu", "platform": "a100-40gb", "runtime_s": [8.0, 10.0, 14.0],
      "host_memory_bytes": [1, 2, 3 * 2**30],
-     "gpu_memory_bytes": None, "basis": "learned", "source": "finished jobs",
+     "gpu_memory_bytes": [1, 2, 4 * 2**30], "basis": "learned", "source": "finished jobs",
      "excluded": None, "warning": None},
     {"candidate": "cpu", "platform": "quartz", "runtime_s": [30.0, 40.0, 55.0],
      "host_memory_bytes": None, "gpu_memory_bytes": None,

@@ -102,7 +102,7 @@ def test_much_gpu_memory_and_little_host_memory_never_gets_a_small_slice(
     found = forecast_of(forecaster, *(past(n, host_gib=2, gpu_gib=30) for n in range(4)))
     why = verdicts(decided(found, place(GPU), place(SMALL), place(LARGE)))
     assert why[GPU] is None
-    assert why[LARGE] == "it may need 37.5 GiB of GPU memory a GPU; there is 19.6 GiB"
+    assert why[LARGE] == "it may need 37.5 GiB of GPU memory; there is 19.6 GiB"
     assert "GPU memory" in (why[SMALL] or "")
 
 
@@ -114,7 +114,7 @@ def test_little_gpu_memory_and_much_host_memory_fits_a_slice_of_a_node_that_has_
     for name in (GPU, SMALL, LARGE):
         assert verdicts(decided(found, place(name, node_gib=64))) == {name: None}
     why = verdicts(decided(found, place(SMALL, node_gib=48)))
-    assert why[SMALL] == "it may need 64.0 GiB of host memory a node; there is 48.0 GiB"
+    assert why[SMALL] == "it may need 64.0 GiB of host memory; there is 48.0 GiB"
 
 
 def test_gpu_memory_that_nobody_measured_fits_whole_gpus_as_large_as_it_ran_on_only(

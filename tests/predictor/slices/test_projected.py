@@ -12,7 +12,14 @@ from thorough import examples
 
 from berth.predictor.core.family import Adjusted, Question
 from berth.predictor.core.forecaster import Forecaster
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.families.slices.manifest import verify
 from berth.predictor.families.slices.profiles import share_of
 from berth.predictor.families.slices.projected import SLACK, projected
@@ -31,8 +38,8 @@ def point(platform: str, seconds: float, basis: Basis = Basis.SCALED) -> Predict
         (
             Prediction(
                 "w", platform, 1, 1, basis, Interval(1, 1, 1),
-                Interval(seconds / 1.2, seconds, seconds * 1.2), Interval(0, 1, 2), None,
-                Bound.UNKNOWN,
+                Interval(seconds / 1.2, seconds, seconds * 1.2),
+                MemoryUse(gpu_bytes=Interval(0, 1, 2)), None, Bound.UNKNOWN,
             ),
         )
     )  # fmt: skip
