@@ -190,8 +190,12 @@ def test_berth_abstains_where_it_does_not_know(
 ) -> None:
     job = slurm.sbatch("-p", "auto", f"--comment={comment}")
     assert job.message == ""
-    told = slurm.berth("why", str(job.id), "--store", f"sqlite:///{daemon.store_file}").stdout
-    assert why in " ".join(told.split())
+
+    def is_told_by_why() -> bool:
+        store = f"sqlite:///{daemon.store_file}"
+        return why in " ".join(slurm.berth("why", str(job.id), "--store", store).stdout.split())
+
+    wait_until(is_told_by_why, "berth why says the reason", 20)
     assert slurm.wait_for_state(job.id) == "COMPLETED"
     assert slurm.job(job.id)["Partition"] == "auto"
 

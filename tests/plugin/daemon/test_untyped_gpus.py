@@ -36,7 +36,7 @@ JOB = {"user": "alice", "uid": 1000, "kind": "batch", "gres": "gres:gpu:1", "tas
 def site_with_slices(mode: str = "enforce", untyped: str = "type") -> Site:
     text = SITE.format(mode=mode, store="unused.db", user="root", daemon="", coverage="")
     path = Path("/nonexistent/berth.toml")
-    text = f'{text}{SLICES}\n[policy]\nuntyped_gpus = "{untyped}"\n'
+    text = f'{text}{SLICES}\n[policy]\nuntyped_gpus = "{untyped}"\n[messages]\nshow = "all"\n'
     return build_site(validate(tomllib.loads(text), SiteDocument, source=path), path)
 
 
