@@ -921,14 +921,13 @@ local function plan(job, edits, details, own)
     if details.tasks_per_node and tasks_per_node < details.tasks_per_node then
       set("ntasks_per_node", tasks_per_node)
     end
-  elseif edits.queue and not named and details.kind == "batch" and not own.whole_nodes then
+  elseif edits.queue and not named and details.kind == "batch" and not own.whole_nodes
+    and not reads_tasks(own.script) then
     -- Who names no tasks has one on each node. In a partition of whole nodes, or with other cores by
     -- default, srun and mpirun would start as many as fit.
     set("num_tasks", tasks)
-    if not reads_tasks(own.script) then
-      export("SLURM_NTASKS", tasks, true)
-      export("SLURM_NPROCS", tasks, true)
-    end
+    export("SLURM_NTASKS", tasks, true)
+    export("SLURM_NPROCS", tasks, true)
   end
   if edits.tasks or edits.cpus_per_task or edits.nodes then
     export("SLURM_NTASKS", tasks)

@@ -190,6 +190,8 @@ CLIENT = World(
 NO_CLIENT = World(
     "outcomes-no-client-filter",
     conf=("EnforcePartLimits=ALL",), client=False,
+    # What a site without the client filter says whose users' tools read both streams as one.
+    site=(("[daemon]", '[messages]\nshow = "none"\n\n[daemon]'),),
     layout=ManyPlaces, edit_files=_gathers_memory, site_text=_site(_BY_INIT),
     forecasts=FORECASTS,
 )  # fmt: skip
