@@ -129,3 +129,20 @@ def test_every_family_explains_itself(forecaster: Forecaster) -> None:
         place = "rome-7742" if workload.kind != "language-model" else "h100-80gb"
         found = forecaster.explain(workload, KNOWN[place], KNOWN)
         assert all(one.summary for one in found.values())
+
+
+def test_a_forecast_knows_where_its_program_ran_and_whether_it_follows_its_shape(
+    forecaster: Forecaster,
+) -> None:
+    ran = profile()
+    forecast = forecaster.forecast(workload_of(ran), KNOWN)
+    assert forecast.ran_on == (ran.platform,)
+    assert not forecast.follows_shape
+    marked = ran.model_copy(
+        update={"runs_on": ran.runs_on.model_copy(update={"follows_shape": True})}
+    )
+    follows = forecaster.forecast(workload_of(marked), KNOWN)
+    assert follows.follows_shape
+    assert Forecast.from_json(follows.to_json()).follows_shape
+    cut = ran.model_copy(update={"complete": False})
+    assert forecaster.forecast(workload_of(cut), KNOWN).ran_on == ()
