@@ -285,7 +285,8 @@ class Service:
                     (code, reason), changes = _INTERACTIVE_SHAPE, {}
             if "shape" in request.pinned and not _SHAPE.isdisjoint(changes):
                 (code, reason), changes = _PINNED_SHAPE, {}
-        shared_anew = not _MEMORY.isdisjoint(changes)
+        nodes = max(1, request.resources.nodes)
+        shared_anew = not _MEMORY.isdisjoint(changes) or changes.get("nodes", nodes) != nodes
         memory = self._memory(ask.job, past, request, mode, code, shared_anew=shared_anew)
         if memory is not None:
             reason = f"{reason} {memory.sentence}".lstrip()
@@ -359,9 +360,10 @@ class Service:
             return replies.message(reason, opt_out=site.schedulers[ask.scheduler].opt_out)
         if changes:
             return replies.message(f"Berth would choose: {reason}")
-        if site.show is not Show.ALL or code in _NOT_AT_SUBMISSION:
+        if site.show is not Show.ALL:
             return None
-        if request.wants_placement or request.profile or code == Code.UNTYPED_GPU:
+        asked = request.wants_placement or request.profile or code == Code.UNTYPED_GPU
+        if asked and code not in _NOT_AT_SUBMISSION:
             return replies.message(reason)
         return None if memory is None else replies.message(memory.sentence)
 

@@ -272,6 +272,11 @@ def by_time_alone(site_file: str) -> str:
     return site_file.replace("[daemon]", "[policy.weights]\nwait = 0\n\n[daemon]", 1)
 
 
+def telling_all(site_file: str) -> str:
+    """The site file's text with a line for each job, moved or not."""
+    return f'{site_file}\n[messages]\nshow = "all"\n'
+
+
 @contextmanager
 def real_daemon(
     cluster: Cluster,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from real_daemon import RealDaemon, real_daemon
+from real_daemon import RealDaemon, real_daemon, telling_all
 from slurm_cluster import Cluster, Submitted, wait_until
 
 from berth.plugin.daemon.replies import parse_stamp
@@ -25,7 +25,7 @@ if [ "$SLURM_JOB_PARTITION" = gpu ]; then sleep 2; else sleep 6; fi
 
 @pytest.fixture
 def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
-    with real_daemon(slurm) as running:
+    with real_daemon(slurm, amend=telling_all) as running:
         yield running
 
 
@@ -69,7 +69,7 @@ def test_an_array_stays_where_all_its_tasks_run_at_a_time(
     assert "60 tasks, 4 at a time: 30 s" in shown
     why = slurm.berth("why", str(job.id), "--site", site).stdout
     assert "60 tasks, all at a time: 6 s" in why
-    assert "gpu instead: predicted 2 s; 60 tasks, 4 at a time: 30 s" in why
+    assert "60 tasks, 4 at a time: 30 s (predicted 2 s)" in why
 
     def ended() -> bool:
         states = slurm.run("squeue", "-h", "-r", "-j", str(job.id), "-t", "all", "-o", "%T|%P")

@@ -47,7 +47,7 @@ def test_it_gets_its_request_back_and_starts(narrow: Cluster) -> None:
     wanted = narrow.job(as_written.id)
     job = moved(
         narrow, "-n", "8", "-t", "30", "--mem-per-cpu=500",
-        tasks=1, cpus_per_task=4, nodes=1, memory_mib_per_node=4000, time_limit_min=60,
+        tasks=1, cpus_per_task=4, nodes=1, memory_mib_per_cpu=1000, time_limit_min=60,
     )  # fmt: skip
     wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 60)
     assert f"job {job} of" in putback(narrow, "run")

@@ -17,10 +17,8 @@ from berth.pilot.errors import UsageError
 from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
-from berth.plugin.cli.output.columns import columns
-from berth.plugin.cli.output.forecast_text import MEMORY_HEADER
+from berth.plugin.cli.output.columns import MEMORY_HEADER, columns
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
-from berth.plugin.workloads.filing import stored_for
 from berth.plugin.workloads.names import caller
 
 if TYPE_CHECKING:
@@ -79,6 +77,8 @@ def decisions(
         click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
         return
     if profile is not None:
+        from berth.plugin.workloads.filing import stored_for  # noqa: PLC0415 - predictor
+
         with suppress(UsageError):  # one that is removed by now has its name in the records
             profile = stored_for(store, profile, caller()).name
     records = store.decisions.last(last, user=user, code=code, profile=profile)

@@ -18,6 +18,8 @@ import click
 from berth.pilot.errors import UsageError
 
 APART = "-- below: priors, abstentions and places without code for them: not acted on --"
+MEMORY_HEADER = ("HOST MEMORY <=", "GPU MEMORY <=")
+"""Titles of the upper ends of both memories."""
 _LEAST = 8
 """Characters that a column keeps."""
 _recorded: list[tuple[Sequence[str], list[Sequence[str]]]] | None = None

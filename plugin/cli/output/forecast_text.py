@@ -9,12 +9,11 @@ import click
 
 from berth.pilot.platform import Platform
 from berth.pilot.units import counted, format_bytes, format_seconds
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.output.columns import MEMORY_HEADER, columns
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
-MEMORY_HEADER = ("HOST MEMORY <=", "GPU MEMORY <=")
 HEADER = ("PLATFORM", "WITH", "TIME", "90 % INTERVAL", "SPEEDUP", *MEMORY_HEADER,
           "BASIS", "FROM")  # fmt: skip
 

@@ -537,7 +537,7 @@ def test_memory_is_not_made_less_in_shadow_or_advise() -> None:
 def test_memory_that_is_shared_out_anew_over_more_nodes_is_not_made_less() -> None:
     service = needing(knowing_service()[0])
     reply = decide(service, **LARGE, **FIT, tasks=100, nodes=1)
-    assert reply["edits"] == {"queue": "cpu", "nodes": 2, "memory_mib_per_node": 32 * 1024}
+    assert reply["edits"] == {"queue": "cpu", "nodes": 2}
     assert "It is left so: it is shared out anew where the job goes." in reply["message"]
     assert "fit=" not in reply["stamp"]
 

@@ -48,6 +48,8 @@ store = "sqlite:///{root}/store/slices.db"
 kill_switch = "{root}/run/off"
 scheduler_users = ["root"]
 state_refresh_s = {refresh_s}
+[messages]
+show = "all"
 [coverage]
 interactive = true
 [[candidates]]

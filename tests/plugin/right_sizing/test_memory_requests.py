@@ -66,7 +66,8 @@ def test_from_accounting_to_the_line_at_submission_and_to_a_smaller_request(
     store = site.store()
     store.past_jobs.put([ran(n) for n in range(14)])
     learn_needs(store, 50.0)
-    site.write_site(daemon=f'ruled_out = "{site.folder}/ruled-out.json"')
+    told = '\n[messages]\nshow = "all"'
+    site.write_site(daemon=f'ruled_out = "{site.folder}/ruled-out.json"', coverage=told)
     path = guard.beside(site.folder / "ruled-out.json")
     guard.store(path, Guard(time.time(), requeue=True))
     daemon = site.start()
