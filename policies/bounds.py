@@ -46,7 +46,7 @@ def cores_on_node(
     """Cores that the job takes of its fullest node."""
     nodes = max(1, held.nodes)
     if request.needs.exclusive or bounds.exclusive:
-        return candidate.cores_per_node
+        return candidate.cores_per_node * bounds.cpus_per_core
     gpus = -(-held.gpus // nodes)
     return max(
         -(-max(1, held.tasks) // nodes) * max(1, held.cpus_per_task),

@@ -19,7 +19,7 @@ def held_where_it_was(request: Request) -> int | None:
     """Return the bytes a node that the job holds if it is left alone; None: nothing limits it."""
     asked, default = request.resources, request.default_memory
     if asked.memory_bytes_per_node is not None or default is None:
-        return asked.memory_bytes_per_node
+        return _asked_on_all_cores(request)
     if request.needs.all_memory:
         return default.node_bytes
     if default.bytes_per_gpu is not None and asked.gpus:
@@ -27,6 +27,15 @@ def held_where_it_was(request: Request) -> int | None:
     if default.bytes_per_core is not None:
         return default.bytes_per_core * _cores_where_it_was(request)
     return default.bytes_per_node or default.node_bytes
+
+
+def _asked_on_all_cores(request: Request) -> int | None:
+    """Return what was asked; by core, as often as cores are counted of a node."""
+    memory, cores = request.resources.memory_bytes_per_node, _cores_where_it_was(request)
+    by_core = bytes_per_core_where_it_was(request)
+    if memory is None or by_core is None or cores == own_cores_per_node(request.resources):
+        return memory
+    return by_core * cores
 
 
 def bytes_per_core_where_it_was(request: Request) -> int | None:
@@ -48,15 +57,38 @@ def own_cores_per_node(resources: Resources) -> int:
 def _nodes_where_it_was(request: Request) -> int:
     """Return the fewest nodes that the job asked for, by their number or by tasks per node."""
     tasks, per_node = max(1, request.resources.tasks), request.needs.tasks_per_node
-    return max(1, request.resources.nodes, 1 if per_node is None else _ceil(tasks, per_node))
+    return max(
+        1,
+        request.resources.nodes,
+        1 if per_node is None else _ceil(tasks, per_node),
+        _nodes_that_its_tasks_took(request),
+    )
+
+
+def _nodes_that_its_tasks_took(request: Request) -> int:
+    """Return on how many nodes of its queue the tasks fit at best, where memory is by node."""
+    asked, default = request.resources, request.default_memory
+    if default is None or default.most_node_cores is None:
+        return 1
+    if memory_form(request) is not MemoryForm.NODE:
+        return 1  # by core and by GPU it is as much on one node as on several
+    by_gpu = asked.memory_bytes_per_node is None and default.bytes_per_gpu is not None
+    if by_gpu and asked.gpus and not request.needs.all_memory:
+        return 1
+    tasks_per_node = max(1, default.most_node_cores // max(1, asked.cpus_per_task))
+    return _ceil(max(1, asked.tasks), tasks_per_node)
 
 
 def _cores_where_it_was(request: Request) -> int:
-    """Return the cores of a node that the default by core is multiplied by."""
+    """Return the cores of a node that memory by core is multiplied by."""
     default, cores = request.default_memory, own_cores_per_node(request.resources)
-    if default is not None and (request.needs.exclusive or default.whole_nodes):
+    if request.resources.memory_bytes_per_node is None:
+        cores = max(cores, request.needs.min_cores_per_node)  # else they count wherever it goes
+    if default is None:
+        return cores
+    if request.needs.exclusive or default.whole_nodes:
         cores = max(cores, default.node_cores)
-    return max(cores, request.needs.min_cores_per_node)
+    return _ceil(cores, default.cores_given_by) * default.cores_given_by
 
 
 def memory_form(request: Request) -> MemoryForm:
@@ -85,10 +117,10 @@ def with_memory(
     before = held_where_it_was(request)
     if before is None:
         return held
-    if asked is None and request.needs.all_memory:
-        problem = _too_much(candidate, before, asked=False)
-        return problem or held  # ``--mem=0`` stays as it is written
     total = before * _nodes_where_it_was(request)
+    if asked is None and request.needs.all_memory:
+        problem = _too_much(candidate, max(before, _ceil(total, held.nodes)), asked=False)
+        return problem or held  # ``--mem=0`` stays as it is written
     if memory_form(request) is MemoryForm.CORE:
         memory = _by_core(request, candidate, held, total)
     else:

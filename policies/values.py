@@ -64,7 +64,12 @@ class DefaultMemory:
     node_bytes: int | None = None
     """All memory of the queue's smallest node: what a job gets where there is no default."""
     node_cores: int = 1
-    """Cores of the queue's smallest node."""
+    """Cores of the queue's smallest node, as the default by core is multiplied."""
+    most_node_cores: int | None = None
+    """Cores (or threads, where jobs are given those) of the queue's largest node: on how many
+    nodes a job is at least. None: not known."""
+    cores_given_by: int = 1
+    """On each node the cores that count are a multiple of this: a core's hardware threads."""
     whole_nodes: bool = False
     """Every job of the queue gets whole nodes, and their cores' memory."""
 
@@ -195,6 +200,8 @@ class QueueBounds:
     default_time_s: float | None = None
     exclusive: bool = False
     """Every job gets whole nodes."""
+    cpus_per_core: int = 1
+    """Whole nodes count as so many times their cores: by hardware threads."""
     weighted: bool = False
     """Billing is counted by weights of the queue's own."""
 

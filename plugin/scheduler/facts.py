@@ -28,6 +28,8 @@ class NodeFacts:
     """Operating system and kernel as the node reports them; None: the scheduler does not say."""
     used_memory_bytes: int = 0
     """Given to jobs; 0 also where the scheduler does not share out memory."""
+    cpus_per_core: int = 1
+    """Hardware threads of a core, where the scheduler gives jobs those."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def parse_cluster(
         name for names, _, reason in lines if waits_for_room(reason) for name in names.split(",")
     )
     found = tuple(_node(r) for r in records(nodes, "NodeName"))
-    defaults = MemoryDefaults.of(config)
+    defaults = MemoryDefaults.of(config, found)
     queues = [_queue(r, pending, defaults, found) for r in records(partitions, "PartitionName")]
     if not queues:
         raise SchedulerError("Slurm has no partitions that this user may see")
@@ -79,7 +79,8 @@ def _queue(
     nodes: Sequence[NodeFacts],
 ) -> QueueFacts:
     name, closed = record["PartitionName"], closed_as(record.get("State", "UP"))
-    bounds = _bounds(record)
+    nodes = [node for node in nodes if name in node.queues]
+    bounds = defaults.limited(_bounds(record), nodes)
     return QueueFacts(
         name=name,
         up=closed is None,
@@ -91,7 +92,7 @@ def _queue(
         allowed_qos=allowed(record, "AllowQos"),
         pending_jobs=pending.get(name, 0),
         bounds=bounds,
-        default_memory=defaults.of_queue(record, bounds, [n for n in nodes if name in n.queues]),
+        default_memory=defaults.of_queue(record, bounds, nodes),
         qos=(names(record, "QoS") or (None,))[0],
         not_for_users=not_for_users(
             hidden=record.get("Hidden") == "YES", root_only=record.get("RootOnly") == "YES"
@@ -152,6 +153,7 @@ def _node(record: Record) -> NodeFacts:
         idle_gpus={name: max(0, count - used.get(name, 0)) for name, count in total.items()},
         system=system_of(record.get("OS")),
         used_memory_bytes=whole(record, "AllocMem") * _MIB,
+        cpus_per_core=cpus_per_core,
     )
 
 

@@ -873,9 +873,37 @@ local function objection(edits, details, partitions)
   return nil
 end
 
+-- Where the job goes that is left alone; an empty table where that is not known.
+local function own_partition(own, part_list)
+  if written(own.partition) then return part_list[own.partition] or {} end
+  for _, part in pairs(part_list) do
+    if (part.flags or 0) % 2 == 1 then return part end -- the default one
+  end
+  return {}
+end
+
+-- The minutes that a partition gives who asks for no time limit; nil: not known, or without end.
+local function limit_by_default(part)
+  return count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
+end
+
+-- The time limit that a job without one is given, so that it has as long as where it was, or as long
+-- as may be there; nil: it has by itself.
+local function kept_limit(own, edits, details, partitions)
+  if details.time_limit_min or edits.time_limit_min or not own.limit_min then return nil end
+  local kept, shorter = own.limit_min, false
+  for name in tostring(edits.queue or ""):gmatch("[^,]+") do
+    local part = partitions[name] or {}
+    local given = limit_by_default(part)
+    shorter = shorter or given ~= nil and given < own.limit_min
+    kept = math.min(kept, count_of(part.max_time, slurm.NO_VAL) or kept)
+  end
+  return shorter and kept or nil
+end
+
 -- The steps of the edit, in order: { table, key, value }. Memory stands last: its unset value
 -- cannot be put back from Lua.
-local function plan(job, edits, details, own)
+local function plan(job, edits, details, own, partitions)
   local steps = {}
   local function set(field, value)
     if value ~= nil then steps[#steps + 1] = { job, field, value } end
@@ -895,7 +923,7 @@ local function plan(job, edits, details, own)
   end
   set("min_nodes", edits.nodes)
   set("max_nodes", edits.nodes)
-  set("time_limit", edits.time_limit_min)
+  set("time_limit", edits.time_limit_min or kept_limit(own, edits, details, partitions))
   local environment = own.environment or {}
   -- srun inside the job takes its defaults from these, which sbatch has set for the old shape.
   local function export(key, value, always)
@@ -1151,7 +1179,7 @@ local function make_edit(job, reply, details, partitions, own, site)
     problem = "no stamp would explain it"
   end
   if problem then return nil, problem end
-  local steps = plan(job, reply.edits, details, own)
+  local steps = plan(job, reply.edits, details, own, partitions)
   -- First of all: no job is changed without a stamp that says so.
   local text = stamped(job, reply.stamp, was(job, steps, details))
   table.insert(steps, 1, { job, "admin_comment", text })
@@ -1196,7 +1224,9 @@ local function consider(job, comment, audience, site)
     stamp(job, reply.stamp)
     return true
   end
-  own.whole_nodes = details.exclusive or (site.part_list[own.partition or ""] or {}).max_share == 0
+  local own_part = own_partition(own, site.part_list)
+  own.whole_nodes = details.exclusive or own_part.max_share == 0
+  own.limit_min = limit_by_default(own_part)
   local option = not only_fits_memory(reply.edits, details)
     and untranslated(job, reply.edits, details, partitions, own)
   if option then

@@ -67,7 +67,7 @@ def read_cluster() -> ClusterFacts:
         )
         gpus = _gpus_in_use(jobs)
         facts = tuple(_node(n, gpus) for n in nodes)
-        defaults = MemoryDefaults.of(commands.run(("scontrol", "show", "config")))
+        defaults = MemoryDefaults.of(commands.run(("scontrol", "show", "config")), facts)
         return ClusterFacts(
             name="slurm",
             version=f"slurm {module.__version__} (pyslurm)",
@@ -89,8 +89,9 @@ def _queue(
     defaults: MemoryDefaults,
     nodes: Sequence[NodeFacts],
 ) -> QueueFacts:
-    closed, bounds = closed_as(str(partition.state)), _bounds(partition)
     own_nodes = [n for n in nodes if partition.name in n.queues]
+    closed = closed_as(str(partition.state))
+    bounds = defaults.limited(_bounds(partition), own_nodes)
     return QueueFacts(
         name=partition.name,
         up=closed is None,
@@ -176,4 +177,5 @@ def _node(node: Any, in_use: Mapping[tuple[str, str], int]) -> NodeFacts:
         idle_gpus={name: max(0, n - in_use.get((node.name, name), 0)) for name, n in gpus.items()},
         system=system_of(node.operating_system),
         used_memory_bytes=(node.allocated_memory or 0) * _MIB,
+        cpus_per_core=per_core,
     )

@@ -107,6 +107,58 @@ def test_memory_by_core_must_fit_on_all_cores_of_a_queue_of_whole_nodes() -> Non
     assert over_bounds(job, held, cpu(memory_bytes_per_node=160 * GIB), whole) is None
 
 
+def test_memory_by_node_counts_as_often_as_its_tasks_took_nodes() -> None:
+    default = DefaultMemory(bytes_per_core=GIB, most_node_cores=32)
+    job = request(
+        tasks=64, memory_bytes_per_node=2 * GIB, default_memory=default,
+        needs=Needs(memory_form=MemoryForm.NODE),
+    )  # fmt: skip
+    assert held_there(job, cpu(cores_per_node=64)) == 4 * GIB
+    assert held_there(job, cpu(cores_per_node=32)) == 2 * GIB
+    everything = request(
+        tasks=64, default_memory=DefaultMemory(node_bytes=64 * GIB, most_node_cores=32),
+        needs=Needs(all_memory=True),
+    )  # fmt: skip
+    assert "128 GiB" in held_there(
+        everything, cpu(cores_per_node=64, memory_bytes_per_node=100 * GIB)
+    )
+
+
+def test_memory_by_core_must_fit_on_all_threads_of_whole_nodes() -> None:
+    job = request(
+        tasks=2, memory_bytes_per_node=6 * GIB,
+        needs=Needs(memory_form=MemoryForm.CORE, exclusive=True),
+    )  # fmt: skip
+    place = cpu(memory_bytes_per_node=128 * GIB)  # of 32 cores
+    held = Resources(1, 2, 1).with_memory(6 * GIB)
+    assert over_bounds(job, held, place, QueueBounds(min_nodes=1)) is None
+    assert over_bounds(job, held, place, QueueBounds(cpus_per_core=2)) is not None
+
+
+@pytest.mark.parametrize("asked", [None, 3 * GIB])
+def test_cores_are_counted_whole_where_both_threads_are_given(asked: int | None) -> None:
+    default = DefaultMemory(bytes_per_core=GIB, cores_given_by=2)
+    form = None if asked is None else MemoryForm.CORE
+    job = request(
+        tasks=3, memory_bytes_per_node=asked, default_memory=default, needs=Needs(memory_form=form)
+    )
+    assert held_where_it_was(job) == 4 * GIB
+    assert held_there(job, cpu()) >= 4 * GIB
+
+
+def test_memory_by_core_of_whole_nodes_is_that_of_all_their_cores() -> None:
+    job = request(
+        tasks=4, memory_bytes_per_node=4 * GIB,
+        default_memory=DefaultMemory(bytes_per_core=GIB, node_cores=32),
+        needs=Needs(memory_form=MemoryForm.CORE, exclusive=True),
+    )  # fmt: skip
+    assert held_where_it_was(job) == 32 * GIB
+    assert held_there(job, cpu(cores_per_node=4)) == 32 * GIB
+    assert held_there(job, cpu(cores_per_node=32)) == 4 * GIB  # as it was: by core on all of them
+    few = cpu(cores_per_node=4, memory_bytes_per_node=16 * GIB)
+    assert isinstance(held_there(job, few), str)
+
+
 @given(
     tasks=st.integers(1, 32),
     cpus=st.integers(1, 4),

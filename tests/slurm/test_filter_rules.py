@@ -218,6 +218,33 @@ def test_a_least_time_over_the_default_of_the_place_keeps_the_job(
 
 
 @pytest.mark.parametrize(
+    ("own", "there", "job", "limit"),
+    [
+        ({}, {"default_time": 5}, {}, 60),
+        ({}, {"default_time": 5, "max_time": 30}, {}, 30),
+        ({}, {"default_time": 90}, {}, None),
+        ({"default_time": None}, {}, {}, 1440),  # by the partition's longest
+        ({"default_time": 4294967295, "max_time": 4294967295}, {}, {}, None),
+        ({}, {"default_time": 5}, {"time_limit": 10}, 10),
+        ({"flags": 1}, {"default_time": 5}, {"partition": None}, 60),
+        ({"flags": 0}, {"default_time": 5}, {"partition": None}, None),  # of no default partition
+    ],
+)
+def test_a_job_without_a_time_limit_has_as_long_as_where_it_was(
+    bench: FilterBench,
+    own: dict[str, Any],
+    there: dict[str, Any],
+    job: dict[str, Any],
+    limit: int | None,
+) -> None:
+    parts = partitions(auto=partition(**own), gpu=partition(**there))
+    submitted = {key: value for key, value in {**AUTO, **job}.items() if value is not None}
+    outcome = answered(bench, move_to("gpu"), submitted, parts=parts)
+    assert outcome.job["partition"] == "gpu"
+    assert outcome.job.get("time_limit") == limit
+
+
+@pytest.mark.parametrize(
     ("job", "gres", "moved"),
     [
         ({"ntasks_per_core": 2, "segment_size": 0}, "gpu:h200:1", False),

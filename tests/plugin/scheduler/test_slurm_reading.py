@@ -44,6 +44,54 @@ def test_partitions_and_nodes_are_read(slurm: FakeSlurm) -> None:
     assert cpu1.memory_bytes == 128000 * 2**20
 
 
+_SHARED = "SelectTypeParameters    = CR_CORE_MEMORY\n"
+
+
+def test_limits_on_memory_of_the_whole_cluster_hold_where_a_partition_sets_none(
+    slurm: FakeSlurm,
+) -> None:
+    slurm.says("config", f"{_SHARED}MaxMemPerCPU            = 2000\n")
+    slurm.says("partition", PARTITIONS.replace("State=UP", "State=UP MaxMemPerNode=9000", 1))
+    own, inherited, *_ = (q.bounds for q in read_cluster().queues.values())
+    assert (own.max_memory_bytes_per_core, own.max_memory_bytes_per_node) == (None, 9000 * 2**20)
+    assert inherited.max_memory_bytes_per_core == 2000 * 2**20
+
+
+@pytest.mark.parametrize(("selected", "multiple"), [("CR_CORE_MEMORY", 2), ("CR_CPU_MEMORY", 1)])
+def test_both_threads_of_a_core_count_where_other_nodes_have_one(
+    slurm: FakeSlurm, selected: str, multiple: int
+) -> None:
+    slurm.says("config", f"SelectTypeParameters    = {selected}\n")
+    found = {name: queue.default_memory for name, queue in read_cluster().queues.items()}
+    cpu, gpu = found["cpu"], found["gpu"]
+    assert cpu is not None
+    assert gpu is not None
+    assert (cpu.cores_given_by, cpu.node_cores, cpu.most_node_cores) == (multiple, 32, 128)
+    assert (gpu.cores_given_by, gpu.node_cores, gpu.most_node_cores) == (multiple, 128, 128)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_per_core", "bytes_per_gpu"),
+    [
+        ("DefMemPerCPU = UNLIMITED\nJobDefaults = (null)\n", None, None),
+        ("DefMemPerCPU = 0\nJobDefaults = DefMemPerGPU=0\n", None, None),
+        ("DefMemPerCPU = 100\nJobDefaults = DefCpuPerGPU=4,DefMemPerGPU=7\n", 100, 7),
+        ("DefMemPerCPU =\nJobDefaults = DefMemPerGPU=7,DefCpuPerGPU=4\n", None, 7),
+        ("DebugFlags =\nDefMemPerCPU = 100\r\nJobDefaults = DefMemPerGPU=x\n", 100, None),
+        (f"DefMemPerCPU = {'9' * 40}\nJobDefaults = DefMemPerGPU={'9' * 40}\n", None, None),
+        ("DefMemPerCPU = -1\nJobDefaults = ,,=\n= 3\nDefMemPerCPU\n", None, None),
+    ],
+)
+def test_odd_defaults_of_memory_are_none(
+    slurm: FakeSlurm, text: str, bytes_per_core: int | None, bytes_per_gpu: int | None
+) -> None:
+    slurm.says("config", _SHARED + text)
+    default = read_cluster().queues["old"].default_memory
+    assert default is not None
+    mib = [None if n is None else n * 2**20 for n in (bytes_per_core, bytes_per_gpu)]
+    assert [default.bytes_per_core, default.bytes_per_gpu] == mib
+
+
 @pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])
 def test_only_a_partition_that_is_up_takes_and_starts_jobs(slurm: FakeSlurm, state: str) -> None:
     slurm.says("partition", PARTITIONS.replace("State=UP", f"State={state}"))

@@ -155,6 +155,9 @@ OUTCOME_CASES = (
           memory_mb=900),
     _case("node_mem: memory of a node where tasks per node make two", "-n8 --ntasks-per-node=4 "
           "--mem=2G", _STEP, {"a": 8}, memory_mb=4096, profile="threadsapp"),
+    _case("exclusive_cpu: memory by core on all cores of a node, to small nodes",
+          "--exclusive -N1 -n4 --mem-per-cpu=300", _STEP, {"a": 4}, memory_mb=32 * 300,
+          profile="smallapp"),
     _case("all_mem: --mem=0, to small nodes", "-n 4 --mem=0", _STEP, {"a": 4}, memory_mb=128_000,
           profile="smallapp"),
 )  # fmt: skip
