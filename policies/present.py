@@ -104,6 +104,7 @@ def checked(
     if (
         state is not None
         and state.bounds is UNBOUNDED
+        and request.default_memory is None
         and (state.usable_nodes is None or state.usable_nodes >= held.nodes)
         and state.rights is None
         and not state.ruled_out

@@ -238,6 +238,7 @@ class Ranking:
             request.resources.with_memory(None),
             request.pinned,
             request.needs,
+            request.default_memory,
             (request.keeps_shape, request.follows_shape, request.packs_steps),
         )
         found = self._translations.get(key)

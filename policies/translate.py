@@ -90,6 +90,8 @@ def _spread(request: Request, candidate: Candidate, held: Resources) -> Resource
 
 def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: int) -> str | None:
     asked, limit = request.resources.nodes, candidate.translation.max_nodes
+    if nodes > 1 and _fits_one_node_of_its_own(request, candidate):
+        return f"it fits on one node of its own queue and would take {nodes} here"
     if "nodes" in request.pinned and 0 < asked < nodes:
         return f"it needs {nodes} nodes here and you asked for {asked}"
     if limit is not None and nodes > limit:
@@ -100,6 +102,14 @@ def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: in
         its = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
         return f"it takes {nodes} nodes, which is more than its {its}"
     return None
+
+
+def _fits_one_node_of_its_own(request: Request, candidate: Candidate) -> bool:
+    """Return whether the job, left alone, has its memory and its cores together on one node."""
+    own, asked = request.default_memory, request.resources
+    if own is None or asked.nodes > 1 or request.needs.tasks_per_node is not None:
+        return False
+    return keeps_shape(request, candidate) and asked.cores <= own.node_cores
 
 
 def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:

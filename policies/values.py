@@ -55,7 +55,7 @@ class MemoryForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DefaultMemory:
-    """What a job that asks for no memory holds in a queue; the first default that is set counts."""
+    """What a job holds in a queue without asking for it; of memory the first that is set counts."""
 
     bytes_per_gpu: int | None = None
     """Of jobs with GPUs."""
@@ -72,6 +72,10 @@ class DefaultMemory:
     """On each node the cores that count are a multiple of this: a core's hardware threads."""
     whole_nodes: bool = False
     """Every job of the queue gets whole nodes, and their cores' memory."""
+    cores_per_gpu: int = 0
+    """Cores that a job gets with each GPU without asking for them; 0: none."""
+    cpus_per_core: int = 1
+    """Hardware threads of a core that jobs are given as cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,8 @@ class QueueBounds:
     """Every job gets whole nodes."""
     cpus_per_core: int = 1
     """Whole nodes count as so many times their cores: by hardware threads."""
+    default_cores_per_gpu: int = 0
+    """Cores that come with each GPU; 0: none."""
     weighted: bool = False
     """Billing is counted by weights of the queue's own."""
 

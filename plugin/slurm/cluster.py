@@ -80,7 +80,7 @@ def _queue(
 ) -> QueueFacts:
     name, closed = record["PartitionName"], closed_as(record.get("State", "UP"))
     nodes = [node for node in nodes if name in node.queues]
-    bounds = defaults.limited(_bounds(record), nodes)
+    bounds = defaults.limited(record, _bounds(record), nodes)
     return QueueFacts(
         name=name,
         up=closed is None,

@@ -12,7 +12,6 @@ from berth.policies.values import DefaultMemory, QueueBounds
 
 _MIB = 2**20
 _LINE = re.compile(r"^(?P<key>\w+)[ \t]*=[ \t]*(?P<value>.*?)[ \t\r]*$", re.MULTILINE)
-_PER_GPU = re.compile(r"(?:^|,)DefMemPerGPU=(\d{1,12})(?=,|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +19,8 @@ class MemoryDefaults:
     """The cluster's own defaults, in bytes; None: unlimited, or not set."""
 
     bytes_per_gpu: int | None = None
+    cores_per_gpu: int = 0
+    """``DefCpuPerGPU``; 0: not set."""
     bytes_per_core: int | None = None
     bytes_per_node: int | None = None
     shared_out: bool = False
@@ -41,7 +42,8 @@ class MemoryDefaults:
         settings = {match["key"]: match["value"] for match in _LINE.finditer(config)}
         selected = settings.get("SelectTypeParameters", "").upper()
         return MemoryDefaults(
-            bytes_per_gpu=_per_gpu(settings.get("JobDefaults", "")),
+            bytes_per_gpu=_of_job_defaults("DefMemPerGPU", settings) * _MIB or None,
+            cores_per_gpu=_of_job_defaults("DefCpuPerGPU", settings),
             bytes_per_core=_mib(settings.get("DefMemPerCPU", "")),
             bytes_per_node=_mib(settings.get("DefMemPerNode", "")),
             shared_out="_MEMORY" in selected,
@@ -51,11 +53,17 @@ class MemoryDefaults:
             fewest_threads=min((n.cpus_per_core for n in nodes), default=1),
         )
 
-    def limited(self, bounds: QueueBounds, nodes: Sequence[NodeFacts]) -> QueueBounds:
+    def limited(
+        self, partition: Record, bounds: QueueBounds, nodes: Sequence[NodeFacts]
+    ) -> QueueBounds:
         """Return the limits of a partition over these nodes, with the cluster's where it has none
         on memory."""
         threads = max((n.cpus_per_core for n in nodes), default=1)
-        bounds = replace(bounds, cpus_per_core=threads)
+        bounds = replace(
+            bounds,
+            cpus_per_core=threads,
+            default_cores_per_gpu=_of_job_defaults("DefCpuPerGPU", partition) or self.cores_per_gpu,
+        )
         if bounds.max_memory_bytes_per_core or bounds.max_memory_bytes_per_node:
             return bounds
         return replace(
@@ -72,7 +80,7 @@ class MemoryDefaults:
             return None
         of_its_own = bounds.default_memory_bytes_per_core or bounds.default_memory_bytes_per_node
         return DefaultMemory(
-            bytes_per_gpu=_per_gpu(partition.get("JobDefaults", "")) or self.bytes_per_gpu,
+            bytes_per_gpu=_of_job_defaults("DefMemPerGPU", partition) * _MIB or self.bytes_per_gpu,
             bytes_per_core=bounds.default_memory_bytes_per_core
             if of_its_own
             else self.bytes_per_core,
@@ -86,6 +94,8 @@ class MemoryDefaults:
             if self.whole_cores
             else 1,
             whole_nodes=bounds.exclusive,
+            cores_per_gpu=bounds.default_cores_per_gpu,
+            cpus_per_core=bounds.cpus_per_core,
         )
 
     def _threads_that_count(self, node: NodeFacts) -> int:
@@ -96,9 +106,11 @@ class MemoryDefaults:
         return max(1, node.cpus_per_core // self.fewest_threads)
 
 
-def _per_gpu(job_defaults: str) -> int | None:
-    match = _PER_GPU.search(job_defaults)
-    return None if match is None else int(match[1]) * _MIB or None
+def _of_job_defaults(name: str, record: Record) -> int:
+    """Return a number of ``JobDefaults=DefCpuPerGPU=4,DefMemPerGPU=8000``; 0: it is not set."""
+    words = record.get("JobDefaults", "").split(",")
+    values = (word.partition("=")[2] for word in words if word.startswith(f"{name}="))
+    return next((count(value) or 0 for value in values), 0)
 
 
 def _mib(text: str) -> int | None:

@@ -91,7 +91,7 @@ def _queue(
 ) -> QueueFacts:
     own_nodes = [n for n in nodes if partition.name in n.queues]
     closed = closed_as(str(partition.state))
-    bounds = defaults.limited(_bounds(partition), own_nodes)
+    bounds = defaults.limited({}, _bounds(partition), own_nodes)
     return QueueFacts(
         name=partition.name,
         up=closed is None,

@@ -87,6 +87,11 @@ def require_client(name: str) -> None:
         pytest.skip(f"NOT TESTED WITH {name}: `make clients` installs it in {CLIENTS}")
 
 
+def without_learning(site_file: str) -> str:
+    """What clients start takes seconds, and is no evidence of what the forecasts speak of."""
+    return f"{by_time_alone(site_file)}\n[learning]\nenabled = false\n"
+
+
 @pytest.fixture(scope="module")
 def placing_cluster(accounted_cluster: Cluster) -> Iterator[Cluster]:
     slurm = accounted_cluster
@@ -97,7 +102,7 @@ def placing_cluster(accounted_cluster: Cluster) -> Iterator[Cluster]:
         reread_config_s=0,
     )
     slurm.set_job_submit(FILTER_PATH.read_text())
-    with real_daemon(slurm, amend=by_time_alone):
+    with real_daemon(slurm, amend=without_learning):
         yield slurm
 
 

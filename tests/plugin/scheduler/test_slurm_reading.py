@@ -287,3 +287,17 @@ def test_sbatch_gives_the_job_id_or_its_own_words(slurm: FakeSlurm) -> None:
     slurm.fails("sbatch", "sbatch: error: Batch job submission failed: Invalid account\n")
     with pytest.raises(SchedulerError, match="submission failed: Invalid account"):
         Slurm().submit(("sbatch", "job.sh"))
+
+
+def test_cores_that_come_with_a_gpu_are_the_partitions_else_the_clusters() -> None:
+    config = "SelectTypeParameters = CR_CORE_MEMORY\nJobDefaults = DefCpuPerGPU=4,DefMemPerGPU=7\n"
+    partitions = (
+        "PartitionName=a JobDefaults=DefCpuPerGPU=8\n"
+        "PartitionName=b JobDefaults=(null)\nPartitionName=c JobDefaults=DefCpuPerGPU=x,\n"
+    )
+    nodes = "NodeName=n CPUTot=4 RealMemory=1 State=IDLE Partitions=a,b,c\n"
+    facts = parse_cluster(partitions, nodes, "", "v", config, as_of_s=0.0)
+    given = {name: queue.bounds.default_cores_per_gpu for name, queue in facts.queues.items()}
+    assert given == {"a": 8, "b": 4, "c": 4}
+    own = {name: queue.default_memory for name, queue in facts.queues.items()}
+    assert {name: one.cores_per_gpu for name, one in own.items() if one is not None} == given
