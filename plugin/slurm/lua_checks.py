@@ -44,7 +44,7 @@ def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
 
 
 def check_client_filter(path: Path) -> Findings:
-    """Is the file there that sbatch, srun and salloc load? Without it they all end with an error."""
+    """Is the file there that sbatch, srun and salloc load? Without it they end with an error."""
     advice = f"cp {CLIENT_FILTER_PATH} {path}"
     try:
         text = path.read_text(errors="replace")
