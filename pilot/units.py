@@ -87,6 +87,11 @@ def format_elapsed(seconds: float) -> str:
     return "under 1 s" if seconds == 0 else format_seconds(seconds)
 
 
+def format_ended(seconds: float) -> str:
+    """When a job ended, counted from its start: ``after 7 s``, or ``within 1 s`` where it is 0."""
+    return "within 1 s" if seconds == 0 else f"after {format_seconds(seconds)}"
+
+
 def format_count(value: float) -> str:
     """A plain count or rate with an SI prefix: ``1.23e9`` as ``"1.23 G"``."""
     for factor, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):

@@ -6,7 +6,13 @@ import json
 from enum import StrEnum
 from typing import Any
 
-from berth.plugin.store.records import Asked, EvidenceRecord, OutcomeRecord, WorkloadRecord
+from berth.plugin.store.records import (
+    Asked,
+    EvidenceRecord,
+    OutcomeRecord,
+    WorkloadRecord,
+    is_timed,
+)
 from berth.predictor.core.forecast import Forecast
 
 CLOCKS_S = 3_600.0
@@ -28,7 +34,9 @@ class Use(StrEnum):
     REQUEUED = "requeued"
     """It ended more than once: a second run may begin where the first one stopped."""
     BAD_TIMES = "bad-times"
-    """Negative, reversed, zero, absent or in the future."""
+    """Negative, reversed, absent or in the future."""
+    TOO_SHORT = "too-short"
+    """0 or 1 s by a clock of whole seconds: it may have been anything below 1 or 2 s."""
     NO_PREDICTION = "no-prediction"
     """Nothing was predicted for the place and shape in which it ran."""
     AMOUNT_UNKNOWN = "amount-unknown"
@@ -99,6 +107,7 @@ def _use(
         (Use.NOT_COMPLETED, outcome.state not in ("completed", "timeout")),
         (Use.REQUEUED, seen is not None and seen.ended_s != outcome.end_s),
         (Use.BAD_TIMES, not _times_hold(outcome, now_s)),
+        (Use.TOO_SHORT, not is_timed(outcome.elapsed_s)),
         (Use.SUSPENDED, _was_suspended(outcome)),
         (Use.HISTORY, workload is not None and workload.kind == "history"),
         (Use.AMOUNT_UNKNOWN, forecast is not None and not forecast.whole_job),
@@ -111,7 +120,7 @@ def _use(
 
 def _times_hold(outcome: OutcomeRecord, now_s: float) -> bool:
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
-    if elapsed_s is None or end_s is None or not 0 < elapsed_s < _LONGEST_S:
+    if elapsed_s is None or end_s is None or not 0 <= elapsed_s < _LONGEST_S:
         return False
     if end_s > now_s + CLOCKS_S or (start_s is not None and not 0 < start_s <= end_s):
         return False

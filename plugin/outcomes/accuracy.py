@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from berth.plugin.store.records import EndedJob, OutcomeRecord
+from berth.plugin.store.records import EndedJob, OutcomeRecord, is_timed
 
 if TYPE_CHECKING:
     from berth.plugin.store.store import Store
@@ -112,9 +112,10 @@ def number(counted: int) -> str:
 
 def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:
     """Real over predicted time; None where they cannot be compared."""
-    if outcome.state != "completed" or not outcome.predicted_s or not outcome.elapsed_s:
+    elapsed_s = outcome.elapsed_s
+    if outcome.state != "completed" or not outcome.predicted_s or elapsed_s is None:
         return None
-    return outcome.elapsed_s / outcome.predicted_s
+    return elapsed_s / outcome.predicted_s if is_timed(elapsed_s) else None
 
 
 def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:

@@ -89,6 +89,10 @@ class Outcome:
     """Something else stands where the scheduler keeps stamps."""
 
 
+NO_WAITING_ENDS = "never starts as it is"
+"""How ``JobNow.waits_for`` begins where the job waits in vain."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobNow:
     """A job that the scheduler knows at present. None: it does not say. Times are Unix seconds."""

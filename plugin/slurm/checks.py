@@ -19,6 +19,7 @@ from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.configuration import listed, parse_configuration
 from berth.plugin.slurm.lua_checks import (
+    check_client_filter,
     check_libraries,
     check_lua_file,
     interpreter_of,
@@ -50,6 +51,7 @@ def check_setup(site: Site) -> Findings:
     yield from _version(config)
     yield from _clock(text, asked_s)
     yield from _plugins(config)
+    yield from _client_filter(config)
     yield from _accounting(site, config)
     yield from _selection(site, config)
     yield from _users(site, config)
@@ -120,6 +122,18 @@ def _plugins(config: Mapping[str, str]) -> Findings:
     path = Path(config.get("SLURM_CONF", "")).parent / "job_submit.lua"
     yield from check_lua_file(path, interpreter)
     yield from _unread(path, config)
+
+
+def _client_filter(config: Mapping[str, str]) -> Findings:
+    """Where slurm.conf names a Lua client filter, this host needs the file to submit at all."""
+    named = {name.removeprefix("cli_filter/") for name in listed(config, "CliFilterPlugins")}
+    if "lua" not in named:
+        return
+    # The folder that this host's commands look in: slurmctld's, unless the caller names another.
+    own = os.environ.get("SLURM_CONF") or config.get("SLURM_CONF", "")
+    folder = Path(own).parent
+    if own and folder.is_dir():
+        yield from check_client_filter(folder / "cli_filter.lua")
 
 
 def _unread(path: Path, config: Mapping[str, str]) -> Findings:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from berth.plugin.doctor.findings import Finding, Findings, Status
-from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.slurm.filter import CLIENT_FILTER_PATH, FILTER_PATH
 
 _PATIENCE_S = 10.0
 _LIBRARIES = ("socket", "socket.unix", "cjson")
@@ -41,6 +41,27 @@ def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
         yield from _loading(path, text, advice)
     else:
         yield Finding("filter", Status.WARN, f"{path} does not load Berth's filter", advice)
+
+
+def check_client_filter(path: Path) -> Findings:
+    """Is the file there that sbatch, srun and salloc load? Without it they end with an error."""
+    advice = f"cp {CLIENT_FILTER_PATH} {path}"
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        yield Finding(
+            "client filter",
+            Status.FAIL,
+            f"{path}: {error.strerror}: sbatch, srun and salloc end with an error on this host",
+            f"{advice}, or take CliFilterPlugins out of slurm.conf",
+        )
+        return
+    if text == CLIENT_FILTER_PATH.read_text():
+        yield Finding("client filter", Status.OK, f"{path} is this version's client filter")
+    elif "Berth's client filter" in text:
+        yield Finding(
+            "client filter", Status.WARN, f"{path} is another version's client filter", advice
+        )
 
 
 def _loading(path: Path, text: str, advice: str) -> Findings:

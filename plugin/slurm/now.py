@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import JobNow
+from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import duration_s, moment_s
 from berth.plugin.slurm.states import state_of
@@ -24,10 +25,10 @@ _MEANING = {
     "Reservation": "its reservation",
     "PartitionDown": "the partition, which is down",
     "PartitionInactive": "the partition, which is inactive",
-    "PartitionTimeLimit": "nothing: it asks for more time than the partition gives",
-    "PartitionNodeLimit": "nothing: it asks for more nodes than the partition gives",
+    "PartitionTimeLimit": f"{NO_WAITING_ENDS}: it asks for more time than the partition gives",
+    "PartitionNodeLimit": f"{NO_WAITING_ENDS}: it asks for more nodes than the partition gives",
     "ReqNodeNotAvail": "nodes that are down or reserved",
-    "BadConstraints": "nothing: no node has what it asks for",
+    "BadConstraints": f"{NO_WAITING_ENDS}: no node has what it asks for",
 }
 _LIMITS = ("Assoc", "QOS", "MaxCpuPer", "MaxMemPer", "MaxNodePer", "MaxGRESPer")
 

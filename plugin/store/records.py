@@ -108,6 +108,15 @@ class OutcomeRecord:
     predicted_high_s: float | None = None
 
 
+def is_timed(elapsed_s: float | None) -> bool:
+    """Whether a time says how long a job ran.
+
+    Slurm counts whole seconds between two moments that it cuts to the second: 0 may be anything
+    below one, and 1 anything below two.
+    """
+    return elapsed_s not in (None, 0, 1)
+
+
 class EndedJob(NamedTuple):
     """Of an ``OutcomeRecord``, what sums over many jobs are made of: a tenth of its cost."""
 

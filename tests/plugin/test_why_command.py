@@ -60,6 +60,30 @@ def test_a_pending_job(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "gives no estimate" in text
 
 
+def test_a_job_that_waits_in_vain_is_not_said_to_wait(
+    jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(monkeypatch, JobNow("pending", "auto", now.waits_for("(PartitionNodeLimit)")))
+    text = run(jobs, jobs.job("app", 120))
+    assert "pending in auto, never starts as it is: it asks for more nodes than" in text
+    assert "waits for" not in text
+
+
+def test_a_time_of_whole_seconds_that_is_none_is_under_one(
+    jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(monkeypatch, JobNow("completed", "cpu", elapsed_s=0.0))
+    unknown = run(jobs, "4711")
+    assert "job 4711: completed within 1 s in cpu" in unknown
+    assert "it opted out (berth:off)" in unknown, "whose doing it was is not known"
+    stands(monkeypatch, None)
+    job = jobs.job("app", 1)
+    Learner(jobs.store, clock=lambda: NOW_S).until_done()
+    text = run(jobs, job)
+    assert "does not count as a time (too-short)" in text
+    assert "outside" not in text, "1 s may be anything below two"
+
+
 def test_a_running_job_says_how_much_is_left(
     jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +172,14 @@ def test_learning_by_hand(jobs: SiteJobs) -> None:
         ({"code": "other-gres", "excluded": "you asked for gpu"}, "ruled out: you asked for gpu"),
         ({"score": 4.0, "runtime_s": [1, 2, 3]}, "predicted 2 s"),
         ({"score": 4.0}, "it fits, but ranks far behind"),
+        (
+            {
+                "score": 4.0,
+                "runtime_s": [1, 2, 3],
+                "makespan": {"tasks": 4, "at_once": 2, "wait_s": 0.0, "seconds": 4.0},
+            },
+            "predicted 2 s (4 tasks, 2 at a time: 4 s)",
+        ),
     ],
 )
 def test_what_another_place_would_have_meant_is_said_as_it_was(
@@ -182,4 +214,4 @@ def test_what_berth_did_is_told_from_what_it_would_have_done(
     record = jobs.store.decisions.last(1)[0]
     reason = {"reason": "gpu is fastest.", "chosen": "gpu", "mode": "enforce"}
     assert _decided(dataclasses.replace(record, **{**reason, **changes})) == sentence
-    assert "is where its user put it" in _decided(None)
+    assert "it opted out (berth:off), was submitted without Berth" in _decided(None)

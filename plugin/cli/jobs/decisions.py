@@ -156,15 +156,19 @@ def decision_of_job(store: Store | RemoteStore, job: str) -> str:
             return found
     raise UsageError(
         f"job {job} carries no decision of Berth's",
-        hint="it was submitted without Berth, or the scheduler has forgotten it",
+        hint="it opted out (berth:off), was submitted without Berth, or the scheduler has "
+        "forgotten it",
     )
 
 
 def _by_id(store: Store | RemoteStore, decision: str) -> DecisionRecord:
     found = store.decisions.get(decision)
     if found is None:
+        is_job = decision.partition("_")[0].isdecimal()  # 4711, 4711_2
+        of_job = f"of job {decision}: berth decisions --job {decision}"
         raise UsageError(
-            f"no decision {decision!r} is in {store.name}", hint="list them: berth decisions"
+            f"no decision {decision!r} is in {store.name}",
+            hint=of_job if is_job else "list them: berth decisions",
         )
     return found
 

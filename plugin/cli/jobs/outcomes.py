@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import format_elapsed, format_seconds
+from berth.pilot.units import format_elapsed, format_ended, format_seconds
 from berth.plugin.cli.jobs.gain import gain_text, gains_of
 from berth.plugin.cli.options.where import find_site, open_store, store_options
 from berth.plugin.cli.output.columns import columns
@@ -236,7 +236,7 @@ def in_a_line(outcome: OutcomeRecord) -> str:
     """What became of a job, for the explanation of its decision."""
     text = f"job {outcome.job_id}: {outcome.state}"
     if outcome.elapsed_s is not None:
-        text += f" after {format_seconds(outcome.elapsed_s)}"
+        text += f" {format_ended(outcome.elapsed_s)}"
     if outcome.queue:
         text += f" in {outcome.queue}"
     if outcome.predicted_s is not None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.pilot.units import format_seconds
+from berth.pilot.units import format_elapsed, format_ended, format_seconds
 from berth.plugin.cli.jobs.decisions import decision_of_job, makespan_text
 from berth.plugin.cli.jobs.outcomes import in_a_line
 from berth.plugin.cli.options.where import open_view, store_options
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.scheduler import SCHEDULERS, JobNow
+from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.users.client import RemoteStore
@@ -52,6 +53,8 @@ class Elsewhere:
     """Why it was ruled out; None: it fitted."""
     is_guess: bool = False
     """Whether what was predicted was too uncertain to act on."""
+    makespan: str = ""
+    """Of an array that fitted: how long all its tasks take there, in words."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -187,8 +190,9 @@ def _elsewhere(row: Mapping[str, Any]) -> Elsewhere:
     return Elsewhere(
         row["candidate"],
         runtime[1] if runtime else None,
-        row.get("excluded") or makespan_text(row.get("makespan")) or None,
+        row.get("excluded") or None,
         code in {one.value for one in NOT_ACTED_ON},
+        makespan_text(row.get("makespan")),
     )
 
 
@@ -207,7 +211,10 @@ def text(found: Why) -> str:
 def _decided(decision: DecisionRecord | None) -> str:
     """Why it is where it is: what Berth did, or would have done."""
     if decision is None:
-        return "Berth decided nothing about it: it is where its user put it"
+        return (
+            "the submit filter decided nothing about it: it opted out (berth:off), was submitted "
+            "without Berth, or was placed by berth place or berth pilot submit --then-place"
+        )
     if decision.action == "edit":
         return f"why there: {decision.reason}"
     if decision.chosen is None:
@@ -227,14 +234,16 @@ def _standing(found: Why) -> str:
             wait_s = max(0.0, now.start_s - time.time())
             start = f"expected to start {moment} (in {format_seconds(wait_s)}), by the scheduler"
         waits = now.waits_for or "what the scheduler does not say"
-        return f"pending in {now.queue}, waits for {waits}; {start}"
+        if not waits.startswith(NO_WAITING_ENDS):
+            waits = f"waits for {waits}"
+        return f"pending in {now.queue}, {waits}; {start}"
     if now is not None and now.state == "running":
-        ran = "" if now.elapsed_s is None else f" for {format_seconds(now.elapsed_s)}"
+        ran = "" if now.elapsed_s is None else f" for {format_elapsed(now.elapsed_s)}"
         return f"running{ran} in {now.queue} on {now.nodes}{_left(found)}"
     if outcome is not None:
         return in_a_line(outcome).partition(": ")[2]
     if now is not None:
-        ran = "" if now.elapsed_s is None else f" after {format_seconds(now.elapsed_s)}"
+        ran = "" if now.elapsed_s is None else f" {format_ended(now.elapsed_s)}"
         return f"{now.state}{ran} in {now.queue}; its outcome is not stored yet"
     return "the scheduler knows it no more, and its outcome is not stored"
 
@@ -292,4 +301,6 @@ def _instead(one: Elsewhere) -> str:
         return f"{guess}, which Berth does not act on: {one.why_not}"
     if one.why_not is not None:
         return f"ruled out: {one.why_not}" + (f" (predicted {time_there})" if time_there else "")
-    return f"predicted {time_there}" if time_there else "it fits, but ranks far behind"
+    if time_there is None:
+        return "it fits, but ranks far behind"
+    return f"predicted {time_there}" + (f" ({one.makespan})" if one.makespan else "")

@@ -56,7 +56,8 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
     if url is None:
         raise UsageError(
             "there is neither a site file nor a store to work on",
-            hint=f"give --site FILE or --store PATH, or make {SITE_FILE} with: berth init",
+            hint="name one: --site FILE, or BERTH_STORE=PATH in the environment; "
+            f"or make {SITE_FILE} with: berth init",
         )
     return url
 

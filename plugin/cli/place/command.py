@@ -11,14 +11,18 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options.named import Named
+from berth.plugin.cli.options.where import find_site, site_option, users_socket
 from berth.plugin.cli.place.text import as_json, as_text
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.scheduler import SCHEDULERS, Job
-from berth.plugin.site import Site, demo_site, load_site
+from berth.plugin.site import Site, demo_site
+from berth.plugin.store import Store
+from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, read_file, with_options
+from berth.plugin.workloads.filing import others_of_name
 from berth.plugin.workloads.names import caller, owner_in
 from berth.policies import OBJECTIVES
 from berth.predictor.core.workload import Workload, parse_workload
@@ -44,13 +48,8 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--account", help="Account to charge.")
 @click.option("--qos", help="Quality of service to keep.")
 @click.option("--size", type=float, help="Problem size, where it is not the measured one.")
-@click.option(
-    "--site",
-    "site_file",
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    help="Site file (berth.toml).",
-)
+@site_option
+@click.option("--demo", is_flag=True, help="The demo site, whatever is installed.")
 @click.option("--scheduler", type=Named(SCHEDULERS), default=None, help="Default: the site's.")
 @click.option("--jobspec", is_flag=True, help="Print a jobspec, checked by Flux where it is here.")
 @click.option(
@@ -71,12 +70,15 @@ _POSITIVE = click.IntRange(min=1)
 def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **options: Any) -> None:
     """Decide where a workload should run, and print the line that submits it.
 
-    FILE is whatever `berth workload add` takes; NAME is that of a workload in the site's store.
-    Without --site (or BERTH_SITE), a demo site over the shipped platforms is used.
+    FILE is whatever `berth workload add` takes; NAME is that of a workload in the site's store,
+    which goes before a file of that name in this folder (that one: ./NAME). Where there is no site
+    file, or with --demo, a demo site over the shipped platforms is used.
 
     Example: berth place lu.json --tasks 32 --policy cheapest -- job.sh
     """
-    site, is_demo = _site(options["site_file"])
+    installed = None if options["demo"] else find_site(options["site_file"])
+    is_demo = installed is None
+    site = installed or demo_site()
     if options["submit"] and is_demo:
         raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
     if options["submit"] and not words:
@@ -118,28 +120,25 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
         click.echo(f"  Submitted as job {job_id}.")
 
 
-def _site(path: Path | None) -> tuple[Site, bool]:
-    """The named site, and whether it is the demo."""
-    return (demo_site(), True) if path is None else (load_site(path), False)
-
-
 def _workload(
     name: str, user: str, site: Site, described: WorkloadOptions, *, in_store: bool
 ) -> Workload:
-    """A workload's file, or one by name in the site's store: the user's own, else a shared one."""
-    path = Path(name)
-    elsewhere = path.suffix or (len(path.parts) > 1 and owner_in(name) != user)
-    if path.exists() or not in_store or elsewhere:
-        return read_file(path, described)
-    from berth.plugin.cli.options.where import users_socket  # noqa: PLC0415 - SQLAlchemy is slow to import
-    from berth.plugin.store import Store  # noqa: PLC0415
-    from berth.plugin.users.client import RemoteStore  # noqa: PLC0415
-    from berth.plugin.workloads.filing import others_of_name  # noqa: PLC0415
+    """A workload's file, or one by name in the site's store: the user's own, else a shared one.
 
+    A bare name is looked for in the store first: beside the program ``./app`` that was measured,
+    ``app`` is the workload.
+    """
+    path = Path(name)
+    is_bare = "/" not in name and not path.suffix
+    elsewhere = path.suffix or (not is_bare and owner_in(name) != user)
+    if not in_store or elsewhere or (path.exists() and not is_bare):
+        return read_file(path, described)
     users = users_socket(Path(site.source), None)
     store = Store.open(site.daemon.store, create=False) if users is None else RemoteStore(users)
     record = store.workload(f"{user}/{name}") if users is None else None
     record = record or store.workload(name)
+    if record is None and path.exists():
+        return read_file(path, described)
     others = [] if record is not None else others_of_name(store, name)
     if others:
         owner = owner_in(others[0].name)

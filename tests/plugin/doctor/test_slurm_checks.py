@@ -17,7 +17,7 @@ from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm.checks import check_munge, check_running, check_setup
 from berth.plugin.slurm.configuration import listed, parse_configuration
-from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.slurm.filter import CLIENT_FILTER_PATH, FILTER_PATH
 from berth.plugin.slurm.lua_checks import check_libraries, check_lua_file
 
 SOUND = {
@@ -175,6 +175,28 @@ def test_the_lua_file_is_looked_at_where_slurmctld_runs(check: Check, tmp_path: 
         lua.write_text(text)
         found = only(check(**of_this_host(tmp_path)))
         assert (found.status, says in found.text) == (status, True), found
+
+
+def test_a_host_without_the_client_filter_that_slurm_conf_names_is_a_failure(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sbatch, srun and salloc end with an error there, steps of running jobs too (Slurm 22.05)."""
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    slurm = {"CliFilterPlugins": "cli_filter/lua", "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    lua = tmp_path / "cli_filter.lua"
+    found = only(check(**slurm))
+    assert found.status is Status.FAIL
+    assert "sbatch, srun and salloc end with an error on this host" in found.text
+    for text, statuses in (
+        (CLIENT_FILTER_PATH.read_text(), [Status.OK]),
+        (CLIENT_FILTER_PATH.read_text() + "-- older\n", [Status.WARN]),
+        ("-- the site's own\n", []),
+    ):
+        lua.write_text(text)
+        assert [f.status for f in check(**slurm)] == statuses
+    lua.unlink()
+    assert check(**{**slurm, "CliFilterPlugins": "(null)"}) == []
+    assert check(**{**slurm, "SLURM_CONF": "/nowhere/slurm.conf"}) == []
 
 
 def test_a_lua_file_that_slurmctld_may_not_read_is_a_failure(

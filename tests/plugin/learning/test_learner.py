@@ -165,9 +165,9 @@ def test_a_user_moves_nobody_elses_forecasts(store: Store, jobs: SiteJobs) -> No
     learner(store).until_done()
     before = documents(store)
     for _ in range(12):
-        jobs.job("app", 1, user="mallory")
-        jobs.job("app", 1, user="mallory", platform=GPU)
-        jobs.job("alice/own", 1, user="mallory")
+        jobs.job("app", 2, user="mallory")
+        jobs.job("app", 2, user="mallory", platform=GPU)
+        jobs.job("alice/own", 2, user="mallory")
     learner(store).until_done()
     assert [d for d in documents(store) if d[1] != "mallory"] == before
     assert factor(store, "app", "mallory") < 0.1
@@ -220,7 +220,8 @@ def test_where_the_site_trusts_everybody_all_jobs_count_for_all(
         ({"state": "preempted"}, Use.NOT_COMPLETED),
         ({"state": "out-of-memory"}, Use.NOT_COMPLETED),
         ({"elapsed_s": -5.0}, Use.BAD_TIMES),
-        ({"elapsed_s": 0.0}, Use.BAD_TIMES),
+        ({"elapsed_s": 0.0}, Use.TOO_SHORT),
+        ({"elapsed_s": 1.0}, Use.TOO_SHORT),
         ({"elapsed_s": None}, Use.BAD_TIMES),
         ({"start_s": NOW_S + 50.0}, Use.BAD_TIMES),
         ({"start_s": NOW_S - 50.0, "elapsed_s": 100.0}, Use.BAD_TIMES),
