@@ -133,13 +133,19 @@ def own_features(case: Case) -> Exclusion | None:
     candidate = case.candidate
     if asked == candidate.constraint or _has(candidate, asked):
         return None
-    return Exclusion(Code.OTHER_FEATURES, f"you asked for nodes with {asked}")
+    text = f"you asked for nodes with {asked}"
+    if _all_have(candidate, asked):
+        text += f", which stays as it is: this place would need {candidate.constraint} beside it"
+    return Exclusion(Code.OTHER_FEATURES, text)
 
 
 def _has(candidate: Candidate, asked: str) -> bool:
     """Every node of the place has these features, and nothing else is demanded there."""
-    names = asked.replace(",", "&").split("&")
-    return candidate.constraint is None and all(name in candidate.features for name in names)
+    return candidate.constraint is None and _all_have(candidate, asked)
+
+
+def _all_have(candidate: Candidate, asked: str) -> bool:
+    return all(name in candidate.features for name in asked.replace(",", "&").split("&"))
 
 
 def own_gres(case: Case) -> Exclusion | None:

@@ -64,7 +64,7 @@ def placed(
         if next_best.makespan is not None and quicker is None:
             named = f"{named} with {_in_all(next_best.makespan)}"
         tail = f", {ratio:.1f} times {objective.comparative} than {named}"
-        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about as {named}."
+        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about the same as {named}."
     if others:
         return f"{head}; of other places there are only priors or guesses."
     if ruled_out:

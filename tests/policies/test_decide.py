@@ -188,6 +188,19 @@ def test_a_pinned_constraint_is_not_replaced_by_the_candidates() -> None:
     assert run(request(features="rome"), candidates=(place,)).chosen == "cpu"
 
 
+def test_own_features_are_not_said_to_be_missing_where_all_nodes_have_them() -> None:
+    """A place with a constraint of its own could be reached only by a change of the user's."""
+    place = cpu(constraint="intel", features=("intel", "avx512"))
+    asked = request(features="avx512")
+    _, sentence = why_not(run(asked, candidates=(place,)), "cpu")
+    assert sentence == (
+        "you asked for nodes with avx512, which stays as it is: "
+        "this place would need intel beside it"
+    )
+    _, sentence = why_not(run(request(features="gpu"), candidates=(place,)), "cpu")
+    assert sentence == "you asked for nodes with gpu"
+
+
 def test_features_that_all_nodes_have_are_met() -> None:
     place = cpu(features=("rome", "ib"))
     decision = run(request(features="rome&ib"), candidates=(place,))
