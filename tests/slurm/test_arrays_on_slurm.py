@@ -69,7 +69,7 @@ def test_an_array_stays_where_all_its_tasks_run_at_a_time(
     assert "60 tasks, 4 at a time: 30 s" in shown
     why = slurm.berth("why", str(job.id), "--site", site).stdout
     assert "60 tasks, all at a time: 6 s" in why
-    assert "60 tasks, 4 at a time: 30 s (predicted 2 s)" in why
+    assert "gpu instead: predicted 2 s (60 tasks, 4 at a time: 30 s)" in why
 
     def ended() -> bool:
         states = slurm.run("squeue", "-h", "-r", "-j", str(job.id), "-t", "all", "-o", "%T|%P")
