@@ -736,8 +736,11 @@ local function untranslated(job, edits, details, partitions, own)
   end
   if flagged(SPREAD) and not (tasks == 1 and edits.tasks) then return "--spread-job" end
   if edits.queue and not details.tasks and details.kind == "batch" and not own.whole_nodes
-    and of_whole_nodes(edits, partitions) and reads_tasks(own.script) then
-    return "a script without a number of tasks that reads it, or submits jobs" -- it must be written there
+    and of_whole_nodes(edits, partitions)
+    and (details.min_cpus_per_node or reads_tasks(own.script)) then
+    -- Their number must be written there: a script would read it, or mpirun have started one on each core.
+    return details.min_cpus_per_node and "--mincpus without a number of tasks"
+      or "a script without a number of tasks that reads it, or submits jobs"
   end
   if edits.gres and not details.gres then
     -- Seen with 22.05: beside GPUs only the tasks' own cores are given.
@@ -950,7 +953,7 @@ local function plan(job, edits, details, own, partitions)
       set("ntasks_per_node", tasks_per_node)
     end
   elseif edits.queue and not named and details.kind == "batch" and not own.whole_nodes
-    and not reads_tasks(own.script) then
+    and not details.min_cpus_per_node and not reads_tasks(own.script) then
     -- Who names no tasks has one on each node. In a partition of whole nodes, or with other cores by
     -- default, srun and mpirun would start as many as fit.
     set("num_tasks", tasks)

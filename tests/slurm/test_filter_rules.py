@@ -340,7 +340,7 @@ def test_a_job_that_names_no_tasks_has_one_on_each_node_wherever_it_goes(
     assert moved.environment == {"SLURM_NTASKS": "1", "SLURM_NPROCS": "1", "HOME": "/"}
     two = answered(bench, move_to("gpu"), {**job, "min_nodes": 2}, environment={"HOME": "/"})
     assert two.environment == {"SLURM_NTASKS": "2", "SLURM_NPROCS": "2", "HOME": "/"}
-    for whole in ({"shared": 0}, {"num_tasks": 8}):
+    for whole in ({"shared": 0}, {"num_tasks": 8}, {"pn_min_cpus": 8}):
         kept = answered(bench, move_to("gpu"), {**job, **whole}, environment={"HOME": "/"})
         assert kept.environment == {"HOME": "/"}
 
