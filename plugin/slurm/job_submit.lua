@@ -745,6 +745,8 @@ local function untranslated(job, edits, details, partitions, own)
   if edits.gres and not details.gres then
     -- Seen with 22.05: beside GPUs only the tasks' own cores are given.
     if details.min_cpus_per_node then return "--mincpus" end
+    -- Seen with 26.05: such a job never starts there.
+    if (count_of(job.ntasks_per_socket) or 0) >= 1 then return "--ntasks-per-socket" end
     -- they would hold for the GPUs that are added
     if written(job.cpus_per_tres) then return "--cpus-per-gpu" end
     if written(job.mem_per_tres) then return "--mem-per-gpu" end

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from differential.verdicts import Verdict
-from slurm_cluster import ClusterUnavailable, require_slurm
+from slurm_cluster import OTHER_ROOT, ClusterUnavailable, require_slurm
 from slurm_differential import forms
 from slurm_differential.outcome_cases import OUTCOME_CASES, OutcomeCase
 from slurm_differential.outcome_worlds import OUTCOME_WORLDS
@@ -77,6 +77,8 @@ def test_the_job_does_what_it_does_without_berth(
         return
     assert plain.succeeded, f"{plain.state} {plain.reason} {plain.message} {plain.output}"
     assert not verdict.differences, str(verdict)
+    if OTHER_ROOT is not None:
+        return  # the numbers below are those of the installed Slurm
     for outcome in (verdict.plain, verdict.placed):
         counted = Counter(copy["label"] for copy in outcome.copies)
         assert {label: counted[label] for label in case.copies} == case.copies

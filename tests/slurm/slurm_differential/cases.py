@@ -148,7 +148,7 @@ CASES = (
         ("V5 MaxTime", "-t 08:00:00", False),
         ("all memory over MaxMemPerNode", "-n30 --mem=0", False),
         ("tasks of each node more than its cores", "-N1-2 --ntasks-per-node=40", False),
-        ("more tasks of a socket than cores", "--mem=8G --ntasks-per-socket=8", True),
+        ("more tasks of a socket than cores", "--mem=8G --ntasks-per-socket=8", False),
     ),
     *cases(
         Case,
@@ -167,7 +167,7 @@ CASES = (
         ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
     ),
     Case("a core's memory in a partition of whole nodes", OVERLAP, ("-n4", "--mem-per-cpu=64G"),
-         True, profile="hopper"),
+         None, profile="hopper"),
     *cases(
         Case,
         ACCOUNTS,

@@ -165,7 +165,7 @@ class Seen:
     @property
     def was_edited(self) -> bool:
         if not self.record:  # srun --test-only leaves no job
-            return "berth: " in self.message and "is predicted" in self.message
+            return re.search(r"in partition (?!auto\b)\S", self.message) is not None
         return " action=edit " in self.record.get("AdminComment", "")
 
     @property
