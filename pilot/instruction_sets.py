@@ -139,7 +139,7 @@ def canonical(name: str) -> str:
 
 
 def unknown(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``names`` that the vocabulary does not know, as they were written."""
+    """Return those of ``names`` that the vocabulary does not know, as they were written."""
     return tuple(name for name in names if canonical(name) not in KNOWN)
 
 
@@ -165,7 +165,7 @@ def _expanded(names: frozenset[str]) -> frozenset[str]:
 
 
 def compact(names: Iterable[str]) -> tuple[str, ...]:
-    """The same with the highest complete level in place of its parts; levels first, sorted."""
+    """Return them with the highest complete level in place of its parts; levels first, sorted."""
     every = set(expanded(names))
     for level, parts in _LEVELS.items():  # lower ones first
         if every.issuperset(parts):

@@ -38,7 +38,7 @@ _LINE = re.compile(rb"^ *[0-9a-f]+:\t(.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What the code of one file tells without running it."""
+    """Facts that the code of one file tells without being run."""
 
     sets: frozenset[str]
     asks: bool
@@ -47,7 +47,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What was seen of a program while it ran."""
+    """Facts that were seen of a program while it ran."""
 
     sets: Sets
     plain: Sets | None = None
@@ -75,12 +75,12 @@ def may_choose(sets: Sets) -> bool:
 
 
 def beyond(names: Iterable[str]) -> frozenset[str]:
-    """Those of ``names`` that not every x86-64 processor of a cluster has."""
+    """Return those of ``names`` that not every x86-64 processor of a cluster has."""
     return frozenset(canonical(name) for name in names) - EVERY_X86
 
 
 def needed_sets(files: Sequence[str], executed: Executed) -> tuple[str, ...]:
-    """Of a program that consists of ``files`` and of those that executed anything."""
+    """Return the needs of a program of ``files`` and of those that executed anything."""
     need: set[str] = set()
     programs = frozenset(files)
     for path in dict.fromkeys((*files, *executed.sets)):

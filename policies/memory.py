@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from berth.policies.translate import asked_shape
 from berth.policies.values import Candidate, MemoryForm, Request, Resources
 from berth.predictor.core.prediction import Interval
 
@@ -144,10 +145,7 @@ def _by_core(request: Request, candidate: Candidate, held: Resources, total: int
     much in all."""
     asked, own = request.resources, own_cores_per_node(held)
     by_core = bytes_per_core_where_it_was(request) or 0
-    same_shape = (max(1, asked.tasks), max(1, asked.cpus_per_task)) == (
-        held.tasks,
-        held.cpus_per_task,
-    )
+    same_shape = (held.tasks, held.cpus_per_task) == asked_shape(request)
     cores = candidate.cores_per_node if request.needs.exclusive else own
     if not same_shape or _cores_where_it_was(request) > own_cores_per_node(asked):
         by_core = max(by_core if same_shape else 0, _in_mib(total / held.nodes / cores))

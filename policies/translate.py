@@ -30,7 +30,7 @@ def keeps_shape(request: Request, candidate: Candidate) -> bool:
 
 
 def _on_cores(request: Request, candidate: Candidate) -> Resources | str:
-    tasks, cpus = _asked_shape(request)
+    tasks, cpus = asked_shape(request)
     most = candidate.translation.max_cores
     if most is not None and tasks * cpus > most:
         if keeps_shape(request, candidate) or cpus > most:
@@ -44,7 +44,7 @@ def _on_cores(request: Request, candidate: Candidate) -> Resources | str:
 
 def _on_gpus(request: Request, candidate: Candidate) -> Resources | str:
     asked, rule = request.resources, candidate.translation
-    tasks, cpus = _asked_shape(request)
+    tasks, cpus = asked_shape(request)
     gpus = asked.gpus
     if gpus == 0:
         gpus = max(1, rule.gpus)
@@ -61,7 +61,7 @@ def _on_gpus(request: Request, candidate: Candidate) -> Resources | str:
     return _spread(request, candidate, Resources(nodes, tasks, cpus, gpus))
 
 
-def _asked_shape(request: Request) -> tuple[int, int]:
+def asked_shape(request: Request) -> tuple[int, int]:
     """Return the tasks in all and the cores of each; at least one of both."""
     return max(1, request.resources.tasks), max(1, request.resources.cpus_per_task)
 
@@ -126,11 +126,7 @@ def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
 def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> str | None:
     """What the user wrote about cores of a node or of a GPU, and a node here has not."""
     needs, cores = request.needs, candidate.cores_per_node
-    asked = request.resources
-    unchanged = (held.tasks, held.cpus_per_task) == (
-        max(1, asked.tasks),
-        max(1, asked.cpus_per_task),
-    )
+    unchanged = (held.tasks, held.cpus_per_task) == asked_shape(request)
     # Slurm wants nodes on which so many tasks fit, whether or not there are so many.
     wanted = (needs.tasks_per_node or 0) * held.cpus_per_task if unchanged else 0
     if wanted > cores:

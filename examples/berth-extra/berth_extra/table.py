@@ -32,7 +32,7 @@ class TableWorkload(Document):
     name: Name
     seconds: dict[Name, Positive] = Field(min_length=1)
     memory_bytes: Positive | None = None
-    """Of the GPU at platforms that are one, else of the host."""
+    """Return the memory of the GPU at platforms that are one, else that of the host."""
     runs_on: RunsOn = RunsOn()
 
 
