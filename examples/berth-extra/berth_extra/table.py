@@ -32,7 +32,7 @@ class TableWorkload(Document):
     name: Name
     seconds: dict[Name, Positive] = Field(min_length=1)
     memory_bytes: Positive | None = None
-    """Return the memory of the GPU at platforms that are one, else that of the host."""
+    """Memory that the job needs: of the GPU at platforms that are GPUs, else of the host."""
     runs_on: RunsOn = RunsOn()
 
 
