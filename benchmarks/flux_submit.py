@@ -63,7 +63,7 @@ class Bench:
     def burst(self, count: int) -> dict[str, Any]:
         """Submit ``count`` jobs for the auto queue; AssertionError where one is refused."""
         first, self._next = self._next, self._next + count
-        found = submit(self.flux, count, first=first, queue="auto", profiles=PROFILES)
+        found = submit(self.flux, count, first=first, queue="auto", workloads=PROFILES)
         assert not found["errors"], next(iter(found["errors"].values()))
         return found
 

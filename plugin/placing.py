@@ -136,7 +136,7 @@ def request_from(
         account=None,
         resources=resources,
         pinned=("nodes",) if nodes else (),
-        profile=workload.name,
+        workload=workload.name,
     )
 
 

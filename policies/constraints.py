@@ -432,13 +432,13 @@ def _down(candidate: Candidate, state: CandidateState) -> Exclusion:
 def not_ruled_out(case: Moment) -> Exclusion | None:
     """No job of this user was put back from here and not looked at since.
 
-    Nor jobs of this profile by two other users: one alone may be the doing of that user.
+    Nor jobs of this workload by two other users: one alone may be the doing of that user.
     """
     if case.state is None or not case.state.ruled_out:
         return None
     request, there = case.request, case.state.ruled_out
     found = [one for one in there if one.user == request.user]
-    alike = [one for one in there if one.profile and one.profile == request.profile]
+    alike = [one for one in there if one.workload and one.workload == request.workload]
     if len({one.user for one in alike}) > 1:
         found += alike
     if not found:

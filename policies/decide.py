@@ -124,7 +124,7 @@ class Decider:
             inputs = digest.of_text(inputs, repr(allowance))
         alone = _left_alone(request, forecast)
         if alone is not None or forecast is None:
-            code, sentence = alone or (Code.NO_PROFILE, sentences.NO_PROFILE)
+            code, sentence = alone or (Code.NO_WORKLOAD, sentences.NO_WORKLOAD)
             return self._decision(inputs, forecast, code, sentence)
         here = self._here(request, states, forecast)
         by_queue_alone = now_s - here.oldest_s <= self.settings.stale_after_s
@@ -535,7 +535,7 @@ def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str]
     if request.opted_out:
         return Code.OPTED_OUT, "You asked Berth to leave this job alone."
     if forecast is None:
-        return Code.NO_PROFILE, sentences.NO_PROFILE
+        return Code.NO_WORKLOAD, sentences.NO_WORKLOAD
     if "nodelist" in request.pinned:
         return Code.PINNED_NODES, "You named the nodes yourself."
     if request.component is not None:

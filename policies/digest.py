@@ -66,7 +66,7 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
     """Of all that a decision over ``platforms`` can look at in a forecast.
 
     Profile and bundle alone do not tell: a platform that was measured anew, or another reference,
-    gives other predictions from the same profile by the same bundle.
+    gives other predictions from the same workload by the same bundle.
     """
     lines = [
         repr(
@@ -106,7 +106,7 @@ def of_request(request: Request) -> str:
     return (
         f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "
         f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array or 1} "
-        f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} "
+        f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.workload)} "
         f"{_listed(q.allowed_queues)} "
         f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component} "
         f"{q.default_memory} {q.keeps_shape} {q.follows_shape} {q.packs_steps}"

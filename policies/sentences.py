@@ -13,7 +13,7 @@ from berth.policies.values import Makespan, Ranked, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 
-NO_PROFILE = "There is no profile of this program: measure it once with berth pilot run."
+NO_WORKLOAD = "There is no workload of this program: measure it once with berth pilot run."
 PRIOR = "prior only: no data for this platform"
 UNCERTAIN = "very uncertain"
 LEARNT = "finished jobs"

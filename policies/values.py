@@ -157,9 +157,9 @@ class Request:
     """GPU resources as the user wrote them, for example ``gpu:h200:2`` or ``gpu:1``."""
     qos: str | None = None
     time_limit_s: float | None = None
-    profile: str | None = None
+    workload: str | None = None
     size: float | None = None
-    """Problem size, where the user gave one with the profile's name; of an array whose tasks
+    """Problem size, where the user gave one with the workload's name; of an array whose tasks
     differ, the largest: memory and time limit are each task's."""
     opted_out: bool = False
     array: TaskArray | None = None
@@ -217,11 +217,11 @@ UNBOUNDED = QueueBounds()
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """A place that a job was put back from: not for that user nor that profile until cleared."""
+    """A place that a job was put back from: not for that user nor that workload until cleared."""
 
     candidate: str
     user: str
-    profile: str
+    workload: str
     reason: str
     """As the scheduler gave it, for example ``QOSMaxCpuPerJobLimit``."""
     job: str

@@ -40,11 +40,11 @@ PLATFORM = "CASE WHEN n % 5 = 0 THEN 'h200-141gb' ELSE 'a100-80gb' END"
 RUNTIME_S = "400 + n * 7919 % 601"
 JOBS = (
     """
-INSERT INTO decisions (id, time_s, host, scheduler, "user", account, queue, profile, mode, action,
+INSERT INTO decisions (id, time_s, host, scheduler, "user", account, queue, workload, mode, action,
   code, reason, chosen, bundle, policy, inputs_digest, latency_us, request, edits, ranked)
 SELECT 'd' || n, {time_s}, 'login-' || (n % 100), 'slurm', {user}, 'account-' || (n % 50), 'auto',
   'workload-' || (n % {workloads}), 'enforce', CASE WHEN n % 3 = 0 THEN 'edit' ELSE 'keep' END,
-  CASE WHEN n % 100000 = 1 THEN 'rare-code' WHEN n % 3 = 0 THEN 'placed' ELSE 'no-profile' END,
+  CASE WHEN n % 100000 = 1 THEN 'rare-code' WHEN n % 3 = 0 THEN 'placed' ELSE 'no-workload' END,
   'gpu is the fastest place that takes it', CASE WHEN n % 3 = 0 THEN 'gpu' END, 'bundle-1',
   'fastest', 'digest-' || (n % 10000), 80, '{request}',
   CASE WHEN n % 3 = 0 THEN '{edits}' ELSE '{{}}' END, '{ranked}'
@@ -52,7 +52,7 @@ FROM {numbers}
 """,
     """
 INSERT INTO outcomes (cluster, job_id, decision, "user", queue, state, exit_status, submit_s,
-  start_s, end_s, nodes, cores, gpus, time_limit_s, max_rss_bytes, elapsed_s, profile, bundle,
+  start_s, end_s, nodes, cores, gpus, time_limit_s, max_rss_bytes, elapsed_s, workload, bundle,
   candidate, platform, predicted_low_s, predicted_s, predicted_high_s, seen_end_s, seen_state)
 SELECT 'tests', '' || n, 'd' || n, {user}, 'gpu', 'completed', 0, {time_s}, {time_s} + 60,
   {time_s} + 1060, 1, 8, 1, 3600, 2000000000, {runtime_s}, 'workload-' || (n % {workloads}),
@@ -60,7 +60,7 @@ SELECT 'tests', '' || n, 'd' || n, {user}, 'gpu', 'completed', 0, {time_s}, {tim
 FROM {numbers}
 """,
     """
-INSERT INTO evidence (cluster, job_id, ended_s, state, "use", "user", profile, digest, platform,
+INSERT INTO evidence (cluster, job_id, ended_s, state, "use", "user", workload, digest, platform,
   cores, gpus, size, runtime_s, memory_bytes, score, nodes)
 SELECT 'tests', '' || n, {time_s} + 1060, 'completed', 'used', {user},
   'workload-' || (n % {workloads}), 'sha256:workload-' || (n % {workloads}), {platform}, 8, 1, NULL,

@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self._lazy:
             return
-        rows = [(name, text) for name, (_, text) in self._lazy.items() if name not in HIDDEN]
+        rows = [(name, text) for name, (_, text) in self._lazy.items()]
         if self._more is not None:
             own = self._more.own()
             rows += [(name, self._more.load(name).get_short_help_str(70)) for name in own]
@@ -72,8 +72,6 @@ def _with_format(command: click.Command) -> click.Command:
     return with_format(command)
 
 
-HIDDEN = frozenset(("profile",))
-"""Older names, which still work."""
 COMMANDS: dict[str, tuple[str, str]] = {
     "pilot": (
         "berth.plugin.cli.pilot.group:pilot",
@@ -146,10 +144,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "workload": (
         "berth.plugin.cli.workload.command:workload",
         "Add workloads of every kind to the store, list, show and remove them.",
-    ),
-    "profile": (
-        "berth.plugin.cli.workload.command:profile",
-        "The older name of workload.",
     ),
     "decisions": (
         "berth.plugin.cli.jobs.decisions:decisions",

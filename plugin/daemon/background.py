@@ -92,7 +92,7 @@ class Periodic(Worker):
 
 
 def follow_store(service: Service, store: Store) -> Callable[[], None]:
-    """A step that brings new profiles and forecasts onto the Service's shelf."""
+    """A step that brings new workloads and forecasts onto the Service's shelf."""
 
     def step() -> None:
         shelf = service.shelf

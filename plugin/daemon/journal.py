@@ -197,7 +197,7 @@ def _record(line: bytes, host: str) -> DecisionRecord | None:
         user=clean(request.user, 128),
         account=clean(request.account, 128) if request.account else None,
         queue=clean(request.queue, 255) if request.queue else None,
-        profile=stamp.get("profile"),
+        workload=stamp.get("workload"),
         mode=str(entry["m"]),
         action=str(reply["action"]),
         code=str(reply.get("code", "")),

@@ -55,4 +55,4 @@ def by_script(shelf: Shelf, job: Job, past: Past, file: str | None = None) -> re
         found = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
     if found is None and user:
         found = next(filter(None, (shelf.attached(key, user) for key in past)), None)
-    return requests.Choice() if found is None else requests.Choice(found.profile, found.size)
+    return requests.Choice() if found is None else requests.Choice(found.workload, found.size)

@@ -40,7 +40,7 @@ class Job:
     queue: str | None = None
     queues: tuple[str, ...] | None = None
     comment: str | None = None
-    profile: str | None = None
+    workload: str | None = None
     mode: str | None = None
     script: str | None = None
     arguments: tuple[str, ...] | None = None
@@ -95,7 +95,7 @@ _TEXTS = frozenset(
         "name",
         "queue",
         "comment",
-        "profile",
+        "workload",
         "mode",
         "kind",
         "gres",

@@ -150,7 +150,7 @@ def record_of(
         gpu_peak_bytes=outcome.peak_gpu_memory_bytes,
         energy_j=outcome.energy_j,
         elapsed_s=outcome.elapsed_s,
-        profile=decision.profile,
+        workload=decision.workload,
         bundle=decision.bundle,
         candidate=row["candidate"] if row else None,
         platform=row["platform"] if row else None,

@@ -252,13 +252,13 @@ class Recorder(Worker):
         record = self._writer.record(answered)
         if self._log_decisions:
             log.info(
-                "decision=%s action=%s code=%s mode=%s user=%s profile=%s chosen=%s latency_us=%d",
+                "decision=%s action=%s code=%s mode=%s user=%s workload=%s chosen=%s latency_us=%d",
                 record.id,
                 record.action,
                 record.code,
                 record.mode,
                 record.user,
-                record.profile or "-",
+                record.workload or "-",
                 record.chosen or "-",
                 record.latency_us,
             )

@@ -80,20 +80,20 @@ def stamp(
     code: str,
     *,
     chosen: str | None,
-    profile: str | None,
+    workload: str | None,
     bundle: str,
     slices: Sequence[str] = (),
     fit: str = "",
 ) -> str:
-    """``berth/1 id=... action=... code=... to=... profile=... bundle=... fit=... slices=...``.
+    """``berth/1 id=... action=... code=... to=... workload=... bundle=... fit=... slices=...``.
 
     At most 512 bytes.
     """
     parts = [f"berth/1 id={decision_id} action={action} code={code}"]
     if chosen:
         parts.append(f"to={chosen}")
-    if profile:
-        parts.append(f"profile={profile}")
+    if workload:
+        parts.append(f"workload={workload}")
     if bundle:
         parts.append(f"bundle={bundle}")
     if fit:

@@ -1,6 +1,6 @@
 """From the protocol's job to a policy's Request: scheduler-neutral, nothing looked up.
 
-``choice`` reads which profile the job names; ``request`` says what it asks for.
+``choice`` reads which workload the job names; ``request`` says what it asks for.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
 class Choice(NamedTuple):
     """What the submitter said to Berth."""
 
-    profile: str | None = None
+    workload: str | None = None
     size: float | None = None
     opted_out: bool = False
     problem: str | None = None
     """A sentence where it could not be understood: the job is then left alone."""
     sizes: tuple[tuple[float, int], ...] = ()
     """Of an array whose tasks differ: as in TaskArray; ``size`` is the largest."""
-    code: Code = Code.BAD_PROFILE_NAME
+    code: Code = Code.BAD_WORKLOAD_NAME
     """Of the problem."""
     file: str | None = None
-    """Digest of a file that the job names, where it names no profile."""
+    """Digest of a file that the job names, where it names no workload."""
 
 
 def choice(job: Job) -> Choice:
-    """The profile that the job names: in its comment first, else in its environment."""
+    """The workload that the job names: in its comment first, else in its environment."""
     if job.mode == "off":
         return Choice(opted_out=True)
     try:
@@ -74,8 +74,8 @@ def choice(job: Job) -> Choice:
     mark = _MARK.search(job.comment) if job.comment and "berth:" in job.comment else None
     if mark is not None:
         return _named(mark[1], "--comment=berth:", job.array)
-    if job.profile:
-        return _named(job.profile, "BERTH_PROFILE=", job.array)
+    if job.workload:
+        return _named(job.workload, "BERTH_WORKLOAD=", job.array)
     file = _FILE.search(job.comment) if job.comment and "berth-file:" in job.comment else None
     return Choice() if file is None else Choice(file=f"sha256:{file[1]}")
 
@@ -85,7 +85,7 @@ def _named(text: str, source: str, array: str | None) -> Choice:
         return Choice(opted_out=True)
     match = _NAME.fullmatch(text)
     if match is None:
-        return Choice(problem=f"{source}{text[:80]} is not a profile's NAME or NAME@SIZE.")
+        return Choice(problem=f"{source}{text[:80]} is not a workload's NAME or NAME@SIZE.")
     if match[2] is None:
         return Choice(match[1])
     try:
@@ -183,7 +183,7 @@ def request(
         gres=job.gres or None,
         qos=job.qos or None,
         time_limit_s=time_limit_s(job),
-        profile=chosen.profile,
+        workload=chosen.workload,
         size=chosen.size,
         opted_out=chosen.opted_out,
         array=_task_array(job.array, chosen.sizes),

@@ -21,7 +21,7 @@ from berth.plugin.daemon.script_shape import names_its_shape, packs_steps
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
-from berth.plugin.history.matching import Described, profile_key
+from berth.plugin.history.matching import Described, workload_key
 from berth.plugin.host import HOST, Files, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
@@ -118,7 +118,7 @@ class Service:
             "breakers": self.breakers.summary(self.site.schedulers),
             "state_age_s": None if age is None else round(age, 3),
             "candidates": len(self.site.decider.candidates),
-            "profiles": len(self.shelf.names),
+            "workloads": len(self.shelf.names),
             "forecasts": len(self.shelf),
             "learnt": self.shelf.learnt,
             "store_revision": self.shelf.revision,
@@ -155,12 +155,12 @@ class Service:
         chosen = requests.choice(job)
         kept = self._kept_at_once(site, job, mode, chosen)
         past, what = Past(job), None
-        if kept is None and chosen.profile is None:
+        if kept is None and chosen.workload is None:
             what = past.what
             chosen = by_script(self.shelf, job, past, chosen.file)
-        elif chosen.profile is not None:
-            named = resolved(job.user or "", chosen.profile, self.shelf.names)
-            chosen = chosen._replace(profile=named)
+        elif chosen.workload is not None:
+            named = resolved(job.user or "", chosen.workload, self.shelf.names)
+            chosen = chosen._replace(workload=named)
         request = requests.request(
             job,
             chosen,
@@ -172,10 +172,10 @@ class Service:
             kept, decision = self._in_own_queue(site, request, request.queue)
         elif kept is None:
             forecast = (
-                self.shelf.forecast(chosen.profile, job.user or "") if chosen.profile else None
+                self.shelf.forecast(chosen.workload, job.user or "") if chosen.workload else None
             )
-            if forecast is None and chosen.profile is not None:
-                kept = self._no_forecast(chosen.profile)
+            if forecast is None and chosen.workload is not None:
+                kept = self._no_forecast(chosen.workload)
             else:
                 follows = forecast is not None and forecast.follows_shape
                 request = with_shape(request, job, site, follows=follows)
@@ -202,7 +202,7 @@ class Service:
         asked = request.resources.memory_bytes_per_node
         if not needs or not asked or mode not in _ANSWERED or code in _NOT_LOOKED_AT:
             return None
-        own = (profile_key(request.user, request.profile),) if request.profile else ()
+        own = (workload_key(request.user, request.workload),) if request.workload else ()
         need = need_of(needs.get, itertools.chain(past, own))
         if need is None:
             return None
@@ -221,8 +221,8 @@ class Service:
             return Kept(chosen.code, chosen.problem)
         if job.user is None and job.uid is not None:
             return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
-        if chosen.profile is not None and not may_use(job.user or "", chosen.profile):
-            return Kept(Code.NO_PROFILE, f"{chosen.profile} is another user's workload.")
+        if chosen.workload is not None and not may_use(job.user or "", chosen.workload):
+            return Kept(Code.NO_WORKLOAD, f"{chosen.workload} is another user's workload.")
         return site.covers(job)
 
     def _in_own_queue(
@@ -238,7 +238,7 @@ class Service:
         names = site.slice_queues.get(queue)
         if not names or request.gres is None or not names_no_type(request.gres):
             return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself."), None
-        forecast = self.shelf.forecast(request.profile, request.user) if request.profile else None
+        forecast = self.shelf.forecast(request.workload, request.user) if request.workload else None
         if forecast is not None:
             decision = self._decisions.decide(site, self.snapshot, request, forecast)
             changes = replies.edits(request, decision)
@@ -249,13 +249,13 @@ class Service:
             request.gres, queue, next((s for s in states if s is not None), None)
         ), None
 
-    def _no_forecast(self, profile: str) -> Kept:
-        if profile in self.shelf.names:
+    def _no_forecast(self, workload: str) -> Kept:
+        if workload in self.shelf.names:
             return Kept(
                 Code.NO_FORECAST,
-                f"Nothing is predicted yet of {profile}: berth workload refresh {profile}.",
+                f"Nothing is predicted yet of {workload}: berth workload refresh {workload}.",
             )
-        return Kept(Code.NO_PROFILE, f"There is no workload named {profile} in the store.")
+        return Kept(Code.NO_WORKLOAD, f"There is no workload named {workload} in the store.")
 
     def _reply(
         self,
@@ -323,7 +323,7 @@ class Service:
                 action,
                 code,
                 chosen=decision.chosen if decision else None,
-                profile=request.profile,
+                workload=request.workload,
                 bundle=decision.bundle if decision else "",
                 slices=profiles_that_will_do(decision) if decision else (),
                 fit=memory.key if memory is not None and action == "edit" else "",
@@ -362,7 +362,7 @@ class Service:
             return replies.message(f"Berth would choose: {reason}")
         if site.show is not Show.ALL:
             return None
-        asked = request.wants_placement or request.profile or code == Code.UNTYPED_GPU
+        asked = request.wants_placement or request.workload or code == Code.UNTYPED_GPU
         if asked and code not in _NOT_AT_SUBMISSION:
             return replies.message(reason)
         return None if memory is None else replies.message(memory.sentence)
@@ -370,7 +370,7 @@ class Service:
     def _spend(self, name: str, request: Request, decision: Decision | None) -> None:
         """Count what a decision to learn takes of the budget."""
         if decision is not None and decision.explored is not None and self.ledger is not None:
-            self.ledger.take(name, request.profile or "", decision.explored.core_hours)
+            self.ledger.take(name, request.workload or "", decision.explored.core_hours)
 
     def _again(self, known: Repeat, started_ns: int) -> bytes:
         """The same answer under a name of its own, recorded like the first."""
@@ -416,7 +416,7 @@ _NOT_LOOKED_AT = frozenset(
     (Code.OPTED_OUT, Code.BAD_MODE, Code.NOT_COVERED_USER, Code.NOT_COVERED_ACCOUNT,
      Code.NOT_COVERED_QUEUE, Code.NOT_COVERED_KIND)
 )  # fmt: skip
-_NOT_AT_SUBMISSION = frozenset((Code.OPTED_OUT, Code.NO_PROFILE, Code.NO_FORECAST))
+_NOT_AT_SUBMISSION = frozenset((Code.OPTED_OUT, Code.NO_WORKLOAD, Code.NO_FORECAST))
 """Of those `berth why` speaks: a program that Berth does not know is no news to its user."""
 _OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
 _BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")

@@ -1,7 +1,7 @@
 """The look-up tables of the answering thread: workload -> Forecast, fingerprint -> workload.
 
 Forecasts stay compressed until they are asked for, and only the most recent stay unpacked, so
-that thousands of profiles fit the daemon's memory. A Shelf is never changed but by its own
+that thousands of workloads fit the daemon's memory. A Shelf is never changed but by its own
 thread's cache: the watcher makes a new one and swaps it in whole.
 """
 
@@ -24,12 +24,12 @@ UNPACKED_KEPT = 400
 class Attached(NamedTuple):
     """What a script's fingerprint stands for."""
 
-    profile: str
+    workload: str
     size: float | None
 
 
 class Shelf:
-    """Forecasts by profile name and profiles by fingerprint, as of one revision of the store."""
+    """Forecasts by workload name and workloads by fingerprint, as of one revision of the store."""
 
     def __init__(
         self,
@@ -112,11 +112,11 @@ class Shelf:
         for name in changes.without_forecast:
             packed.pop(name, None)
         for record in changes.forecasts:
-            packed[record.profile] = zlib.compress(record.document.encode(), level=1)
-        scripts = {(r.digest, r.owner): Attached(r.profile, r.size) for r in changes.fingerprints}
+            packed[record.workload] = zlib.compress(record.document.encode(), level=1)
+        scripts = {(r.digest, r.owner): Attached(r.workload, r.size) for r in changes.fingerprints}
         learnt = {key: data for key, data in self._learnt.items() if key in changes.learnt_keys}
         for one in changes.learnt:
-            learnt[one.profile, one.user] = zlib.compress(one.document.encode(), level=1)
+            learnt[one.workload, one.user] = zlib.compress(one.document.encode(), level=1)
         return Shelf(
             changes.revision,
             changes.workloads,

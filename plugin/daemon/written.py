@@ -76,7 +76,7 @@ class Writer:
             user=clean(request.user, 128),
             account=clean(request.account, 128) if request.account else None,
             queue=clean(request.queue, 255) if request.queue else None,
-            profile=request.profile,
+            workload=request.workload,
             mode=a.mode.value,
             action=a.action,
             code=a.code,

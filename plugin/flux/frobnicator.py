@@ -545,7 +545,7 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
         "name": text_of(at(system, "job", "name")),
         "queue": text_of(system.get("queue")),
         "queues": sorted(queues),
-        "profile": text_of(at(mine, "profile")) or text_of(at(environment, "BERTH_PROFILE")),
+        "workload": text_of(at(mine, "workload")) or text_of(at(environment, "BERTH_WORKLOAD")),
         "mode": text_of(at(mine, "mode")) or text_of(at(environment, "BERTH_MODE")),
         "script": script,
         "arguments": arguments,
@@ -571,7 +571,7 @@ def unread(spec: Spec) -> bool:
     written = [at(system, "queue"), at(system, "bank"), at(system, "duration")]
     if mine is not None and not isinstance(mine, dict):
         return True
-    for key in ("profile", "mode"):
+    for key in ("workload", "mode"):
         written += [at(mine, key), at(environment, "BERTH_" + key.upper())]
     return any(isinstance(value, (bool, list, dict)) for value in written) or any(
         value not in (None, "") and text_of(value) is None for value in (*written[:2], *written[3:])
@@ -791,7 +791,7 @@ class Filter:
             details = describe(spec, userid, shape, self.queues)
         except (LookupError, TypeError, ValueError, AttributeError):
             return False  # none of the forms that we know
-        if details.get("mode") == "off" or details.get("profile") == "off" or unread(spec):
+        if details.get("mode") == "off" or details.get("workload") == "off" or unread(spec):
             return False
         reply = self.ask(details, stop_s)
         if reply is None:

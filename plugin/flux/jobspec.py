@@ -41,7 +41,7 @@ def jobspec(job: Job, request: Request, edit: Edit | None, *, folder: Path) -> d
     attributes: dict[str, Any] = {"system": system}
     named = profile_attribute(job)
     if named is not None:
-        attributes["user"] = {"berth": {"profile": (job.comment or "").partition(":")[2]}}
+        attributes["user"] = {"berth": {"workload": (job.comment or "").partition(":")[2]}}
     return {
         "resources": _resources(request, edit),
         "tasks": [{"command": command, "slot": "task", "count": {"per_slot": 1}}],

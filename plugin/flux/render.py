@@ -97,7 +97,7 @@ def nodes_of(request: Request, edit: Edit, held: Resources) -> int:
 
 
 def profile_attribute(job: Job) -> str | None:
-    """``user.berth.profile=NAME``, quoted where Flux would read it as a number."""
+    """``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
     mark, _, name = (job.comment or "").partition(":")
     if mark != "berth" or not name:
         return None
@@ -105,4 +105,4 @@ def profile_attribute(job: Job) -> str | None:
         value = name if isinstance(json.loads(name), str) else json.dumps(name)
     except ValueError:
         value = name
-    return f"user.berth.profile={value}"
+    return f"user.berth.workload={value}"

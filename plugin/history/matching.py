@@ -109,9 +109,9 @@ def keys(
         yield Match.SHAPE, _digest("shape", user, str(cores), limit)
 
 
-def profile_key(user: str, profile: str) -> str:
+def workload_key(user: str, workload: str) -> str:
     """Of a user's jobs of one workload."""
-    return _digest("profile", user, profile)
+    return _digest("workload", user, workload)
 
 
 def _digest(*parts: str) -> str:

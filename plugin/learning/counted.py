@@ -77,7 +77,7 @@ def evidence_of(
         state=outcome.state,
         use=use.value,
         user=outcome.user,
-        profile=outcome.profile or "",
+        workload=outcome.workload or "",
         digest="" if workload is None else workload.digest,
         platform=outcome.platform,
         cores=None if row is None else row["cores"],

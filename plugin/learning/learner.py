@@ -100,7 +100,7 @@ class Learner:
         return Learnt(
             len(pending),
             sum(record.use in COUNTED for record in fresh),
-            tuple((record.profile, record.user) for record in learnt),
+            tuple((record.workload, record.user) for record in learnt),
             _noticed(scopes, min((r.ended_s for r in fresh), default=now_s)),
             more=more,
         )
@@ -141,7 +141,7 @@ class Learner:
         found = [r for r in self._store.learning.of_all(1_000_000) if r.job_id == job_id]
         for record in found:
             self._store.learning.set_use(record.cluster, record.job_id, Use.BY_HAND.value)
-        return sorted({record.profile for record in found})
+        return sorted({record.workload for record in found})
 
     def rebuild(self) -> Learnt:
         """Forget all and learn anew from the outcomes that the store holds."""
@@ -181,7 +181,7 @@ class Learner:
             seen = before.get((outcome.cluster, outcome.job_id))
             if seen is not None:
                 replaces.append((outcome.cluster, outcome.job_id))
-            name = outcome.profile or ""
+            name = outcome.workload or ""
             fresh.append(
                 evidence_of(
                     outcome,
@@ -202,17 +202,17 @@ class Learner:
         found: list[LearntRecord],
     ) -> bool:
         """Add those whose inputs are not the ``known`` ones; False: there are more of them."""
-        for program in steps("workloads looked at", scope.programs()):
+        for workload in steps("workloads looked at", scope.workloads()):
             if len(found) >= MOST_FORECASTS:
                 return False
-            inputs = scope.inputs(program)
-            user = scope.user_of(program)
-            if known.get((program, user)) == inputs:
+            inputs = scope.inputs(workload)
+            user = scope.user_of(workload)
+            if known.get((workload, user)) == inputs:
                 continue
-            base = scope.forecast(program)
-            runs = scope.history.runs(program)
-            made = learnt_forecast(base, runs, scope.history.standing(program))
-            found.append(LearntRecord(program, user, made.to_json(), inputs, len(runs), now_s))
+            base = scope.forecast(workload)
+            runs = scope.history.runs(workload)
+            made = learnt_forecast(base, runs, scope.history.standing(workload))
+            found.append(LearntRecord(workload, user, made.to_json(), inputs, len(runs), now_s))
         return True
 
 

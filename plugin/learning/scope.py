@@ -128,42 +128,42 @@ class Scope:
     def add(self, record: EvidenceRecord, score: float | None = None) -> float | None:
         """Learn from a job that ended after all others; its surprise (``score`` where that is
         known), None where there is none."""
-        if record.profile not in self._forecasts:
-            base = self._stored.forecast(record.profile)
+        if record.workload not in self._forecasts:
+            base = self._stored.forecast(record.workload)
             if base is not None:
-                self._forecasts[record.profile] = base
+                self._forecasts[record.workload] = base
         self.records.append(record)
         return self.history.add(_evidence(record), score)
 
-    def programs(self) -> list[str]:
+    def workloads(self) -> list[str]:
         """Workloads whose forecast for this reader may differ from that without learning."""
-        ran = {record.profile for record in self.records if self._is_own(record)}
+        ran = {record.workload for record in self.records if self._is_own(record)}
         if self.history.platforms:
             ran |= {name for name in self._stored.names if self._belongs(name)}
         there = {
-            profile
-            for profile, user in self._stored.inputs
-            if user == self.user_of(profile) and self._may_have(profile)
+            workload
+            for workload, user in self._stored.inputs
+            if user == self.user_of(workload) and self._may_have(workload)
         }
         return sorted(n for n in ran | there if self._learns(n))
 
-    def user_of(self, program: str) -> str:
+    def user_of(self, workload: str) -> str:
         """Under whose name the forecast is kept: everybody's where nobody else may use it."""
-        return EVERYBODY if owner_in(program) is not None else self.reader
+        return EVERYBODY if owner_in(workload) is not None else self.reader
 
-    def forecast(self, program: str) -> Forecast:
+    def forecast(self, workload: str) -> Forecast:
         """Without learning."""
-        found = self._stored.forecast(program)
-        assert found is not None  # noqa: S101 - programs() names only those that have one
+        found = self._stored.forecast(workload)
+        assert found is not None  # noqa: S101 - workloads() names only those that have one
         return found
 
-    def inputs(self, program: str) -> str:
+    def inputs(self, workload: str) -> str:
         """Digest of all that the forecast is made from."""
         jobs = [
-            (r.cluster, r.job_id, r.use, r.ended_s) for r in self.records if r.profile == program
+            (r.cluster, r.job_id, r.use, r.ended_s) for r in self.records if r.workload == workload
         ]
         text = json.dumps(
-            [self._stored.digest(program), jobs, self.history.standing_digest(program)]
+            [self._stored.digest(workload), jobs, self.history.standing_digest(workload)]
         )
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
@@ -180,7 +180,7 @@ class Scope:
         return self.reader in {EVERYBODY, record.user}
 
     def _belongs(self, name: str) -> bool:
-        """Whether what other programs teach concerns it: shared ones are everybody's."""
+        """Whether what other workloads teach concerns it: shared ones are everybody's."""
         owner = owner_in(name)
         return owner == self.reader if owner is not None else self.reader == EVERYBODY
 
@@ -196,7 +196,7 @@ class Scope:
         if self._current(record) is None:
             return False
         if self._is_own(record) and self.reader != EVERYBODY:
-            return may_use(self.reader, record.profile)
+            return may_use(self.reader, record.workload)
         return self.counts_for_all(record)
 
     def counts_for_all(self, record: EvidenceRecord) -> bool:
@@ -205,11 +205,11 @@ class Scope:
         if workload is None or record.use not in COUNTED:
             return False
         if self._everybody:
-            return may_use(record.user, record.profile)
-        return owner_in(record.profile) is None and record.user == workload.owner != ""
+            return may_use(record.user, record.workload)
+        return owner_in(record.workload) is None and record.user == workload.owner != ""
 
     def _current(self, record: EvidenceRecord) -> WorkloadRecord | None:
-        workload = self._stored.workload(record.profile)
+        workload = self._stored.workload(record.workload)
         if workload is None or workload.digest != record.digest:
             return None
         return workload
@@ -238,9 +238,9 @@ class Scopes:
             if reader != EVERYBODY:
                 found += self._stored.of_user(reader)
         by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
-        programs = {record.profile for record in by_key.values()}
-        self._stored.read_workloads(programs)
-        self._stored.read_forecasts(programs)
+        workloads = {record.workload for record in by_key.values()}
+        self._stored.read_workloads(workloads)
+        self._stored.read_forecasts(workloads)
         self._add(list(by_key.values()))
 
     def extend(self, fresh: Sequence[EvidenceRecord]) -> bool:
@@ -295,7 +295,7 @@ def _evidence(record: EvidenceRecord) -> Evidence:
     return Evidence(
         job=f"{record.cluster}/{record.job_id}",
         user=record.user,
-        workload=record.profile,
+        workload=record.workload,
         digest=record.digest,
         platform=record.platform or "",
         cores=record.cores or 0,

@@ -51,18 +51,18 @@ class Moved:
     """Those that moved it most first."""
 
 
-def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]:
+def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved]:
     """Learnt times of a workload on the platforms where jobs ran, for each reader."""
     stored = Stored(store)
     found = []
-    for record in store.learning.forecasts(profile):
-        reader = record.user or owner_in(profile) or EVERYBODY
+    for record in store.learning.forecasts(workload):
+        reader = record.user or owner_in(workload) or EVERYBODY
         scope = scope_of(stored, EVERYBODY if everybody else reader, everybody=everybody)
-        base = stored.forecast(profile)
+        base = stored.forecast(workload)
         if base is None:
             continue
-        runs, standing = scope.history.runs(profile), scope.history.standing(profile)
-        by_job = {f"{r.cluster}/{r.job_id}": r for r in scope.records if r.profile == profile}
+        runs, standing = scope.history.runs(workload), scope.history.standing(workload)
+        by_job = {f"{r.cluster}/{r.job_id}": r for r in scope.records if r.workload == workload}
         after = learnt_forecast(base, runs, standing)
         for platform in scope.history.platforms:
             if platform not in base.curves:

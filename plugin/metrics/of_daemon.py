@@ -33,7 +33,7 @@ def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield from _recorder(status["recorder"])
     yield from _breakers(status.get("breakers", {}))
     yield _gauge("berth_candidates", "Places of the site file.", status["candidates"])
-    yield _gauge("berth_workloads", "Workloads that jobs can name.", status["profiles"])
+    yield _gauge("berth_workloads", "Workloads that jobs can name.", status["workloads"])
     yield _gauge("berth_forecasts", "Forecasts that decisions are made from.", status["forecasts"])
     yield _gauge("berth_learnt_forecasts", "Of them moved by finished jobs.", status["learnt"])
     if status["state_age_s"] is not None:

@@ -30,7 +30,7 @@ MOST_COUNTED = 500_000
 """Where there are more, it is said that there are more."""
 _Z = 1.96
 
-GROUPS = ("platform", "candidate", "profile", "bundle")
+GROUPS = ("platform", "candidate", "workload", "bundle")
 """What jobs are summed up by."""
 
 

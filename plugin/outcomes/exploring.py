@@ -139,7 +139,7 @@ def allowance_for(
 
     ``kind``: of the job (nobody who waits at a terminal is kept waiting); ``comment``: its user's.
     """
-    if forecast is None or not forecast.whole_job or request.profile is None:
+    if forecast is None or not forecast.whole_job or request.workload is None:
         return None
     if kind == "interactive" or "shape" in request.pinned:
         return None
@@ -147,7 +147,7 @@ def allowance_for(
         return None
     if comment and _OPTED_OUT.search(comment):
         return None
-    return ledger.allowance(request.profile)
+    return ledger.allowance(request.workload)
 
 
 def _hour(decisions: Decisions, number: int) -> Hour:
@@ -155,7 +155,10 @@ def _hour(decisions: Decisions, number: int) -> Hour:
     jobs, explored = decisions.enforced(begin_s, end_s)
     return Hour(
         jobs,
-        {one.id: Spent(one.time_s, one.profile or "", _core_hours(one.ranked)) for one in explored},
+        {
+            one.id: Spent(one.time_s, one.workload or "", _core_hours(one.ranked))
+            for one in explored
+        },
     )
 
 

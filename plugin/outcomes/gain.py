@@ -92,13 +92,13 @@ def gains(
     real: dict[str, dict[str, list[float]]] = {}
     for outcome in outcomes:
         decision = decisions.get(outcome.decision or "")
-        if decision is None or decision.chosen is None or outcome.profile is None:
+        if decision is None or decision.chosen is None or outcome.workload is None:
             continue
         ended += 1
         found = ratio(outcome)
         if found is not None and outcome.candidate is not None:
             there = real.setdefault(outcome.candidate, {})
-            there.setdefault(outcome.profile, []).append(math.log(found))
+            there.setdefault(outcome.workload, []).append(math.log(found))
         moved = decision.action == "edit"
         if outcome.state != "completed" or not outcome.elapsed_s or outcome.candidate is None:
             failed += moved and outcome.state != "completed"
@@ -142,7 +142,7 @@ def _pair(
     if not 0 < low <= mid <= high or not outcome.elapsed_s:
         return None
     deviation = math.log(high / low) / 2 / NORMAL_90
-    return Pair(outcome.profile or "", outcome.elapsed_s, mid, deviation, place)
+    return Pair(outcome.workload or "", outcome.elapsed_s, mid, deviation, place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,12 +131,12 @@ def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
 def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
     """Geometric mean of what jobs of the same user and workload took there. Raises StoreError."""
     records = list(_outcomes(trace, store))
-    program = {one.job_id: (one.user, one.profile) for one in records if one.profile}
+    program = {one.job_id: (one.user, one.workload) for one in records if one.workload}
     runs: dict[str, dict[tuple[str, str | None], list[float]]] = {}
     for one in records:
-        if one.platform and one.profile and one.elapsed_s and one.state == "completed":
+        if one.platform and one.workload and one.elapsed_s and one.state == "completed":
             here = runs.setdefault(one.platform, {})
-            here.setdefault((one.user, one.profile), []).append(math.log(one.elapsed_s))
+            here.setdefault((one.user, one.workload), []).append(math.log(one.elapsed_s))
     found = {}
     for platform, taken in sorted(runs.items()):
         usual = {key: math.exp(sum(one) / len(one)) for key, one in taken.items()}

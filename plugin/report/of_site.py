@@ -171,14 +171,14 @@ def _below(sentences: Sequence[str]) -> list[str]:
 
 
 def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
-    by_platform, by_profile = (summarise(ended, by) for by in ("platform", "profile"))
+    by_platform, by_workload = (summarise(ended, by) for by in ("platform", "workload"))
     tables = [
         Table(
             f"Predicted against real times, by {by}",
             [word.capitalize() for word in (by, *ACCURACY[1:])],
             [accuracy_cells(row) for row in rows],
         )
-        for by, rows in (("platform", by_platform), ("profile", by_profile))
+        for by, rows in (("platform", by_platform), ("workload", by_workload))
     ]
     return Part(
         "How good predictions were",

@@ -51,7 +51,7 @@ def wants(settings: RightSizing, job: Job, request: Request) -> bool:
     return (
         job.user in settings.users
         or request.account in settings.accounts
-        or request.profile in settings.programs
+        or request.workload in settings.programs
         or plain_name(job.name or "") in settings.programs
     )
 

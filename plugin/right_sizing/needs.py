@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
 from berth.plugin.history.decided_jobs import by_user, program_of
-from berth.plugin.history.matching import Match, keys, profile_key
+from berth.plugin.history.matching import Match, keys, workload_key
 from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
 from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord, PastJobRecord
@@ -69,12 +69,12 @@ def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[Me
     """By user and the workload that their jobs named or were matched with."""
     groups: dict[tuple[str, str], _Peaks] = {}
     for one in outcomes:
-        if one.user and one.profile and one.state in _RAN:
-            peaks = groups.setdefault((one.user, one.profile), _Peaks())
+        if one.user and one.workload and one.state in _RAN:
+            peaks = groups.setdefault((one.user, one.workload), _Peaks())
             peaks.add(one.max_rss_bytes, "polled", one.state)
-    for (user, profile), peaks in groups.items():
+    for (user, workload), peaks in groups.items():
         if peaks.runs >= LEAST_RUNS:
-            yield _record(profile_key(user, profile), user, peaks, now_s)
+            yield _record(workload_key(user, workload), user, peaks, now_s)
 
 
 def _record(digest: str, user: str, peaks: _Peaks, now_s: float) -> MemoryNeedRecord:

@@ -76,7 +76,7 @@ class Scheduler(Protocol):
     """Where its queues are defined, in words."""
     daemon_users: ClassVar[tuple[str, ...]] = ()
     """Users that ask the daemon where the site file names none; empty: this scheduler's name."""
-    opt_out: ClassVar[str] = "BERTH_PROFILE=off"
+    opt_out: ClassVar[str] = "BERTH_WORKLOAD=off"
     """What a submitter writes so that Berth leaves one job alone."""
     typed_gpus: ClassVar[bool] = False
     """GPUs and slices have types (``gpu:h100``); else all of a node are counted as ``gpu``."""

@@ -40,7 +40,7 @@ def load(path: Path) -> tuple[RuledOut, ...]:
             RuledOut(
                 str(r["candidate"]),
                 str(r["user"]),
-                str(r["profile"]),
+                str(r["workload"]),
                 str(r["reason"]),
                 str(r["job"]),
                 float(r["since_s"]),
@@ -83,7 +83,7 @@ def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
 
 
 def _what(entry: RuledOut) -> tuple[str, str, str]:
-    return entry.candidate, entry.user, entry.profile
+    return entry.candidate, entry.user, entry.workload
 
 
 def _write(path: Path, entries: Iterable[RuledOut]) -> None:

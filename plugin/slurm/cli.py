@@ -126,7 +126,7 @@ def putback_list(site_file: Path, as_json: bool) -> None:
         return
     for one in found:
         click.echo(
-            f"{one.candidate}: not for user {one.user} nor profile {one.profile or '(none)'}: "
+            f"{one.candidate}: not for user {one.user} nor workload {one.workload or '(none)'}: "
             f"Slurm kept job {one.job} waiting ({one.reason})"
         )
     if not found:

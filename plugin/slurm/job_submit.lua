@@ -551,7 +551,7 @@ local function looked_at(job, comment)
     -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
     local environment = job.environment
     own.environment = environment
-    own.profile, own.mode = environment["BERTH_PROFILE"], environment["BERTH_MODE"]
+    own.workload, own.mode = environment["BERTH_WORKLOAD"], environment["BERTH_MODE"]
     own.quiet = environment["BERTH_QUIET"]
   end
   return own
@@ -622,7 +622,7 @@ local function describe(job, partitions, own)
     end
     -- The daemon must know that there is a text which it does not see.
     if not details.script then details.script_unread = 1 end
-    details.profile, details.mode = text_of(own.profile), text_of(own.mode)
+    details.workload, details.mode = text_of(own.workload), text_of(own.mode)
   end
   -- Later components of a batch het job have no script either, but are no less batch.
   local component = details.het and details.het > 0
@@ -642,7 +642,7 @@ end
 local function opted_out(own)
   -- What cannot be read might say "off".
   if own.mode == "off" or written(own.mode) and not text_of(own.mode)
-    or written(own.profile) and not text_of(own.profile) then
+    or written(own.workload) and not text_of(own.workload) then
     return true
   end
   local comment = own.comment

@@ -76,7 +76,7 @@ def change_of(request: Request, edit: Edit) -> Change:
         "MinCPUsNode": held.cpus_per_task,
         "MinMemoryCPU" if by_core else "MinMemoryNode": mib,
         "TimeLimit": minutes if edit.time_limit_s is not None else None,
-        "Comment": f"berth:{request.profile}",
+        "Comment": f"berth:{request.workload}",
     }
     options = {
         "partition": edit.queue,

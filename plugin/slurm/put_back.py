@@ -4,7 +4,7 @@ The last net under the promise: what the filter could not know (a limit that nob
 that Slurm's Lua does not show) may leave a moved job pending for a reason that it did not have as
 its user wrote it. Such a job gets what the filter wrote down of it (``was=`` beside the stamp in
 AdminComment, which no user can write), once, and is told so; its place is ruled out for the same
-user and for the same profile until somebody has looked.
+user and for the same workload until somebody has looked.
 
 Runs as SlurmUser or an operator, apart from the daemon, and does only this: it takes nothing but
 the job's own record.
@@ -66,7 +66,7 @@ class Stuck:
     job: str
     user: str
     candidate: str
-    profile: str
+    workload: str
     reason: str
     was: Mapping[str, str]
     admin_comment: str
@@ -120,7 +120,7 @@ def _stuck(number: str, reason: str) -> Stuck | None:
         job=number,
         user=user,
         candidate=words.get("to", ""),
-        profile=words.get("profile", ""),
+        workload=words.get("workload", ""),
         reason=reason,
         was={key: unquote(value) for key, _, value in pairs},
         admin_comment=admin_comment,
@@ -157,7 +157,7 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
             f"Comment={comment}",
         )
     )
-    return RuledOut(stuck.candidate, stuck.user, stuck.profile, stuck.reason, stuck.job, now_s)
+    return RuledOut(stuck.candidate, stuck.user, stuck.workload, stuck.reason, stuck.job, now_s)
 
 
 def words_back(was: Mapping[str, str]) -> Sequence[str]:

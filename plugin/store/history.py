@@ -167,10 +167,10 @@ class Decisions:
         *,
         user: str | None = None,
         code: str | None = None,
-        profile: str | None = None,
+        workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """The newest ``count`` decisions, newest first, of a user, code or profile.
+        """The newest ``count`` decisions, newest first, of a user, code or workload.
 
         ``before``: only those older than this one, for the next page.
         """
@@ -179,7 +179,7 @@ class Decisions:
         for column, value in (
             (table.c.user, user),
             (table.c.code, code),
-            (table.c.profile, profile),
+            (table.c.workload, workload),
         ):
             if value is not None:
                 query = query.where(column == value)
@@ -224,15 +224,15 @@ class Decisions:
         table = tables.decisions
         of_then = (table.c.time_s >= since_s, table.c.time_s < until_s, table.c.mode == "enforce")
         counts = (
-            select(table.c.profile, table.c.code, func.count())
-            .where(*of_then, table.c.profile.is_not(None), table.c.chosen.is_not(None))
-            .group_by(table.c.profile, table.c.code)
+            select(table.c.workload, table.c.code, func.count())
+            .where(*of_then, table.c.workload.is_not(None), table.c.chosen.is_not(None))
+            .group_by(table.c.workload, table.c.code)
         )
         jobs: dict[str, int] = {}
         with self._database.read() as connection:
             found = connection.execute(counts).all()
-            for profile, _, count in found:
-                jobs[profile] = jobs.get(profile, 0) + count
+            for workload, _, count in found:
+                jobs[workload] = jobs.get(workload, 0) + count
             if all(code != Code.EXPLORED for _, code, _ in found):
                 return jobs, []
             query = _records().where(*of_then, table.c.code == Code.EXPLORED.value)

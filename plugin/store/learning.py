@@ -82,7 +82,7 @@ class Learning:
     def outdated(self) -> bool:
         """Whether a workload was predicted anew after what was learnt of it."""
         table, base = tables.learnt, tables.forecasts
-        older = select(table.c.profile).join(base, base.c.profile == table.c.profile)
+        older = select(table.c.workload).join(base, base.c.workload == table.c.workload)
         query = older.where(base.c.revision > table.c.revision).limit(1)
         with self._database.read() as connection:
             return connection.execute(query).first() is not None
@@ -106,9 +106,9 @@ class Learning:
             found += self._found(select(*_EVIDENCE).where(table.c.job_id.in_(some)))
         return {(one.cluster, one.job_id): one for one in found}
 
-    def of_profile(self, profile: str, count: int) -> list[EvidenceRecord]:
+    def of_workload(self, workload: str, count: int) -> list[EvidenceRecord]:
         """The last ``count`` jobs of a workload, in order of their ends."""
-        return self._last(tables.evidence.c.profile == profile, count)
+        return self._last(tables.evidence.c.workload == workload, count)
 
     def of_user(self, user: str, count: int) -> list[EvidenceRecord]:
         """The last ``count`` jobs of a user."""
@@ -179,7 +179,7 @@ class Learning:
             for record in learnt:
                 values = {name: getattr(record, name) for name in record.__slots__}
                 values["revision"] = revision
-                put = upsert(self._database, tables.learnt, values, ("profile", "user"))
+                put = upsert(self._database, tables.learnt, values, ("workload", "user"))
                 connection.execute(put, values)
             _set_unchecked(connection)
             if checked and counter(connection, _REVISION) == checked.revision + bool(learnt):
@@ -219,26 +219,26 @@ class Learning:
             connection.execute(again.values(seen_end_s=None, seen_state=None))
         return int(count)
 
-    def forecasts(self, profile: str | None = None) -> list[LearntRecord]:
+    def forecasts(self, workload: str | None = None) -> list[LearntRecord]:
         """Of a workload (None: of all), by user."""
         table = tables.learnt
-        query = select(table).order_by(table.c.profile, table.c.user)
-        if profile is not None:
-            query = query.where(table.c.profile == profile)
+        query = select(table).order_by(table.c.workload, table.c.user)
+        if workload is not None:
+            query = query.where(table.c.workload == workload)
         with self._database.read() as connection:
             return [_learnt(row._mapping) for row in connection.execute(query)]
 
-    def inputs(self, profile: str | None = None) -> dict[tuple[str, str], str]:
+    def inputs(self, workload: str | None = None) -> dict[tuple[str, str], str]:
         """What learnt forecasts were made from, by workload and user: those of a workload, or all.
 
         Forecasts themselves are not read.
         """
         table = tables.learnt
-        query = select(table.c.profile, table.c.user, table.c.inputs)
-        if profile is not None:
-            query = query.where(table.c.profile == profile)
+        query = select(table.c.workload, table.c.user, table.c.inputs)
+        if workload is not None:
+            query = query.where(table.c.workload == workload)
         with self._database.read() as connection:
-            return {(row.profile, row.user): row.inputs for row in connection.execute(query)}
+            return {(row.workload, row.user): row.inputs for row in connection.execute(query)}
 
     def prune(self, before_s: float) -> int:
         """Delete evidence of jobs that ended before a Unix time; gives how many."""
@@ -276,18 +276,18 @@ def changed_since(
     """
     table, base = tables.learnt, tables.forecasts
     newest = (
-        select(base.c.profile, func.max(base.c.revision).label("newest"))
-        .group_by(base.c.profile)
+        select(base.c.workload, func.max(base.c.revision).label("newest"))
+        .group_by(base.c.workload)
         .subquery()
     )
     valid = (
         select(table)
-        .join(newest, newest.c.profile == table.c.profile)
+        .join(newest, newest.c.workload == table.c.workload)
         .where(table.c.revision > newest.c.newest)
     )
-    keys = connection.execute(valid.with_only_columns(table.c.profile, table.c.user)).all()
+    keys = connection.execute(valid.with_only_columns(table.c.workload, table.c.user)).all()
     fresh = connection.execute(valid.where(table.c.revision > revision))
-    return [_learnt(row._mapping) for row in fresh], {(profile, user) for profile, user in keys}
+    return [_learnt(row._mapping) for row in fresh], {(workload, user) for workload, user in keys}
 
 
 def _learnt(row: object) -> LearntRecord:

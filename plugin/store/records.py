@@ -26,7 +26,7 @@ class WorkloadRecord:
 class ForecastRecord:
     """A forecast (JSON text) of one workload by one set of bundles."""
 
-    profile: str
+    workload: str
     """The workload's name; the column is older than workloads of other kinds."""
     bundle: str
     document: str
@@ -38,7 +38,7 @@ class FingerprintRecord:
     """A script's digest and the workload that stands for it."""
 
     digest: str
-    profile: str
+    workload: str
     size: float | None
     created_s: float
     owner: str = ""
@@ -56,7 +56,7 @@ class DecisionRecord:
     user: str
     account: str | None
     queue: str | None
-    profile: str | None
+    workload: str | None
     mode: str
     action: str
     code: str
@@ -97,7 +97,7 @@ class OutcomeRecord:
     energy_j: float | None = None
     elapsed_s: float | None = None
     """From start to end, without the time it was suspended."""
-    profile: str | None = None
+    workload: str | None = None
     bundle: str | None = None
     candidate: str | None = None
     """Where it ran, with ``platform``: one that the decision had looked at."""
@@ -124,7 +124,7 @@ class EndedJob(NamedTuple):
     state: str
     decision: str | None
     elapsed_s: float | None
-    profile: str | None
+    workload: str | None
     bundle: str | None
     candidate: str | None
     platform: str | None
@@ -218,7 +218,7 @@ class EvidenceRecord:
     use: str
     """``used``; ``censored`` (killed by its time limit: a lower bound); or why it is left out."""
     user: str
-    profile: str
+    workload: str
     digest: str
     """Of the workload then: runs of another content say nothing of this one."""
     platform: str | None = None
@@ -236,7 +236,7 @@ class EvidenceRecord:
 class LearntRecord:
     """A forecast (JSON text) after finished jobs."""
 
-    profile: str
+    workload: str
     user: str
     """Whose jobs it is for; empty: everybody's."""
     document: str

@@ -128,7 +128,7 @@ class Store:
                     if there != record.digest:  # its forecasts are of the old content
                         connection.execute(
                             delete(tables.forecasts).where(
-                                tables.forecasts.c.profile == record.name
+                                tables.forecasts.c.workload == record.name
                             )
                         )
             except IntegrityError:
@@ -209,9 +209,9 @@ class Store:
         found: dict[str, list[str]] = {}
         with self.database.read() as connection:
             for some in in_pieces(names):
-                query = select(table.c.profile, table.c.bundle).where(table.c.profile.in_(some))
+                query = select(table.c.workload, table.c.bundle).where(table.c.workload.in_(some))
                 for row in connection.execute(query.order_by(table.c.revision.desc())):
-                    found.setdefault(row.profile, []).append(row.bundle)
+                    found.setdefault(row.workload, []).append(row.bundle)
         return found
 
     def remove_workload(self, name: str) -> bool:
@@ -228,31 +228,31 @@ class Store:
         with self.database.write() as connection:
             values = _columns(record) | {"revision": next_revision(connection)}
             try:
-                put = upsert(self.database, tables.forecasts, values, ("profile", "bundle"))
+                put = upsert(self.database, tables.forecasts, values, ("workload", "bundle"))
                 connection.execute(put, values)
             except IntegrityError:
                 raise UsageError(
-                    f"no workload named {record.profile!r} is in the store",
+                    f"no workload named {record.workload!r} is in the store",
                     hint="add it first with: berth workload add FILE",
                 ) from None
 
-    def forecasts(self, profile: str) -> list[ForecastRecord]:
+    def forecasts(self, workload: str) -> list[ForecastRecord]:
         """The forecasts of a workload, newest first."""
         table = tables.forecasts
         with self.database.read() as connection:
             rows = connection.execute(
-                select(table).where(table.c.profile == profile).order_by(table.c.revision.desc())
+                select(table).where(table.c.workload == workload).order_by(table.c.revision.desc())
             )
             return [_forecast(row) for row in rows]
 
-    def forecasts_of(self, profiles: Collection[str]) -> dict[str, ForecastRecord]:
+    def forecasts_of(self, workloads: Collection[str]) -> dict[str, ForecastRecord]:
         """The newest forecast of those of these workloads that have one."""
         table = tables.forecasts
         found: dict[str, ForecastRecord] = {}
         with self.database.read() as connection:
-            for some in in_pieces(profiles):
-                query = select(table).where(table.c.profile.in_(some)).order_by(table.c.revision)
-                found |= {row.profile: _forecast(row) for row in connection.execute(query)}
+            for some in in_pieces(workloads):
+                query = select(table).where(table.c.workload.in_(some)).order_by(table.c.revision)
+                found |= {row.workload: _forecast(row) for row in connection.execute(query)}
         return found
 
     def attach_script(self, record: FingerprintRecord) -> None:
@@ -267,14 +267,14 @@ class Store:
                 put = upsert(self.database, tables.fingerprints, values, ("digest", "owner"))
                 connection.execute(put, values)
             except IntegrityError:
-                raise UsageError(f"no workload named {record.profile!r} is in the store") from None
+                raise UsageError(f"no workload named {record.workload!r} is in the store") from None
 
-    def fingerprints(self, profile: str) -> list[FingerprintRecord]:
+    def fingerprints(self, workload: str) -> list[FingerprintRecord]:
         """The scripts attached to a workload."""
         table = tables.fingerprints
         with self.database.read() as connection:
             rows = connection.execute(
-                select(table).where(table.c.profile == profile).order_by(table.c.created_s)
+                select(table).where(table.c.workload == workload).order_by(table.c.created_s)
             )
             return [FingerprintRecord(**row._mapping) for row in rows]
 
@@ -300,8 +300,8 @@ class Store:
             rows = connection.execute(
                 select(table).where(table.c.revision > revision).order_by(table.c.revision)
             )
-            newest = {row.profile: _forecast(row) for row in rows}
-            forecast = connection.execute(select(table.c.profile).distinct()).scalars().all()
+            newest = {row.workload: _forecast(row) for row in rows}
+            forecast = connection.execute(select(table.c.workload).distinct()).scalars().all()
             scripts = [
                 FingerprintRecord(**row._mapping)
                 for row in connection.execute(select(tables.fingerprints))
@@ -326,4 +326,4 @@ def _columns(record: WorkloadRecord | ForecastRecord | FingerprintRecord) -> dic
 
 
 def _forecast(row: Row[tuple[object, ...]]) -> ForecastRecord:
-    return ForecastRecord(row.profile, row.bundle, row.document, row.created_s)
+    return ForecastRecord(row.workload, row.bundle, row.document, row.created_s)

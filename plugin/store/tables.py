@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 16))
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 2))
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -57,7 +57,7 @@ forecasts = Table(
     "forecasts",
     metadata,
     Column(
-        "profile", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
+        "workload", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
     ),
     Column("bundle", String(128), primary_key=True),
     Column("document", Text, nullable=False),
@@ -71,7 +71,7 @@ fingerprints = Table(
     Column("digest", String(80), primary_key=True),
     Column("owner", String(128), primary_key=True),
     Column(
-        "profile",
+        "workload",
         String(128),
         ForeignKey("workloads.name", ondelete="CASCADE"),
         nullable=False,
@@ -91,7 +91,7 @@ decisions = Table(
     Column("user", String(128), nullable=False),
     Column("account", String(128), nullable=True),
     Column("queue", String(255), nullable=True),
-    Column("profile", String(128), nullable=True),
+    Column("workload", String(128), nullable=True),
     Column("mode", String(16), nullable=False),
     Column("action", String(16), nullable=False),
     Column("code", String(64), nullable=False),
@@ -107,10 +107,10 @@ decisions = Table(
     Column("ranking", String(32), nullable=True),
     Index("ix_decisions_user_time_s", "user", "time_s"),
     Index("ix_decisions_code_time_s", "code", "time_s"),
-    Index("ix_decisions_profile_time_s", "profile", "time_s"),
+    Index("ix_decisions_workload_time_s", "workload", "time_s"),
     Index("ix_decisions_user_code_time_s", "user", "code", "time_s"),
-    Index("ix_decisions_user_profile_time_s_code", "user", "profile", "time_s", "code"),
-    Index("ix_decisions_profile_code_time_s", "profile", "code", "time_s"),
+    Index("ix_decisions_user_workload_time_s_code", "user", "workload", "time_s", "code"),
+    Index("ix_decisions_workload_code_time_s", "workload", "code", "time_s"),
     comment="'ranking': the digest of what stands in 'rankings' in the place of 'ranked'",
 )
 
@@ -125,7 +125,7 @@ rankings = Table(
 )
 
 UNSEEN = text(
-    "profile IS NOT NULL AND (seen_end_s IS NULL OR seen_end_s <> end_s OR seen_state <> state)"
+    "workload IS NOT NULL AND (seen_end_s IS NULL OR seen_end_s <> end_s OR seen_state <> state)"
 )
 """Outcomes that learning has not looked at as they are now: in these very words, or databases do
 not see that their index holds them."""
@@ -151,7 +151,7 @@ outcomes = Table(
     Column("gpu_peak_bytes", BigInteger, nullable=True),
     Column("energy_j", Double, nullable=True),
     Column("elapsed_s", Double, nullable=True),
-    Column("profile", String(128), nullable=True),
+    Column("workload", String(128), nullable=True),
     Column("bundle", String(128), nullable=True),
     Column("candidate", String(128), nullable=True),
     Column("platform", String(128), nullable=True),
@@ -219,7 +219,7 @@ evidence = Table(
     Column("state", String(32), nullable=False),
     Column("use", String(32), nullable=False),
     Column("user", String(128), nullable=False),
-    Column("profile", String(128), nullable=False),
+    Column("workload", String(128), nullable=False),
     Column("digest", String(80), nullable=False),
     Column("platform", String(128), nullable=True),
     Column("cores", Integer, nullable=True),
@@ -230,7 +230,7 @@ evidence = Table(
     Column("score", Double, nullable=True),
     Column("nodes", Integer, nullable=True),
     Index("ix_evidence_user_ended_s", "user", "ended_s"),
-    Index("ix_evidence_profile_ended_s", "profile", "ended_s"),
+    Index("ix_evidence_workload_ended_s", "workload", "ended_s"),
     Index("ix_evidence_job_id", "job_id"),
     Index("ix_evidence_ended_s", "ended_s"),
     comment="'use': used, censored, or why the job is left out; 'score': standard deviations "
@@ -241,7 +241,7 @@ learnt = Table(
     "learnt",
     metadata,
     Column(
-        "profile", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
+        "workload", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
     ),
     Column("user", String(128), primary_key=True),
     Column("document", Text, nullable=False),

@@ -27,7 +27,7 @@ _replays = Replays()
 def jobs() -> str:
     """Decisions, newest first, a page at a time."""
     here = context()
-    asked = {key: request.args.get(key, "").strip() for key in ("user", "code", "profile", "job")}
+    asked = {key: request.args.get(key, "").strip() for key in ("user", "code", "workload", "job")}
     table, following, problem = None, None, None
     try:
         store = here.a_store()
@@ -133,7 +133,7 @@ def _page(here: Context, store: Store | RemoteStore, asked: dict[str, str]) -> l
         PAGE + 1,
         user=only or asked["user"] or None,
         code=asked["code"] or None,
-        profile=asked["profile"] or None,
+        workload=asked["workload"] or None,
         before=last,
     )
 
@@ -142,7 +142,7 @@ def _table(store: Store | RemoteStore, records: list[DecisionRecord]) -> Table:
     ended = store.outcomes.of_decisions([record.id for record in records])
     rows = [
         (
-            r.id, moment(r.time_s), r.user, r.profile or "-", r.mode, r.action, r.code,
+            r.id, moment(r.time_s), r.user, r.workload or "-", r.mode, r.action, r.code,
             r.chosen or "-", *predicted_and_ran(r, ended.get(r.id, [])),
         )
         for r in records

@@ -152,7 +152,7 @@ class RemoteDecisions:
         *,
         user: str | None = None,
         code: str | None = None,
-        profile: str | None = None,
+        workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
         """The newest ones first, those older than ``before``; ``user`` is for admins."""
@@ -162,7 +162,7 @@ class RemoteDecisions:
             last=count,
             user=user,
             code=code,
-            profile=profile,
+            workload=workload,
             before=None if before is None else before.id,
         )
         return [DecisionRecord(**one) for one in reply["decisions"]]

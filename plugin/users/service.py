@@ -109,7 +109,7 @@ class UserService:
             max(1, min(count, MOST_DECISIONS)),
             user=user,
             code=_of(request, "code", str),
-            profile=_of(request, "profile", str),
+            workload=_of(request, "workload", str),
             before=None if before is None else self._store.decisions.get(before),
         )
         return {"decisions": [dataclasses.asdict(r) for r in records]}

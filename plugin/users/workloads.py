@@ -155,7 +155,7 @@ class UserWorkloads:
     def _attach(self, peer: Peer, script: FingerprintRecord, name: str) -> None:
         if self.store.count_scripts(peer.name) >= SCRIPTS_PER_USER:
             raise UsageError(f"you have {SCRIPTS_PER_USER} scripts already")
-        self.store.attach_script(dataclasses.replace(script, profile=name, owner=peer.name))
+        self.store.attach_script(dataclasses.replace(script, workload=name, owner=peer.name))
 
     def _known(self, peer: Peer, name: str) -> WorkloadRecord:
         record = self.visible(peer, name)

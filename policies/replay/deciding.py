@@ -166,7 +166,7 @@ def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> 
         account=(trace.accounts[account] or None) if trace.accounts else None,
         resources=Resources(max(nodes, 0), max(cores, 1), 1, gpus, memory or None),
         gres=f"gpu:{gpus}" if gpus else None,
-        profile="job",
+        workload="job",
         queue=trace.queues[queue] if queue >= 0 and trace.queues else None,
         wants_placement=True,
         time_limit_s=limit or None,

@@ -1,7 +1,7 @@
 """Many submissions at once, and what became of them: run by `flux python`, prints JSON.
 
     flux python burst.py submit '{"uris": [...], "first": 0, "count": 1000, "window": 64,
-                                  "profiles": ["stream", null], "queue": "auto"}'
+                                  "workloads": ["stream", null], "queue": "auto"}'
     flux python burst.py fetch        (a list of ids on stdin)
 
 Job number n runs ``true job-n`` and has the attribute ``user.test.n``: any job can be told from
@@ -24,10 +24,10 @@ def spec_of(number, order):
     spec.duration = 600 + number % 1000
     if order.get("queue"):
         spec.queue = order["queue"]
-    profiles = order.get("profiles") or [None]
-    profile = profiles[number % len(profiles)]
-    if profile:
-        spec.setattr("user.berth.profile", profile)
+    workloads = order.get("workloads") or [None]
+    workload = workloads[number % len(workloads)]
+    if workload:
+        spec.setattr("user.berth.workload", workload)
     spec.setattr("user.test.n", number)
     return spec.dumps()
 

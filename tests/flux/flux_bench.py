@@ -106,13 +106,13 @@ class FluxBench:
 
 
 def asking(form: str = "n1", *, queue: str | None = "auto", **user: Any) -> dict[str, Any]:
-    """A recorded form that asks Berth to choose for profile ``stream``."""
+    """A recorded form that asks Berth to choose for workload ``stream``."""
     spec: dict[str, Any] = recorded(form)
     system = spec["attributes"]["system"]
     system.pop("queue", None)
     if queue is not None:
         system["queue"] = queue
-    spec["attributes"]["user"] = {"berth": {"profile": "stream", **user}}
+    spec["attributes"]["user"] = {"berth": {"workload": "stream", **user}}
     return spec
 
 

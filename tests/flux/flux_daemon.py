@@ -1,7 +1,7 @@
 """``berth serve`` for a test's Flux: its site file, its store, forecasts made by hand.
 
 ``stream`` runs ten times as fast on a GPU, ``serial`` is fastest on CPUs, ``small`` belongs on a
-slice, and nothing is known of any other profile.
+slice, and nothing is known of any other workload.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class TestWithFluxAccounting:
     ) -> None:
         flux, _ = accounted
         words = ("--urgency=0", "--queue=auto", f"--setattr=bank={bank}")
-        job = flux.submit(*words, "--setattr=user.berth.profile=stream", "true")
+        job = flux.submit(*words, "--setattr=user.berth.workload=stream", "true")
         assert (flux.jobspec(job)["attributes"]["system"]["queue"] == "gpu") is goes
 
     def test_flux_accounting_refuses_what_berth_avoids(

@@ -129,7 +129,7 @@ def test_place_submits_where_it_decides(flux: LiveFlux, harbour: FluxHarbour) ->
 
 
 def test_a_pending_job_moves_when_its_queue_stops(flux: LiveFlux, harbour: FluxHarbour) -> None:
-    words = ("--urgency=0", "--queue=auto", "--setattr=user.berth.profile=serial", "true")
+    words = ("--urgency=0", "--queue=auto", "--setattr=user.berth.workload=serial", "true")
     job = flux.submit(*words)
     other = flux.submit("--urgency=0", "--queue=cpu", "true")
     assert flux.jobspec(job)["attributes"]["system"]["queue"] == "cpu"
@@ -138,7 +138,7 @@ def test_a_pending_job_moves_when_its_queue_stops(flux: LiveFlux, harbour: FluxH
     flux.run("queue", "stop", "cpu")
     try:
         daemon = harbour.daemons[-1]
-        ask = {"user": "root", "queue": "auto", "profile": "serial", "tasks": 1}
+        ask = {"user": "root", "queue": "auto", "workload": "serial", "tasks": 1}
         wait_until(
             lambda: daemon.decide(scheduler="flux", **ask).get("edits", {}).get("queue") == "old"
         )
@@ -156,7 +156,7 @@ def test_a_pending_job_moves_when_its_queue_stops(flux: LiveFlux, harbour: FluxH
 
 
 def test_a_jobs_decision_is_shown(flux: LiveFlux, harbour: FluxHarbour) -> None:
-    job = flux.submit("--queue=auto", "--setattr=user.berth.profile=stream", "true")
+    job = flux.submit("--queue=auto", "--setattr=user.berth.workload=stream", "true")
     store = f"sqlite:///{harbour.folder}/store.db"
 
     def shown() -> str:

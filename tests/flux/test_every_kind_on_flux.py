@@ -78,7 +78,7 @@ wait = 0
 @pytest.mark.parametrize("name", PLACES)
 def test_it_lands_on_the_best_place_with_its_sentence(flux: LiveFlux, name: str) -> None:
     limit = "300m" if PLACES[name] == "slice" else "4m"
-    words = ("--queue=auto", f"--setattr=user.berth.profile={name}", "-t", limit)
+    words = ("--queue=auto", f"--setattr=user.berth.workload={name}", "-t", limit)
     job = flux.submit("--urgency=0", *words, "true")
     attributes = flux.jobspec(job)["attributes"]
     notes = attributes["user"]["berth"]

@@ -51,7 +51,7 @@ def asked(**changes: object) -> Request:
 def test_the_request_alone() -> None:
     assert flux_submit(PROGRAM, asked(account="physics", time_limit_s=90.5), None) == (
         "flux", "submit", "--ntasks=4", "--cores-per-task=2", "--time-limit=91s", "--bank=physics",
-        "--setattr=user.berth.profile=lu@2000", "./a.out", "x y",
+        "--setattr=user.berth.workload=lu@2000", "./a.out", "x y",
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_a_script_goes_by_flux_batch() -> None:
 @pytest.mark.parametrize("name", ["12", "1e5", "true", "null", '"x"'])
 def test_a_profiles_name_is_never_read_as_a_number(name: str) -> None:
     words = flux_submit(Job(("a",), False, f"berth:{name}"), asked(), None)
-    value = next(w for w in words if "setattr" in w).partition("profile=")[2]
+    value = next(w for w in words if "setattr" in w).partition("workload=")[2]
     assert json.loads(value) == (name if name != '"x"' else "x")
 
 
@@ -103,7 +103,7 @@ def test_a_jobspec_says_what_the_command_says(tmp_path: Path) -> None:
     system = spec["attributes"]["system"]
     assert (system["queue"], system["duration"], system["bank"]) == ("gpu", 3600.0, "physics")
     assert system["constraints"] == {"properties": ["h200"]}
-    assert spec["attributes"]["user"] == {"berth": {"profile": "lu@2000"}}
+    assert spec["attributes"]["user"] == {"berth": {"workload": "lu@2000"}}
     assert spec["tasks"][0]["command"] == ["./a.out", "x y"]
 
 

@@ -56,7 +56,7 @@ def test_the_daemon_is_sent_what_the_form_asks_for(bench: FluxBench, form: str) 
         "uid": 1000,
         "queue": "auto",
         "queues": ["cpu", "gpu", "mig"],
-        "profile": "stream",
+        "workload": "stream",
         "kind": "batch",
         **SENT[form],
     }
@@ -170,14 +170,14 @@ def test_an_instance_without_named_queues_is_placed_by_properties(bench: FluxBen
 
 
 def test_keeping_a_job_only_writes_the_decision_down(bench: FluxBench) -> None:
-    reply: Reply = {**KEEP, "stamp": "berth/1 id=x action=keep", "message": "No profile."}
+    reply: Reply = {**KEEP, "stamp": "berth/1 id=x action=keep", "message": "No workload."}
     for info in recorded_lines("frob_in"):
         spec = info["jobspec"]
         with FakeDaemon(bench.socket, lambda _: reply):
             found = bench.frob(spec, info["userid"])
         assert without_notes(found) == without_notes(spec)
         notes = found["attributes"]["user"]["berth"]
-        assert notes == {"decision": "berth/1 id=x action=keep", "message": "No profile."}
+        assert notes == {"decision": "berth/1 id=x action=keep", "message": "No workload."}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_keeping_a_job_only_writes_the_decision_down(bench: FluxBench) -> None:
     [
         (("system", "bank"), "physics", {"account": "physics"}),
         (("system", "job"), {"name": "run 7"}, {"name": "run 7"}),
-        (("system", "environment"), {"BERTH_PROFILE": "lu", "A": "1"}, {"profile": "stream"}),
+        (("system", "environment"), {"BERTH_WORKLOAD": "lu", "A": "1"}, {"workload": "stream"}),
         (("system", "constraints"), {"properties": ["h200", "ib"]}, {"features": "h200&ib"}),
         (
             ("system", "constraints"),
@@ -211,11 +211,11 @@ def test_attributes_are_sent_in_the_protocols_words(
 
 def test_the_environment_names_the_profile_where_no_attribute_does(bench: FluxBench) -> None:
     spec = recorded("n1")
-    spec["attributes"]["system"]["environment"] = {"BERTH_PROFILE": "lu", "BERTH_MODE": "advise"}
+    spec["attributes"]["system"]["environment"] = {"BERTH_WORKLOAD": "lu", "BERTH_MODE": "advise"}
     with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
         bench.frob(spec)
     job = daemon.requests[0]["job"]
-    assert (job["profile"], job["mode"]) == ("lu", "advise")
+    assert (job["workload"], job["mode"]) == ("lu", "advise")
 
 
 def test_a_script_is_sent_with_its_arguments_or_not_at_all(bench: FluxBench) -> None:

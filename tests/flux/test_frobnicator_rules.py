@@ -137,7 +137,7 @@ def test_without_a_limit_a_job_does_not_go_where_it_needs_one(bench: FluxBench) 
     "change",
     [
         {"mode": "off"},
-        {"profile": "off"},
+        {"workload": "off"},
     ],
 )
 def test_a_job_that_says_off_is_not_even_asked_about(
@@ -154,7 +154,7 @@ def test_what_is_written_about_berth_and_is_no_text_leaves_the_job_alone(
     bench: FluxBench, word: Any
 ) -> None:
     """V8: ``--setattr=user.berth.mode=false`` is a boolean, and means off."""
-    for key in ("mode", "profile"):
+    for key in ("mode", "workload"):
         spec = asking()
         spec["attributes"]["user"]["berth"][key] = word
         refused(bench, spec, move_to("gpu"))

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 FAULTY = Path(__file__).with_name("faulty.py")
 PATIENT = {"deadline_ms": 1000}  # on a busy machine
-ASKS = ("--queue=auto", "--setattr=user.berth.profile=stream")
+ASKS = ("--queue=auto", "--setattr=user.berth.workload=stream")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def notes(flux: LiveFlux, job: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("profile", "queue", "node", "gpu"),
+    ("workload", "queue", "node", "gpu"),
     [
         ("stream", "gpu", "node2", True),
         ("serial", "cpu", None, False),
@@ -89,7 +89,7 @@ def notes(flux: LiveFlux, job: str) -> dict[str, Any]:
 def test_a_job_runs_where_its_profile_belongs(
     flux: LiveFlux, profile: str, queue: str, node: str | None, gpu: bool
 ) -> None:
-    words = ("--queue=auto", f"--setattr=user.berth.profile={profile}")
+    words = ("--queue=auto", f"--setattr=user.berth.workload={profile}")
     job = flux.submit(*words, "sh", "-c", "echo GPU=$CUDA_VISIBLE_DEVICES")
     output = flux.run("job", "attach", job)
     given = json.loads(flux.run("job", "info", job, "R"))["execution"]
@@ -115,9 +115,9 @@ def test_the_decision_is_recorded_and_explained(flux: LiveFlux, harbour: FluxHar
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("--queue=cpu", "--setattr=user.berth.profile=stream"), "own-queue"),
-        (("--queue=auto",), "no-profile"),
-        (("--queue=auto", "--setattr=user.berth.profile=unheard-of"), "no-profile"),
+        (("--queue=cpu", "--setattr=user.berth.workload=stream"), "own-queue"),
+        (("--queue=auto",), "no-workload"),
+        (("--queue=auto", "--setattr=user.berth.workload=unheard-of"), "no-workload"),
         ((*ASKS, "--requires=rank:0"), "pinned-nodes"),
         ((*ASKS, "--requires=host:node0"), "pinned-nodes"),
         ((*ASKS, "--setattr=user.berth.mode=nonsense"), "bad-mode"),
@@ -134,7 +134,7 @@ def test_a_job_that_is_kept_says_why(flux: LiveFlux, words: tuple[str, ...], cod
 def test_opting_out_leaves_no_trace(flux: LiveFlux) -> None:
     job = flux.submit(*ASKS, "--setattr=user.berth.mode=off", "true")
     assert system(flux, job)["queue"] == "auto"
-    assert notes(flux, job) == {"profile": "stream", "mode": "off"}
+    assert notes(flux, job) == {"workload": "stream", "mode": "off"}
 
 
 @pytest.mark.parametrize(("mode", "message"), [("shadow", False), ("advise", True)])
@@ -154,7 +154,7 @@ def test_the_kill_switch_stops_every_placement_at_once(
 ) -> None:
     harbour.kill_switch.touch()
     job = flux.submit("--urgency=0", *ASKS, "true")
-    assert notes(flux, job) == {"profile": "stream"}
+    assert notes(flux, job) == {"workload": "stream"}
     harbour.kill_switch.unlink()
     assert "decision" in notes(flux, flux.submit("--urgency=0", *ASKS, "true"))
 
@@ -166,7 +166,7 @@ def test_every_broker_asks(flux: LiveFlux, rank: int) -> None:
 
 
 def test_a_nested_instance_is_placed_and_asks_nobody_itself(flux: LiveFlux) -> None:
-    script = "#!/bin/sh\nflux submit --setattr=user.berth.profile=stream true\nflux queue drain\n"
+    script = "#!/bin/sh\nflux submit --setattr=user.berth.workload=stream true\nflux queue drain\n"
     (flux.folder / "job.sh").write_text(script + "flux job info $(flux job last) jobspec\n")
     before = flux.run("jobs", "-a", "-n", "--count=1", "-o", "{id}")
     job = flux.run("batch", "-n1", *ASKS, "--output=out.txt", "job.sh").strip()
@@ -174,11 +174,11 @@ def test_a_nested_instance_is_placed_and_asks_nobody_itself(flux: LiveFlux) -> N
     assert job not in before
     assert system(flux, job)["queue"] == "gpu"
     inner = json.loads((flux.folder / "out.txt").read_text().splitlines()[-1])
-    assert inner["attributes"]["user"]["berth"] == {"profile": "stream"}
+    assert inner["attributes"]["user"]["berth"] == {"workload": "stream"}
 
 
 def test_alloc_keeps_its_shape(flux: LiveFlux) -> None:
-    words = ("-N1", "--queue=auto", "--setattr=user.berth.profile=serial")
+    words = ("-N1", "--queue=auto", "--setattr=user.berth.workload=serial")
     spec = flux.run("alloc", "--dry-run", *words)
     job = flux.run("job", "submit", "--urgency=0", stdin=spec).strip()
     assert system(flux, job)["queue"] == "cpu"
@@ -188,7 +188,7 @@ def test_alloc_keeps_its_shape(flux: LiveFlux) -> None:
 def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     flux: LiveFlux, harbour: FluxHarbour
 ) -> None:
-    words = ("--queue=auto", "--setattr=user.berth.profile=stream")
+    words = ("--queue=auto", "--setattr=user.berth.workload=stream")
     ran = flux.submit(*words, "sleep", "0.2")
     failed = flux.submit(*words, "false")
     plain = flux.submit("--queue=cpu", "--setattr=user.berth.mode=off", "true")

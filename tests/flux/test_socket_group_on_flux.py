@@ -31,7 +31,7 @@ pytestmark = [
 OWNER, GROUP = "games", "daemon"
 """Stand for user and group ``berth``."""
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--regid", "0")
-ASKS = ("--urgency=0", "--queue=auto", "--setattr=user.berth.profile=stream")
+ASKS = ("--urgency=0", "--queue=auto", "--setattr=user.berth.workload=stream")
 
 
 @pytest.mark.parametrize("member", [True, False])

@@ -170,7 +170,7 @@ def test_the_daemon_answers_a_filter_of_that_scheduler(berth: Shell) -> None:
             scheduler="local", queue="auto", comment="berth:sums", user=getpass.getuser()
         )
         assert (reply["action"], reply["edits"]["queue"]) == ("edit", "local")
-        assert "(opt out: BERTH_PROFILE=off)" in reply["message"]
+        assert "(opt out: BERTH_WORKLOAD=off)" in reply["message"]
         slurm = daemon.decide(scheduler="pbs", queue="auto", comment="berth:sums")
         assert slurm["problem"] == "scheduler is not slurm or flux or local"
     finally:

@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> str:
     path = str(tmp_path / "store.db")
     made = Store.open(path)
     evil = "=HYPERLINK(1)"
-    made.decisions.add([decision(1), decision(2, user="bob", profile=evil)])
+    made.decisions.add([decision(1), decision(2, user="bob", workload=evil)])
     made.outcomes.put([OutcomeRecord("demo", "77", "alice", "completed", elapsed_s=11.0)])
     made.close()
     return path

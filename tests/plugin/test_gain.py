@@ -49,7 +49,7 @@ class Site:
         self.outcomes.append(
             OutcomeRecord(
                 "lab", str(len(self.outcomes)), "alice", state, name, end_s=time.time() - 60,
-                elapsed_s=real_s, profile=program, candidate=ran,
+                elapsed_s=real_s, workload=program, candidate=ran,
                 predicted_low_s=None if here is None else 0.8 * here, predicted_s=here,
                 predicted_high_s=None if here is None else 1.25 * here,
             )

@@ -41,9 +41,9 @@ def test_a_run_is_in_the_store_at_once_and_the_daemon_knows_it(site: Harbour, ru
 
     def decided() -> dict[str, Any] | None:
         reply = daemon.decide(queue="auto", comment="berth:app")
-        return None if reply["code"] == "no-profile" else reply
+        return None if reply["code"] == "no-workload" else reply
 
-    assert "profile=app" in wait_until(decided)["stamp"]
+    assert "workload=app" in wait_until(decided)["stamp"]
 
 
 def test_a_run_with_time_and_memory_alone_is_in_the_store(

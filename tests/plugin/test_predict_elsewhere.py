@@ -78,14 +78,14 @@ def test_further_files_are_runs_elsewhere_too(here, there, capsys) -> None:
 def test_runs_of_the_same_program_are_found_in_the_store(here, there, tmp_path, capsys) -> None:
     store = tmp_path / "store.db"
     assert run("store", "upgrade", "--store", store) == 0
-    assert run("profile", "add", there, "--store", store) == 0
+    assert run("workload", "add", there, "--store", store) == 0
     write_json(
         tmp_path / "other.json",
         profile("other", platform="mi50-32gb", runtime_s=1.0).model_copy(
             update={"workload": profile().workload.model_copy(update={"command": ("other",)})}
         ),
     )
-    assert run("profile", "add", tmp_path / "other.json", "--store", store) == 0
+    assert run("workload", "add", tmp_path / "other.json", "--store", store) == 0
     capsys.readouterr()
     assert run("predict", here, "--json", "--store", store, *FEW) == 0
     found = predictions(capsys)

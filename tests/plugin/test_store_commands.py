@@ -90,8 +90,7 @@ def test_a_profile_is_added_with_its_forecast_and_its_script(
     shown = json.loads(run("workload", "show", "triad", "--json").stdout)
     assert shown["document"]["name"] == "triad"
     assert shown["forecast"]["predictions"][0]["sources"][0]["weight"] == 1
-    assert json.loads(run("profile", "list", "--json").stdout) == listed
-    assert "profile" not in run("--help").stdout.split("Commands:")[1].split()
+    assert json.loads(run("workload", "list", "--json").stdout) == listed
 
 
 def test_a_daemon_places_by_what_was_added(
@@ -102,7 +101,7 @@ def test_a_daemon_places_by_what_was_added(
     daemon = site.start()
     assert run("workload", "add", triad, "--script", tmp_path / "job.sh").exit_code == 0
     reply: dict[str, Any] = wait_until(
-        lambda: (r := daemon.decide(queue="auto", script=text))["code"] != "no-profile" and r
+        lambda: (r := daemon.decide(queue="auto", script=text))["code"] != "no-workload" and r
     )
     wait_until(lambda: site.store().decisions.get(reply["decision"]))
     explained = run("decisions", "show", reply["decision"]).stdout
@@ -265,7 +264,7 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     assert [row["id"] for row in listed] == [second["decision"], first["decision"]]
     assert listed[1]["edits"]["queue"] == "gpu"
     only = json.loads(run("decisions", "--user", "bob", "--json").stdout)
-    assert [row["code"] for row in only] == ["no-profile"]
+    assert [row["code"] for row in only] == ["no-workload"]
     assert json.loads(run("decisions", "--code", "placed", "--json").stdout) == [listed[1]]
     shown = json.loads(run("decisions", "show", first["decision"], "--json").stdout)
     assert shown == listed[1]

@@ -90,7 +90,7 @@ def request(**changes: Any) -> Request:
         "user": "ada",
         "account": "physics",
         "resources": Resources(**{"nodes": 1, "tasks": 8, **resources}),
-        "profile": "lu",
+        "workload": "lu",
     }
     return Request(**{**values, **changes})
 

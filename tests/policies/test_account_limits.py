@@ -128,12 +128,12 @@ def test_a_place_that_a_job_was_put_back_from_is_ruled_out_for_that_user_only() 
 
 def test_one_user_alone_does_not_close_a_place_for_a_shared_profile() -> None:
     """Jobs get stuck by their users' own options, too; two users' are more than one's doing."""
-    job = replace(ASKED, user="carol", profile="app")
+    job = replace(ASKED, user="carol", workload="app")
     ada = RuledOut("gpu", "ada", "app", "PartitionConfig", "7", 0.0)
     assert decided(job, state(ruled_out=(ada, replace(ada, job="8")))).chosen == "gpu"
     both = state(ruled_out=(ada, replace(ada, user="bob", job="9")))
     assert reason(decided(job, both))[0] == "ruled-out"
-    assert decided(replace(job, profile="other"), both).chosen == "gpu"
+    assert decided(replace(job, workload="other"), both).chosen == "gpu"
 
 
 def test_what_is_remembered_of_a_shape_is_forgotten_with_the_states() -> None:

@@ -263,7 +263,7 @@ def test_some_requests_are_left_alone_altogether(asked: Request, code: Code) -> 
 
 def test_without_a_profile_nothing_is_decided() -> None:
     decision = run(predicted=None)
-    assert (decision.chosen, decision.code) == (None, "no-profile")
+    assert (decision.chosen, decision.code) == (None, "no-workload")
 
 
 def test_memory_must_fit_by_its_upper_bound() -> None:
@@ -454,7 +454,7 @@ def test_two_candidates_of_one_name_are_refused() -> None:
 
 
 def test_a_forecast_made_anew_is_looked_at_anew() -> None:
-    # Same profile, same bundle: the GPU platform was measured again and is slower than thought.
+    # Same workload, same bundle: the GPU platform was measured again and is slower than thought.
     before = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True), digest="x")
     after = forecast(curve("cpu", 800.0), curve("gpu", 900.0, gpus=True), digest="x")
     decider = Decider((CPU, GPU), PolicySettings())

@@ -28,7 +28,7 @@ NEW = ("stamp", "decision", "message")
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Any]:
-    """A real daemon that knows the profile of the page's examples."""
+    """A real daemon that knows the workload of the page's examples."""
     with harbour() as site:
         put(site.store(), forecast("stream"))
         yield site.start()
@@ -62,13 +62,13 @@ SHAPES = [
     {"mode": "off"},
     {"pinned": ["nodelist"]},
     {"queues": ["cpu"]},
-    {"profile": "unheard-of"},
+    {"workload": "unheard-of"},
 ]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=json.dumps)
 def test_the_same_job_is_the_same_to_both(daemon: Any, shape: dict[str, Any]) -> None:
-    job = {"user": "alice", "kind": "batch", "queue": "auto", "profile": "stream", **shape}
+    job = {"user": "alice", "kind": "batch", "queue": "auto", "workload": "stream", **shape}
     replies = [daemon.ask(op="decide", scheduler=s, job=job) for s in ("slurm", "flux")]
     assert same(replies[0]) == same(replies[1])
     marks = [re.sub(r"id=\w+", "", reply.get("stamp", "")) for reply in replies]

@@ -248,6 +248,6 @@ def test_both_render_the_same_request_alike() -> None:
         "--gpus-per-task=1",
         "--time-limit=3600s",
         "--bank=physics",
-        "--setattr=user.berth.profile=lu",
+        "--setattr=user.berth.workload=lu",
     } <= set(flux)
     assert json.dumps(slurm) != json.dumps(flux)

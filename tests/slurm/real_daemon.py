@@ -1,6 +1,6 @@
 """``berth serve`` for a test's cluster: its site file, its store, forecasts written by hand.
 
-The forecasts are made up, so that each test knows where each profile belongs: ``stream`` runs ten
+The forecasts are made up, so that each test knows where each workload belongs: ``stream`` runs ten
 times as fast on the GPU, ``serial`` is fastest on CPUs, ``brief`` three times as fast on the GPU,
 ``wide`` is uncertain by a factor 100.
 """
@@ -106,13 +106,13 @@ _LITTLE = Interval(GIB, GIB, 2 * GIB)
 
 
 def _curve(
-    profile: str, platform: str, runtime: Interval, memory: Interval, **gone: Any
+    workload: str, platform: str, runtime: Interval, memory: Interval, **gone: Any
 ) -> PredictionCurve:
     gpu = platform in _GPUS
     return PredictionCurve(
         tuple(
             Prediction(
-                workload=profile,
+                workload=workload,
                 platform=platform,
                 cores=0 if gpu else units,
                 gpus=units if gpu else 0,
@@ -178,7 +178,7 @@ FORECASTS = (
 
 
 def fill(store: Store, forecasts: Sequence[Forecast] = FORECASTS) -> None:
-    """Put the forecasts in, with placeholder profiles of their names."""
+    """Put the forecasts in, with placeholder workloads of their names."""
     for one in forecasts:
         store.add(WorkloadRecord(one.workload, one.kind, one.digest, "{}", "test", 0.0))
         store.put_forecast(ForecastRecord(one.workload, one.bundle, one.to_json(), 0.0))

@@ -61,11 +61,11 @@ def test_a_job_that_names_a_file_is_placed_by_what_is_in_it(
         known = slurm.job(slurm.sbatch(*words, env=client).id)
         assert known["Comment"] == f"first berth-file:sha256-{DIGEST}, last"
         assert known["Partition"] == "gpu"
-        assert "profile=stream" in known["AdminComment"]
+        assert "workload=stream" in known["AdminComment"]
         (slurm.work / "model.onnx").write_bytes(MODEL + b"!")
         other = slurm.job(slurm.sbatch(*words, env=client).id)
         assert other["Comment"] != known["Comment"]
-        assert "profile=" not in other.get("AdminComment", "")
+        assert "workload=" not in other.get("AdminComment", "")
     assert any(one.workload == "stream" for one in FORECASTS)
 
 

@@ -165,7 +165,7 @@ def test_snakemake(node: LoginNode, set_up: str) -> None:
         *("--executor", "slurm", "--jobs", "2", "--latency-wait", "20"),
         *("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "3"),
         *("--default-resources", "slurm_partition=auto", f"slurm_account={ACCOUNT}"),
-        BERTH_PROFILE=COMMENT.removeprefix("berth:"),
+        BERTH_WORKLOAD=COMMENT.removeprefix("berth:"),
     )
     assert (node.folder / "report.txt").read_text() == "wide gpu 4\nreport gpu 2\n"
 

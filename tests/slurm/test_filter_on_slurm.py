@@ -63,7 +63,7 @@ def test_the_daemon_sees_what_the_user_asked(slurm: Cluster) -> None:
         slurm.sbatch(
             "-p", "auto", "-N2", "-n4", "-c2", "--mem=100", "-t", "7", "-J", "name", "--hold",
             "--comment=berth:stream@3", "--array=0-3%2", "-C", "intel|amd",
-            env={"BERTH_PROFILE": "other", "BERTH_MODE": "shadow"},
+            env={"BERTH_WORKLOAD": "other", "BERTH_MODE": "shadow"},
         )  # fmt: skip
     job = daemon.requests[0]["job"]
     assert job.pop("script").startswith("#!/bin/sh")
@@ -75,7 +75,7 @@ def test_the_daemon_sees_what_the_user_asked(slurm: Cluster) -> None:
         "queue": "auto",
         "queues": ["cpu", "gpu", "mig", "reserved"],
         "comment": "berth:stream@3",
-        "profile": "other",
+        "workload": "other",
         "mode": "shadow",
         "kind": "batch",
         "nodes": 2,

@@ -41,7 +41,7 @@ def test_the_request_holds_the_jobs_fields_and_omits_what_was_not_given(bench: F
                 "req_nodes": "cpu1",
                 "qos": "high",
             },
-            environment={"BERTH_PROFILE": "stream@4096", "BERTH_MODE": "advise", "HOME": "/"},
+            environment={"BERTH_WORKLOAD": "stream@4096", "BERTH_MODE": "advise", "HOME": "/"},
         )
     first, second = daemon.requests
     began_s = [request["job"].pop("scheduler_since_s") for request in (first, second)]
@@ -71,7 +71,7 @@ def test_the_request_holds_the_jobs_fields_and_omits_what_was_not_given(bench: F
         "name": "job",
         "queue": "auto",
         "queues": ["cpu", "gpu", "mig"],
-        "profile": "stream@4096",
+        "workload": "stream@4096",
         "mode": "advise",
         "script": "#!/bin/sh\ntrue\n",
         "kind": "batch",

@@ -117,7 +117,7 @@ def store_finished(store: Store, now_s: float) -> int:
                 OutcomeRecord(
                     "test", f"9{number}{n}", USER, "completed", key, queue=candidate,
                     submit_s=end_s - took_s - 5, start_s=end_s - took_s, end_s=end_s,
-                    elapsed_s=took_s, profile=name, candidate=candidate, platform=platform,
+                    elapsed_s=took_s, workload=name, candidate=candidate, platform=platform,
                 )
             )  # fmt: skip
     store.decisions.add(decisions)

@@ -27,7 +27,7 @@ def stamp_of(slurm: Cluster, job_id: int) -> dict[str, str]:
 
 def test_enforced_jobs_run_where_they_run_best(slurm: Cluster, daemon: RealDaemon) -> None:
     gpu = slurm.sbatch("-p", "auto", "-n", "8", "--comment=berth:stream")
-    cpu = slurm.sbatch("-p", "auto", "-n", "8", env={"BERTH_PROFILE": "serial"})
+    cpu = slurm.sbatch("-p", "auto", "-n", "8", env={"BERTH_WORKLOAD": "serial"})
     assert "gpu" in gpu.message
     assert "--comment=berth:off" in gpu.message
     assert len(gpu.message.strip().splitlines()) == 1
@@ -51,7 +51,7 @@ def test_the_stamp_leads_to_the_recorded_decision(slurm: Cluster, daemon: RealDa
     record = store.decisions.get(stamp["id"])
     store.close()
     assert record is not None
-    assert (record.user, record.profile, record.chosen) == (USER, "stream", "gpu")
+    assert (record.user, record.workload, record.chosen) == (USER, "stream", "gpu")
     assert record.bundle == "test"
     assert record.inputs_digest
     assert record.reason
@@ -168,7 +168,7 @@ def test_explicit_choices_are_kept(slurm: Cluster, daemon: RealDaemon) -> None:
 
 @pytest.mark.slow
 def test_only_who_may_use_a_partition_is_sent_there(slurm: Cluster, daemon: RealDaemon) -> None:
-    """``reserved`` is the fastest place for this profile, and open to one group only."""
+    """``reserved`` is the fastest place for this workload, and open to one group only."""
     member = slurm.sbatch("-p", "auto", "--comment=berth:hopper", user=USER)
     other = slurm.sbatch("-p", "auto", "--comment=berth:hopper", user=OTHER_USER)
     assert slurm.job(member.id)["Partition"] == "reserved"
@@ -179,7 +179,7 @@ def test_only_who_may_use_a_partition_is_sent_there(slurm: Cluster, daemon: Real
 @pytest.mark.parametrize(
     ("comment", "why"),
     [
-        ("", "no profile"),
+        ("", "no workload"),
         ("berth:nobody", "no workload named nobody"),
         ("berth:strange", "outside the range"),
         ("berth:wide", ""),

@@ -24,7 +24,7 @@ def narrow(slurm: Cluster) -> Iterator[Cluster]:
 def moved(slurm: Cluster, *options: str, **edits: object) -> int:
     """A job that a daemon which knows nothing of the limit sends to ``gpu``."""
     reply = move_to("gpu", **edits)
-    reply["stamp"] = "berth/1 id=d1 action=edit code=placed to=gpu profile=stream bundle=test"
+    reply["stamp"] = "berth/1 id=d1 action=edit code=placed to=gpu workload=stream bundle=test"
     with FakeDaemon(slurm.berth_socket, lambda _: reply):
         job = slurm.sbatch("-p", "auto", *options, script="#!/bin/sh\nexec sleep 30\n")
     assert slurm.job(job.id)["Partition"] == "gpu"
@@ -98,7 +98,7 @@ def test_the_place_is_ruled_out_until_somebody_looked(narrow: Cluster) -> None:
         wait_until(goes_again, "the place is open again", 60)
 
 
-FORGED = "berth/1 id=d1 action=edit code=placed to=cpu profile=p was=partition:reserved"
+FORGED = "berth/1 id=d1 action=edit code=placed to=cpu workload=p was=partition:reserved"
 ENDS = ("\n", "\x0c", "\x1c", "\u2028", " ")
 """What ends a line, for Slurm or for Python; and what ends a value."""
 

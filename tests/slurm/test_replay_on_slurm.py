@@ -98,7 +98,7 @@ def with_decisions(file: Path, jobs: tuple[str, ...], now_s: float) -> None:
     store.outcomes.put([
         OutcomeRecord(
             "test", job, USER, "completed", f"d{job}", submit_s=now_s - 2, start_s=now_s - 1,
-            end_s=now_s, elapsed_s=0.2 if job == jobs[-1] else 1.0, profile="app",
+            end_s=now_s, elapsed_s=0.2 if job == jobs[-1] else 1.0, workload="app",
             candidate="cpu", platform="rome-7742" if job == jobs[-1] else "quartz",
         )
         for job in jobs

@@ -53,7 +53,7 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0, what: str 
         time.sleep(min(0.005 + 0.05 * waited, 0.2))
 
 
-# Forecasts and profiles by hand
+# Forecasts and workloads by hand
 
 
 def interval(mid: float, spread: float = 1.2) -> Interval:
@@ -62,7 +62,7 @@ def interval(mid: float, spread: float = 1.2) -> Interval:
 
 
 def curve(
-    profile: str,
+    workload: str,
     platform: str,
     times_s: Mapping[int, float],
     *,
@@ -76,7 +76,7 @@ def curve(
     return PredictionCurve(
         tuple(
             Prediction(
-                workload=profile,
+                workload=workload,
                 platform=platform,
                 cores=1 if gpu else units,
                 gpus=units if gpu else 0,
@@ -135,7 +135,7 @@ def forecast(
 
 
 def put(store: Store, *forecasts: Forecast) -> None:
-    """Store forecasts, each under a profile made up for it."""
+    """Store forecasts, each under a workload made up for it."""
     for made in forecasts:
         store.add(
             WorkloadRecord(made.workload, made.kind, made.digest, "{}", "tester", time.time()),

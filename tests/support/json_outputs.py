@@ -242,7 +242,7 @@ def _files(folder: Path) -> dict[str, str]:
         OutcomeRecord(
             "demo", "77", "alice", "completed", decision=decision(1).id, elapsed_s=11.0,
             predicted_low_s=8.0, predicted_s=10.0, predicted_high_s=14.0, platform="a100-40gb",
-            candidate="gpu", profile="stream", end_s=now_s - 100.0,
+            candidate="gpu", workload="stream", end_s=now_s - 100.0,
             max_rss_bytes=2**30, gpu_peak_bytes=2**31,
         ),
         OutcomeRecord("demo", "78", "bob", "failed", end_s=now_s - 90.0),

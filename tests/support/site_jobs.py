@@ -71,7 +71,7 @@ class SiteJobs:
 
     def job(
         self,
-        profile: str,
+        workload: str,
         seconds: float | None,
         *,
         platform: str = CPU,
@@ -97,8 +97,8 @@ class SiteJobs:
         self.store.decisions.add(
             [
                 DecisionRecord(
-                    decision, end_s - 1000, "host", "slurm", user, None, "auto", profile, "enforce",
-                    "edit", "placed", "because", platform, "test", "fastest", "", 1,
+                    decision, end_s - 1000, "host", "slurm", user, None, "auto", workload,
+                    "enforce", "edit", "placed", "because", platform, "test", "fastest", "", 1,
                     request=json.dumps({"size": size}), ranked=json.dumps([row]),
                 )
             ]
@@ -109,27 +109,27 @@ class SiteJobs:
             **other,
         }  # fmt: skip
         self.store.outcomes.put(
-            [OutcomeRecord("test", name, user, state, decision, profile=profile, **values)]  # type: ignore[arg-type]
+            [OutcomeRecord("test", name, user, state, decision, workload=workload, **values)]  # type: ignore[arg-type]
         )
         return name
 
 
-def factor(store: Store, profile: str, user: str = "", platform: str = CPU) -> float:
+def factor(store: Store, workload: str, user: str = "", platform: str = CPU) -> float:
     """By what factor the learnt time of a workload differs from the one without learning."""
-    learnt = {(r.profile, r.user): r for r in store.learning.forecasts(profile)}
-    before = Forecast.from_json(store.forecasts(profile)[0].document)
-    if (profile, user) not in learnt:
+    learnt = {(r.workload, r.user): r for r in store.learning.forecasts(workload)}
+    before = Forecast.from_json(store.forecasts(workload)[0].document)
+    if (workload, user) not in learnt:
         return 1.0
-    after = Forecast.from_json(learnt[profile, user].document)
+    after = Forecast.from_json(learnt[workload, user].document)
     a, b = after.runtime_at(platform, 1), before.runtime_at(platform, 1)
     assert a is not None
     assert b is not None
     return a.mid / b.mid
 
 
-def width(store: Store, profile: str, user: str = "", platform: str = CPU) -> float:
+def width(store: Store, workload: str, user: str = "", platform: str = CPU) -> float:
     """Half the learnt 90 % interval of log time."""
-    learnt = {(r.profile, r.user): r for r in store.learning.forecasts(profile)}
-    found = Forecast.from_json(learnt[profile, user].document).runtime_at(platform, 1)
+    learnt = {(r.workload, r.user): r for r in store.learning.forecasts(workload)}
+    found = Forecast.from_json(learnt[workload, user].document).runtime_at(platform, 1)
     assert found is not None
     return math.log(found.high / found.low) / 2

@@ -92,7 +92,7 @@ def _fill(store: Store) -> None:
         state = "failed" if number % 17 == 5 else "completed"
         outcomes.append(
             OutcomeRecord(
-                "demo", str(4_700 + number), user, state, decision=made.id, profile=name,
+                "demo", str(4_700 + number), user, state, decision=made.id, workload=name,
                 queue="gpu" if best["candidate"] == "v100" else "cpu", elapsed_s=took_s,
                 predicted_low_s=low, predicted_s=mid, predicted_high_s=high,
                 platform=best["platform"], candidate=best["candidate"], end_s=at_s + took_s,
@@ -104,10 +104,10 @@ def _fill(store: Store) -> None:
 
 def _decided(number: int, name: str, user: str, at_s: float) -> DecisionRecord:
     """Most are placed; some programs are not known."""
-    made = replace(decision(number), time_s=at_s, user=user, profile=name)
+    made = replace(decision(number), time_s=at_s, user=user, workload=name)
     if number % 10 == 7:
         reason = "no profile is known by this name"
-        return replace(made, profile=None, action="keep", code="no-profile", reason=reason,
+        return replace(made, workload=None, action="keep", code="no-workload", reason=reason,
                        chosen=None, ranked="[]", edits="{}")  # fmt: skip
     rows = [
         {"candidate": place, "platform": platform, "runtime_s": [0.8 * mid, mid, 1.3 * mid],

@@ -38,7 +38,7 @@ def snapshot_of(site: Site, **changes: Any) -> Snapshot:
 
 
 def quiet_service() -> Service:
-    """A service in mode enforce that knows no profile and keeps no record."""
+    """A service in mode enforce that knows no workload and keeps no record."""
     return Service(view(site_of()), lambda _: None)
 
 

@@ -39,8 +39,8 @@ _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
     "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many."
 )
 @click.option("--user", help="Only of this user.")
-@click.option("--code", help="Only with this code (docs/reasons.md), for example no-profile.")
-@click.option("--profile", help="Only of this profile.")
+@click.option("--code", help="Only with this code (docs/reasons.md), for example no-workload.")
+@click.option("--workload", help="Only of this workload.")
 @click.option("--job", help="The decision for this job id.")
 @click.option("--short", is_flag=True, help="Fewer columns, as squeue has them.")
 @_json_option
@@ -52,7 +52,7 @@ def decisions(
     last: int,
     user: str | None,
     code: str | None,
-    profile: str | None,
+    workload: str | None,
     job: str | None,
     short: bool,
     json_: bool,
@@ -76,12 +76,12 @@ def decisions(
         found = _by_id(store, decision_of_job(store, job))
         click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
         return
-    if profile is not None:
+    if workload is not None:
         from berth.plugin.workloads.filing import stored_for  # noqa: PLC0415 - predictor
 
         with suppress(UsageError):  # one that is removed by now has its name in the records
-            profile = stored_for(store, profile, caller()).name
-    records = store.decisions.last(last, user=user, code=code, profile=profile)
+            workload = stored_for(store, workload, caller()).name
+    records = store.decisions.last(last, user=user, code=code, workload=workload)
     if json_:
         click.echo(json.dumps([as_json(r) for r in records], indent=2))
         return
@@ -94,7 +94,7 @@ def decisions(
             r.id,
             moment(r.time_s),
             r.user,
-            r.profile or "-",
+            r.workload or "-",
             r.mode,
             r.action,
             r.code,
@@ -190,7 +190,7 @@ def as_text(store: Store | RemoteStore, record: DecisionRecord, *, table: bool =
         record.reason,
         "",
         f"asked    by {record.user}{_of(record.account)}: {_asked(record, request)}",
-        f"workload {record.profile or 'none'}"
+        f"workload {record.workload or 'none'}"
         + (f", size {request['size']:g}" if request.get("size") else ""),
         f"answer   {record.action} ({record.code}), {record.latency_us} us",
     ]

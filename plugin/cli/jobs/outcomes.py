@@ -74,7 +74,7 @@ def outcomes(
     \b
     Example:
       berth outcomes
-      berth outcomes --by profile --days 7
+      berth outcomes --by workload --days 7
       berth outcomes --jobs --json
       berth outcomes --gain
     """
@@ -200,7 +200,7 @@ def _job_cells(outcome: OutcomeRecord) -> tuple[str, ...]:
         outcome.user,
         outcome.queue or "-",
         outcome.state,
-        outcome.profile or "-",
+        outcome.workload or "-",
         outcome.platform or "-",
         predicted_time(outcome),
         _time(outcome.elapsed_s),

@@ -93,7 +93,7 @@ def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict
         **decision,
         "site": site.name,
         "currency": site.currency,
-        "profile": placing.request.profile,
+        "workload": placing.request.workload,
         "kind": placing.forecast.kind,
         "unit": placing.forecast.unit.value,
         "families": list(placing.forecast.families),

@@ -133,7 +133,7 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
         else "p50 {p50} us, p99 {p99} us".format(**latency),
         "state age": "unknown" if answer["state_age_s"] is None else f"{answer['state_age_s']} s",
         "candidates": answer["candidates"],
-        "profiles": f"{answer['profiles']} ({answer['forecasts']} forecast)",
+        "workloads": f"{answer['workloads']} ({answer['forecasts']} forecast)",
         "recorder": _counts({k: v for k, v in answer["recorder"].items() if k != "problem"}),
         "breaker": _breakers(answer.get("breakers", {})),
         "problems": "; ".join(answer["problems"].values()) or "none",

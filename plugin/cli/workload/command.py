@@ -442,9 +442,3 @@ def _day(unix_s: float) -> str:
 
 workload.add_command(collect)
 workload.add_command(share)
-profile = click.Group(
-    "profile",
-    commands=workload.commands,
-    help="The older name of `berth workload`: the same commands.",
-    hidden=True,
-)

@@ -12,7 +12,7 @@ class Asked:
 
     name: str
     queue: str | None
-    profile: str | None
+    workload: str | None
     tasks: int
     time_limit_min: int | None
     opted_out: bool
@@ -26,11 +26,11 @@ def asked(seed: int, number: int) -> Asked:
     draw = random.random()
     opted_out = 0.88 <= draw < 0.94
     queue = "auto" if draw < 0.94 else random.choice((None, "cpu"))
-    profile = random.choice(("stream", "stream", "stream", "serial", None))
+    workload = random.choice(("stream", "stream", "stream", "serial", None))
     return Asked(
         name=f"chaos-{number:06d}",
         queue=queue,
-        profile=None if opted_out else profile,
+        workload=None if opted_out else workload,
         tasks=random.choice((1, 2, 4)),
         time_limit_min=random.choice((None, 10, 60)),
         opted_out=opted_out,

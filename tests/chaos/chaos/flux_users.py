@@ -37,8 +37,8 @@ def spec_of(job):
     spec.setattr("system.job.name", job.name)
     if job.queue:
         spec.queue = job.queue
-    if job.profile:
-        spec.setattr("user.berth.profile", job.profile)
+    if job.workload:
+        spec.setattr("user.berth.workload", job.workload)
     if job.opted_out:
         spec.setattr("user.berth.mode", "off")
     return spec.dumps()

@@ -128,7 +128,7 @@ class SlurmPlace:
                  f"--ntasks={job.tasks}", "--mem=100", "--wrap=true",
                  "--output=/dev/null"]  # fmt: skip
         words += [f"--partition={job.queue}"] if job.queue else []
-        words += [f"--comment=berth:{job.profile}"] if job.profile else []
+        words += [f"--comment=berth:{job.workload}"] if job.workload else []
         words += ["--comment=berth:off"] if job.opted_out else []
         words += [f"--time={job.time_limit_min}"] if job.time_limit_min else []
         words += ["--hold"] if job.held else []

@@ -21,7 +21,7 @@ class Case(Broken[World]):
     @property
     def ask(self) -> FluxAsk:
         queue = () if any("queue" in word for word in self.words) else ("--queue=auto",)
-        return FluxAsk((*queue, *self.words), command=self.command, profile=self.profile)
+        return FluxAsk((*queue, *self.words), command=self.command, workload=self.workload)
 
 
 CASES = (
@@ -58,8 +58,8 @@ CASES = (
         ("over the limit of GPUs", "-n2 -g1", None),
         ("over the limit of cores of the CPU queue", "-n8", None),
     ),
-    Case("over the CPU queue's time", LIMITS, ("-n2", "-t", "1h"), None, profile="serial"),
-    Case("under the least number of GPUs", LIMITS, ("-n2",), None, profile="small"),
+    Case("over the CPU queue's time", LIMITS, ("-n2", "-t", "1h"), None, workload="serial"),
+    Case("under the least number of GPUs", LIMITS, ("-n2",), None, workload="small"),
     *cases(Case, CLOSED, ("the best queue takes no jobs", "-n2", False)),
-    Case("the best queue starts none", CLOSED, ("-n1",), False, profile="small"),
+    Case("the best queue starts none", CLOSED, ("-n1",), False, workload="small"),
 )  # fmt: skip

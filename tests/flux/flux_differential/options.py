@@ -65,7 +65,7 @@ VALUES: Mapping[str, Sequence[str]] = {
         "x", "user.x=1", "user.note=berth", "system.queue=auto", "system.queue=5", "queue=gpu",
         "queue=closed", "system.duration=3600", "duration=-1", "duration=10000000",
         "user.berth.mode=false", "user.berth.mode=shadow", "user.berth.mode=advise", "user.berth=1",
-        "user.berth.profile=5", "user.berth.decision=x", 'user.berth=["off"]', "user=1",
+        "user.berth.workload=5", "user.berth.decision=x", 'user.berth=["off"]', "user=1",
         'system.constraints.properties=["h200"]', 'constraints={"properties":["cpunode"]}',
         'constraints={"hostlist":["node1"]}', "constraints=[]", "constraints=5", "bank=3",
         "system.cwd=/", "system.job.name=3", "system.dependencies=[]", "system.x=1",
@@ -131,4 +131,4 @@ def _ask(made: random.Random, names: Names, auto: bool) -> FluxAsk:
         words += made.choice((("--queue=auto",),) * 9 + ((),)) if auto else ()
     elif not auto:
         words = [word for word in words if word != "--queue=auto"]
-    return FluxAsk(tuple(words), command=command, profile=made.choice(_PROFILES))
+    return FluxAsk(tuple(words), command=command, workload=made.choice(_PROFILES))

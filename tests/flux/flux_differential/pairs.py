@@ -1,4 +1,4 @@
-"""Submits each job twice to a real Flux, with ``berth.mode=off`` and with a profile, and compares.
+"""Submits each job twice to a real Flux, with ``berth.mode=off`` and with a workload, and compares.
 
 A job that Flux takes and starts as its user wrote it is also taken and started with Berth, ends
 alike, and has everything that its user chose. What Berth is there to change (the queue where it is
@@ -129,11 +129,11 @@ def _job(ask: FluxAsk, off: bool) -> dict[str, Any]:
     """By attributes, else by the environment where the user writes such attributes."""
     words, environment = list(ask.words), {"FLUX_TEST": "1"}
     if any("user" in word and "berth" in word for word in words):
-        environment["BERTH_PROFILE"] = ask.profile
+        environment["BERTH_WORKLOAD"] = ask.workload
         if off:
             environment["BERTH_MODE"] = "off"
     else:
-        words.insert(0, f"--setattr=user.berth.profile={ask.profile}")
+        words.insert(0, f"--setattr=user.berth.workload={ask.workload}")
         if off:
             words.insert(0, "--setattr=user.berth.mode=off")
     if ask.command in _BROKERS:
@@ -173,7 +173,7 @@ def _without_notes(spec: Mapping[str, Any]) -> dict[str, Any]:
     user = found["attributes"].get("user")
     if isinstance(user, dict):
         if isinstance(user.get("berth"), dict):
-            for key in ("mode", "profile", "decision", "message"):
+            for key in ("mode", "workload", "decision", "message"):
                 user["berth"].pop(key, None)
             if not user["berth"]:
                 user.pop("berth")
@@ -182,7 +182,7 @@ def _without_notes(spec: Mapping[str, Any]) -> dict[str, Any]:
     for dependency in found["attributes"]["system"].get("dependencies", ()):
         if isinstance(dependency, dict) and dependency.get("scheme") == "begin-time":
             dependency["value"] = "so long after the moment of submitting"
-    for key in ("BERTH_MODE", "BERTH_PROFILE", "FLUX_JOB_CC"):
+    for key in ("BERTH_MODE", "BERTH_WORKLOAD", "FLUX_JOB_CC"):
         found["attributes"]["system"].get("environment", {}).pop(key, None)
     return found
 

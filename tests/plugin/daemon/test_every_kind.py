@@ -116,9 +116,9 @@ def test_each_kind_is_placed_by_its_name_and_by_its_script(
     text = (everything.folder / f"{name}.sh").read_text()
     found = everything.daemon.decide(queue="auto", script=text)
     assert (found["edits"], found["code"]) == (named["edits"], named["code"])
-    assert f"profile={name}" in found["stamp"]
+    assert f"workload={name}" in found["stamp"]
     record = wait_until(lambda: everything.site.store().decisions.get(named["decision"]))
-    assert record.profile == name
+    assert record.workload == name
     family = json.loads(record.ranked)[0]["source"].partition(":")[0]
     assert family == FAMILY_OF[name]
 

@@ -41,9 +41,9 @@ def test_the_shelf_follows_the_store(store: Store) -> None:
 
 
 def test_another_store_in_its_place_is_read_from_the_beginning(tmp_path: Path) -> None:
-    for name, profile in (("one", "a"), ("two", "b")):
+    for name, workload in (("one", "a"), ("two", "b")):
         other = Store.open(tmp_path / name)
-        put(other, forecast(profile))
+        put(other, forecast(workload))
         with other.database.read() as connection:  # nothing stays behind in the log
             connection.exec_driver_sql("SELECT 1")
     service = quiet_service()

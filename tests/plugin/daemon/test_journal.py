@@ -24,7 +24,7 @@ from berth.plugin.host import Host, SystemFiles
 from berth.plugin.store.records import DecisionRecord
 from berth.plugin.usernames import UserNames
 
-JOB = {"user": "alice", "queue": "auto", "profile": "stream", "tasks": 1, "script": "#!/bin/sh\n"}
+JOB = {"user": "alice", "queue": "auto", "workload": "stream", "tasks": 1, "script": "#!/bin/sh\n"}
 REQUEST = json.dumps({"v": 1, "op": "decide", "scheduler": "flux", "job": JOB}).encode() + b"\n"
 
 
@@ -38,7 +38,7 @@ def reply(name: str) -> bytes:
                 "decision": name,
                 "code": "placed",
                 "message": "gpu is fastest",
-                "stamp": f"berth/1 id={name} action=edit code=placed to=gpu profile=stream",
+                "stamp": f"berth/1 id={name} action=edit code=placed to=gpu workload=stream",
             }
         ).encode()
         + b"\n"
@@ -55,7 +55,7 @@ def test_answers_of_a_killed_daemon_are_in_the_store_after_the_next_start(site: 
     answered = []
     for kill in range(5):
         answers = [
-            daemon.decide(scheduler="flux", queue="auto", profile="stream", name=f"{kill}-{i}")
+            daemon.decide(scheduler="flux", queue="auto", workload="stream", name=f"{kill}-{i}")
             for i in range(40)
         ]
         daemon.stop(signal.SIGKILL)  # at once: the recorder writes only now and then
@@ -68,7 +68,7 @@ def test_answers_of_a_killed_daemon_are_in_the_store_after_the_next_start(site: 
     wait_until(lambda: names <= {record.id for record in store.decisions.last(1000)})
     for record in store.decisions.last(1000):
         assert record.chosen == "gpu"
-        assert record.profile == "stream"
+        assert record.workload == "stream"
         assert record.action == "edit"
         assert json.loads(record.edits)["queue"] == "gpu"
     daemon.stop()
@@ -121,7 +121,7 @@ def test_an_entry_becomes_a_decision(tmp_path: Path) -> None:
     assert not path.exists()
     first = found[0]
     assert (first.id, first.time_s, first.mode, first.action) == ("a1", 5.5, "enforce", "edit")
-    assert (first.user, first.queue, first.profile, first.chosen) == (
+    assert (first.user, first.queue, first.workload, first.chosen) == (
         "alice",
         "auto",
         "stream",

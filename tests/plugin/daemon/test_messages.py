@@ -68,7 +68,7 @@ def test_any_job_is_understood_or_refused(job: dict[str, Any], scheduler: str | 
 
 
 def check_reply(raw: bytes) -> None:
-    """A valid keep: this service knows no profile."""
+    """A valid keep: this service knows no workload."""
     assert raw.endswith(b"\n")
     assert raw.count(b"\n") == 1
     assert len(raw) <= MAX_REPLY_BYTES

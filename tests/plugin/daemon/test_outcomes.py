@@ -114,7 +114,7 @@ def test_a_job_that_ended_is_stored_beside_its_prediction(decided: Store) -> Non
     assert (found.state, found.elapsed_s, found.user) == ("completed", 66.0, "alice")
     assert (found.candidate, found.platform) == ("gpu", "platform-of-gpu")
     assert (found.predicted_low_s, found.predicted_s, found.predicted_high_s) == (30, 60, 120)
-    assert (found.profile, found.bundle, found.nodes, found.gpus) == ("stream", "bundle-1", 1, 1)
+    assert (found.workload, found.bundle, found.nodes, found.gpus) == ("stream", "bundle-1", 1, 1)
 
 
 def test_reading_again_changes_nothing_and_asks_little(decided: Store) -> None:

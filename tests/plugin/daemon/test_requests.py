@@ -45,7 +45,7 @@ def test_a_name_that_cannot_be_read_is_a_problem_and_not_a_guess(text: str) -> N
     if text == "a b@":  # the word ends at the blank
         assert found == Choice("a")
     else:
-        assert found.profile is None
+        assert found.workload is None
         assert found.problem
 
 
@@ -71,10 +71,10 @@ def test_a_deadline_that_cannot_be_read_is_a_problem_with_its_own_code(text: str
 
 
 def test_the_comment_is_stronger_than_the_environment() -> None:
-    assert choice(Job(comment="berth:a", profile="b")).profile == "a"
-    assert choice(Job(comment="hello", profile="b@3")) == Choice("b", 3.0)
-    assert choice(Job(comment="berth:off", profile="b")).opted_out
-    assert choice(Job(profile="off")).opted_out
+    assert choice(Job(comment="berth:a", workload="b")).workload == "a"
+    assert choice(Job(comment="hello", workload="b@3")) == Choice("b", 3.0)
+    assert choice(Job(comment="berth:off", workload="b")).opted_out
+    assert choice(Job(workload="off")).opted_out
     assert choice(Job(mode="off", comment="berth:a")).opted_out
 
 
@@ -158,9 +158,9 @@ def test_how_many_tasks_of_an_array_may_run_at_a_time(indices: str, at_once: int
 def test_tasks_of_an_array_may_have_sizes_of_their_own(
     text: str, indices: str, sizes: tuple[tuple[float, int], ...]
 ) -> None:
-    for job in (Job(comment=f"berth:{text}", array=indices), Job(profile=text, array=indices)):
+    for job in (Job(comment=f"berth:{text}", array=indices), Job(workload=text, array=indices)):
         found = choice(job)
-        assert (found.profile, found.problem) == ("lu", None)
+        assert (found.workload, found.problem) == ("lu", None)
         asked = request(job, found, auto_queue=None)
         assert asked.array is not None
         assert asked.array.sizes == sizes
@@ -204,7 +204,7 @@ def test_sizes_that_cannot_be_read_are_a_problem_in_one_sentence(
     text: str, indices: str | None, words: str
 ) -> None:
     found = choice(Job(comment=f"berth:lu@{text}", array=indices))
-    assert found.profile is None
+    assert found.workload is None
     assert found.problem is not None
     assert words in found.problem
     assert len(found.problem) < 300
@@ -225,7 +225,7 @@ def test_many_sizes_are_grouped_and_none_is_counted_smaller(sizes: list[int]) ->
 def test_any_text_after_the_name_is_read_or_a_sentence(text: str, indices: str | None) -> None:
     job = Job(comment=f"berth:lu@{text}", array=indices)
     found = choice(job)
-    assert (found.problem is None) == (found.profile == "lu")
+    assert (found.problem is None) == (found.workload == "lu")
     if found.problem is None:
         asked = request(job, found, auto_queue=None)
         assert asked.size is not None
@@ -284,7 +284,7 @@ def test_explicit_choices_and_rights_are_carried_over() -> None:
     assert (made.features, made.gres) == ("avx512", "gpu:1")
     assert made.allowed_queues == {"a", "b"}
     assert (made.time_limit_s, made.array_tasks) == (5400.0, 10)
-    assert (made.profile, made.size) == ("stream", 3.0)
+    assert (made.workload, made.size) == ("stream", 3.0)
     assert request(Job(uid=7), Choice(), auto_queue=None).user == "uid:7"
     assert request(Job(queues=()), Choice(), auto_queue=None).allowed_queues == frozenset()
 

@@ -29,18 +29,18 @@ ASK = {"queue": "auto", "comment": "berth:stream"}
 
 @pytest.fixture
 def ready(site: Harbour) -> Harbour:
-    """A site whose store knows the profile ``stream``."""
+    """A site whose store knows the workload ``stream``."""
     put(site.store(), forecast("stream"))
     return site
 
 
 def test_a_profile_added_while_it_runs_is_used_without_a_restart(site: Harbour) -> None:
     daemon = site.start()
-    assert daemon.decide(**ASK)["code"] == "no-profile"
+    assert daemon.decide(**ASK)["code"] == "no-workload"
     put(site.store(), forecast("stream"))
     wait_until(lambda: daemon.decide(**ASK)["action"] == "edit")
     site.store().remove_workload("stream")
-    wait_until(lambda: daemon.decide(**ASK)["code"] == "no-profile")
+    wait_until(lambda: daemon.decide(**ASK)["code"] == "no-workload")
 
 
 def test_it_works_on_postgresql(postgresql_url: str) -> None:
@@ -180,7 +180,7 @@ def test_with_the_store_deleted_answers_go_on_and_come_into_a_new_one(ready: Har
     assert daemon.decide(**ASK)["action"] == "edit"
     store = ready.store()
     wait_until(lambda: store.decisions.get(first["decision"]), timeout_s=30)
-    wait_until(lambda: daemon.decide(**ASK)["code"] == "no-profile")  # the new one has none
+    wait_until(lambda: daemon.decide(**ASK)["code"] == "no-workload")  # the new one has none
 
 
 def test_with_the_store_damaged_answers_go_on(ready: Harbour) -> None:

@@ -1,4 +1,4 @@
-"""What is answered: modes, opt-outs, coverage, explicit choices, profiles, edits."""
+"""What is answered: modes, opt-outs, coverage, explicit choices, workloads, edits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Attached, Shelf
 from berth.plugin.daemon.view import Snapshot
-from berth.plugin.history.matching import profile_key
+from berth.plugin.history.matching import workload_key
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Mode
@@ -45,7 +45,7 @@ def test_in_enforce_the_job_is_edited_stamped_and_explained() -> None:
     stamp = parse_stamp(reply["stamp"])
     assert stamp is not None
     assert stamp["id"] == reply["decision"] == recorded[0].id
-    assert (stamp["to"], stamp["profile"], stamp["code"]) == ("gpu", "stream", "placed")
+    assert (stamp["to"], stamp["workload"], stamp["code"]) == ("gpu", "stream", "placed")
     assert "berth:off" in reply["message"]
     assert recorded[0].changes == reply["edits"]
 
@@ -90,9 +90,9 @@ def test_the_kill_switch_works_from_one_request_to_the_next(tmp_path: Path) -> N
         ({"comment": "berth:off"}, "opted-out"),
         ({"mode": "off"}, "opted-out"),
         ({"mode": "of"}, "bad-mode"),
-        ({"comment": "berth:a@b"}, "bad-profile-name"),
-        ({"comment": "berth:unknown"}, "no-profile"),
-        ({"comment": ""}, "no-profile"),
+        ({"comment": "berth:a@b"}, "bad-workload-name"),
+        ({"comment": "berth:unknown"}, "no-workload"),
+        ({"comment": ""}, "no-workload"),
         ({"queue": "cpu"}, "own-queue"),
         ({"queue": "unheard-of"}, "own-queue"),
         ({"pinned": ["nodelist"]}, "pinned-nodes"),
@@ -209,9 +209,9 @@ def test_a_script_stands_for_its_profile() -> None:
     attached = {(digest, ""): Attached("stream", None)}
     service.shelf = Shelf(1, ["stream"], shelf._packed, attached)
     assert decide(service, comment=None, script=script, arguments=["big"])["action"] == "edit"
-    assert decide(service, comment=None, script=script)["code"] == "no-profile"
+    assert decide(service, comment=None, script=script)["code"] == "no-workload"
     assert decide(service, comment=None, script=script, arguments=["small"])["action"] == "keep"
-    assert recorded[0].request.profile == "stream"
+    assert recorded[0].request.workload == "stream"
 
 
 def test_a_script_that_another_user_attached_places_nobody_else() -> None:
@@ -220,7 +220,7 @@ def test_a_script_that_another_user_attached_places_nobody_else() -> None:
     shelf = Shelf.of([forecast("stream")])
     attached = {(fingerprint(script), "mallory"): Attached("stream", None)}
     service.shelf = Shelf(1, ["stream"], shelf._packed, attached)
-    assert decide(service, comment=None, script=script)["code"] == "no-profile"
+    assert decide(service, comment=None, script=script)["code"] == "no-workload"
 
 
 def test_a_file_stands_for_its_profile_for_whom_it_was_attached() -> None:
@@ -239,7 +239,7 @@ def test_a_file_stands_for_its_profile_for_whom_it_was_attached() -> None:
         f"berth-file:sha256-{private}", "berth-file:model.onnx", f"berth-file:sha256-{digest}0",
         f"xberth-file:sha256-{digest}", "berth-file:",
     ):  # fmt: skip
-        assert decide(service, comment=text)["code"] == "no-profile"
+        assert decide(service, comment=text)["code"] == "no-workload"
 
 
 def test_a_profile_without_a_forecast_says_what_to_do() -> None:
@@ -326,9 +326,9 @@ def test_a_user_gets_the_own_workload_before_a_shared_one() -> None:
     slow = forecast("stream", cpu_s=1.0)
     service, recorded = knowing_service(slow, forecast("alice/stream"))
     assert decide(service)["action"] == "edit"
-    assert recorded[-1].request.profile == "alice/stream"
+    assert recorded[-1].request.workload == "alice/stream"
     decide(service, user="bob", uid=1001)
-    assert recorded[-1].request.profile == "stream"
+    assert recorded[-1].request.workload == "stream"
 
 
 def test_of_many_failures_inside_only_the_first_hundred_are_logged(
@@ -483,7 +483,7 @@ def test_stats_tell_what_happened() -> None:
     assert stats["codes"] == {"placed": 3, "opted-out": 1}
     assert 0 < stats["latency_us"]["p50"] <= stats["latency_us"]["p99"]
     assert stats["state_age_s"] < 60
-    assert (stats["profiles"], stats["forecasts"], stats["candidates"]) == (1, 1, 2)
+    assert (stats["workloads"], stats["forecasts"], stats["candidates"]) == (1, 1, 2)
 
 
 def test_names_of_decisions_are_unique_and_sorted() -> None:
@@ -493,9 +493,9 @@ def test_names_of_decisions_are_unique_and_sorted() -> None:
     assert all(len(name) == 16 for name in made)
 
 
-def needing(service: Service, profile: str = "stream") -> Service:
+def needing(service: Service, workload: str = "stream") -> Service:
     """Fourteen of alice's jobs of that workload needed 3 GiB, and somebody gives memory back."""
-    key = profile_key("alice", profile)
+    key = workload_key("alice", workload)
     need = MemoryNeedRecord(key, "alice", 3 * 2**30, 14, 0, 4 * 2**30, 50.0)
     service.shelf.memory_needs[key] = need
     guard = Guard(time.time(), requeue=True)

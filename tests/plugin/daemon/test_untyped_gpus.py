@@ -160,7 +160,7 @@ def test_on_flux_the_slice_is_a_queue_and_only_one_that_has_nodes() -> None:
     path = Path("/nonexistent/berth.toml")
     site = build_site(validate(tomllib.loads(FLUX), SiteDocument, source=path), path)
     service = service_of(site, types=("gpu",))
-    job = {"queue": "auto", "profile": "net", "gres": None, "gpus": 1}
+    job = {"queue": "auto", "workload": "net", "gres": None, "gpus": 1}
     message = {"v": 1, "op": "decide", "scheduler": "flux", "job": {**JOB, **job}}
     ask = json.dumps(message).encode()
     first = json.loads(service.handle(ask))

@@ -83,7 +83,7 @@ def a_site_with_names_everywhere(site: Harbour) -> None:
     store.add(WorkloadRecord("yann/melt", made.kind, made.digest, "{}", "yann", 0.0))
     store.decisions.add(
         [
-            decision(1, user="zoelle", account="physics-1", profile="yann/melt"),
+            decision(1, user="zoelle", account="physics-1", workload="yann/melt"),
             decision(2, user="quentin"),
         ]
     )
@@ -113,7 +113,7 @@ exclude = ["chem-lab"]
     )
     journalctl = site.folder / "bin/journalctl"
     journalctl.write_text(
-        "#!/bin/sh\necho 'berth[7]: decision=x action=keep user=svenja profile=-'\n"
+        "#!/bin/sh\necho 'berth[7]: decision=x action=keep user=svenja workload=-'\n"
         "echo 'berth[7]: zoelle and svenja/melt'\n"
     )
     journalctl.chmod(0o755)

@@ -55,7 +55,7 @@ def test_a_job_without_a_pilot_is_placed_by_its_past(
     reply = daemon.decide(name="align_99.sh", **asked)
     assert reply["code"] == Code.PLACED, reply
     assert reply["edits"]["queue"] == "cpu"
-    assert "profile=alice/history-align" in reply["stamp"]
+    assert "workload=alice/history-align" in reply["stamp"]
     # Another time limit is a weaker match; another user's jobs never are one.
     assert (
         daemon.decide(name="align_99.sh", **asked | {"time_limit_min": 90})["code"] == Code.PLACED

@@ -85,7 +85,7 @@ def decided(forecast: Forecast, *places: Candidate, gpus: int = 1) -> Decision:
         account="lab",
         resources=Resources(1, 1, 8, gpus),
         wants_placement=True,
-        profile="infer",
+        workload="infer",
     )
     there = {one.name: present for one in places}
     settings = replace(PolicySettings(), strict=False)

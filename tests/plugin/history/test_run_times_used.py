@@ -153,8 +153,8 @@ def test_jobs_are_told_apart_by_their_arguments(site: Harbour) -> None:
     for what in ("whole", "part"):
         daemon.decide(name="align.sh", arguments=[what, "s77.fq"], **asked)
     wait_until(lambda: store.decisions.count() >= 2)
-    profiles = {record.profile for record in store.decisions.last(2)}
-    assert len(profiles) == 2, "another number in the arguments is the same kind of job"
+    workloads = {record.workload for record in store.decisions.last(2)}
+    assert len(workloads) == 2, "another number in the arguments is the same kind of job"
 
 
 def test_a_weaker_match_has_a_wider_interval(site: Harbour) -> None:
@@ -200,7 +200,7 @@ def test_where_all_are_trusted_a_newcomer_is_matched_by_account(site: Harbour) -
     daemon.decide(user="newcomer", account="phys", **asked)
     daemon.decide(user="newcomer", account="chem", **asked)
     wait_until(lambda: store.decisions.count() >= 2)
-    by_account = {r.account: r.profile for r in store.decisions.last(2)}
+    by_account = {r.account: r.workload for r in store.decisions.last(2)}
     assert (by_account["phys"] or "").startswith("history-align")
     assert by_account["chem"] is None
 
@@ -225,7 +225,7 @@ def test_jobs_with_the_same_script_are_matched_whatever_they_are_called(site: Ha
     daemon.decide(script="#!/bin/bash\n./melt --steps 2\n", **asked)
     daemon.decide(script=other, **asked | {"user": "bob"})
     wait_until(lambda: store.decisions.count() >= 4)
-    by_profile = [r.profile for r in sorted(store.decisions.last(4), key=lambda r: r.time_s)]
+    by_profile = [r.workload for r in sorted(store.decisions.last(4), key=lambda r: r.time_s)]
     assert by_profile[0] is not None
     assert by_profile[0].startswith("alice/history-run-b")
     assert by_profile[1:] == [None, None, None]
@@ -270,10 +270,10 @@ def test_a_program_that_is_known_from_its_outcomes_only_is_matched_by_all_that_w
     daemon.decide(name="other.sh", **asked)
     wait_until(lambda: store.decisions.count() >= 8)
     similar, by_name, other = sorted(store.decisions.last(3), key=lambda r: r.time_s)
-    assert (similar.profile or "").startswith("carol/history-thaw.sh")
-    assert (by_name.profile or "").startswith("carol/history-thaw.sh")
-    assert similar.profile != by_name.profile
-    assert other.profile is None
+    assert (similar.workload or "").startswith("carol/history-thaw.sh")
+    assert (by_name.workload or "").startswith("carol/history-thaw.sh")
+    assert similar.workload != by_name.workload
+    assert other.workload is None
 
 
 def test_what_a_decision_says_of_a_job_may_be_broken(site: Harbour) -> None:
@@ -302,7 +302,7 @@ def test_a_job_without_an_account_is_one_of_its_users_default_account(site: Harb
         daemon.decide(user="newcomer", **words, **asked)
     wait_until(lambda: store.decisions.count() >= 4)
     found = [
-        (r.account, r.profile is not None)
+        (r.account, r.workload is not None)
         for r in sorted(store.decisions.last(4), key=lambda r: r.time_s)
     ]
     assert found == [("phys", True), ("chem", False), ("chem", False), (None, False)]

@@ -21,7 +21,7 @@ def test_finished_jobs_reach_the_daemons_view(store: Store) -> None:
     assert before.learnt == ()
     Learner(store, clock=lambda: NOW_S).until_done()
     after = store.changes_since(before.revision)
-    assert [(r.profile, r.user, r.runs) for r in after.learnt] == [("app", "alice", 1)]
+    assert [(r.workload, r.user, r.runs) for r in after.learnt] == [("app", "alice", 1)]
     assert after.learnt_keys == {("app", "alice")}
     assert factor(store, "app", "alice") > 1.2
     store.remove_workload("app")
@@ -44,7 +44,7 @@ def test_two_daemons_learn_once(store: Store) -> None:
     assert second.until_done().jobs == 0
 
 
-ENDED = OutcomeRecord("lab", "1", "alice", "completed", end_s=50.0, profile="app")
+ENDED = OutcomeRecord("lab", "1", "alice", "completed", end_s=50.0, workload="app")
 
 
 def _looked_at(outcome: OutcomeRecord, use: str = "used") -> EvidenceRecord:
@@ -55,7 +55,7 @@ def _looked_at(outcome: OutcomeRecord, use: str = "used") -> EvidenceRecord:
 
 
 def test_only_what_learning_has_not_looked_at_as_it_is_now_is_pending(store: Store) -> None:
-    nameless = replace(ENDED, job_id="2", profile=None)
+    nameless = replace(ENDED, job_id="2", workload=None)
     running = replace(ENDED, job_id="3", end_s=None)
     later = replace(ENDED, job_id="4", end_s=60.0)
     store.outcomes.put([later, running, nameless, ENDED])
@@ -68,7 +68,7 @@ def test_only_what_learning_has_not_looked_at_as_it_is_now_is_pending(store: Sto
     store.outcomes.put([ENDED, later])  # accounting is read again
     assert store.learning.count_pending(0.0) == 0
     again, worse = replace(ENDED, end_s=70.0), replace(later, state="failed")
-    store.outcomes.put([again, worse, replace(nameless, profile="app")])
+    store.outcomes.put([again, worse, replace(nameless, workload="app")])
     assert [one.job_id for one in store.learning.pending(0.0, 9)] == ["2", "4", "1"]
     # What was looked at just before it changed is pending still.
     assert store.learning.put([_looked_at(ENDED)], [], replaces=[("lab", "1")])

@@ -40,7 +40,7 @@ def learner(store: Store, *, everybody: bool = False) -> Learner:
 
 
 def documents(store: Store) -> list[tuple[str, str, str]]:
-    return [(r.profile, r.user, r.document) for r in store.learning.forecasts()]
+    return [(r.workload, r.user, r.document) for r in store.learning.forecasts()]
 
 
 def use_of(store: Store, job: str) -> str:
@@ -90,8 +90,8 @@ def test_workloads_of_all_jobs_are_read_at_once(store: Store, jobs: SiteJobs) ->
     counts = []
     for name in ("a", "b", "c"):
         jobs.workload(forecast(name, {CPU: 100}), owner="alice")
-        for profile in (name, f"gone-{name}"):
-            jobs.job(profile, 200)
+        for workload in (name, f"gone-{name}"):
+            jobs.job(workload, 200)
         learner(store, everybody=True).until_done()
         asked.clear()
         changes_since(store, 0.0)
@@ -367,7 +367,7 @@ def test_a_new_forecast_without_learning_is_learnt_upon(store: Store, jobs: Site
     for _ in range(4):
         jobs.job("app", 300)
     learner(store).until_done()
-    shelf = {r.profile for r in store.changes_since(0).learnt}
+    shelf = {r.workload for r in store.changes_since(0).learnt}
     assert shelf == {"app"}
     jobs.workload(forecast("app", {CPU: 290}))
     assert store.changes_since(0).learnt == ()
@@ -497,11 +497,11 @@ def test_learning_from_what_is_new_finds_what_checking_all_finds(
     ids: list[str] = []
 
     def job() -> None:
-        profile, user = random.choice(
+        workload, user = random.choice(
             [("app", "alice"), ("app", "bob"), ("bob/own", "bob"), ("app", "carol")]
         )
         seconds = random.uniform(80, 300)
-        ids.extend({site.job(profile, seconds, user=user) for site in sites})
+        ids.extend({site.job(workload, seconds, user=user) for site in sites})
 
     def predicted_anew() -> None:
         seconds = random.uniform(80, 300)
@@ -528,7 +528,7 @@ def test_learning_from_what_is_new_finds_what_checking_all_finds(
         while checks_all.round(all_of_them=True).more:
             pass
         learnt = [
-            {(r.profile, r.user): (r.inputs, r.document) for r in s.learning.forecasts()}
+            {(r.workload, r.user): (r.inputs, r.document) for r in s.learning.forecasts()}
             for s in stores
         ]
         assert learnt[0] == learnt[1]

@@ -43,7 +43,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 @pytest.fixture
 def ready(site: Harbour) -> Harbour:
-    """A site whose store knows the profile ``stream``."""
+    """A site whose store knows the workload ``stream``."""
     put(site.store(), forecast("stream"))
     return site
 

@@ -186,7 +186,7 @@ def test_nothing_is_advised_after_a_job_that_ran_out(store: Store) -> None:
     (found,) = needs_of("alice", jobs, 0.0)
     assert found.enough_bytes is None
     outcomes = [
-        OutcomeRecord("lab", str(n), "bob", "completed", profile="app", max_rss_bytes=GIB + n,
+        OutcomeRecord("lab", str(n), "bob", "completed", workload="app", max_rss_bytes=GIB + n,
                       end_s=9.0, start_s=1.0, elapsed_s=8.0)
         for n in range(3)
     ]  # fmt: skip

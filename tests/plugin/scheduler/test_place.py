@@ -307,7 +307,7 @@ def test_a_profile_may_be_named_from_the_store(profile: str, site: str, tmp_path
     store = Store.open(f"sqlite:///{tmp_path}/berth.db")
     store.add(WorkloadRecord("lu", "program", "d", Path(profile).read_text(), "ada", 0.0))
     store.close()
-    assert answer("lu", "--site", site, "--no-state")["profile"] == "lu"
+    assert answer("lu", "--site", site, "--no-state")["workload"] == "lu"
     assert "nor a workload of that name" in refusal("xy", "--site", site, "--no-state").message
 
 
@@ -347,7 +347,7 @@ def test_the_line_is_fluxs_where_the_scheduler_is(profile: str, tmp_path: Path) 
     answer = json.loads(run(profile, "--json", *words).output)
     assert answer["command"][:2] == ["flux", "submit"]
     assert answer["command"][-2:] == ["./lu", "big one"]
-    assert "--setattr=user.berth.profile=lu" in answer["command"]
+    assert "--setattr=user.berth.workload=lu" in answer["command"]
 
 
 def test_a_jobspec_is_printed_and_only_for_flux(profile: str) -> None:

@@ -17,12 +17,14 @@ ASKED_BY: dict[str, Callable[[Store], object]] = {
     "ix_decisions_time_s": lambda s: s.decisions.last(5),
     "ix_decisions_user_time_s": lambda s: s.decisions.last(5, user="alice"),
     "ix_decisions_code_time_s": lambda s: s.decisions.last(5, code="placed"),
-    "ix_decisions_profile_time_s": lambda s: s.decisions.last(5, profile="app"),
+    "ix_decisions_workload_time_s": lambda s: s.decisions.last(5, workload="app"),
     "ix_decisions_user_code_time_s": lambda s: s.decisions.last(5, user="alice", code="placed"),
-    "ix_decisions_user_profile_time_s_code": lambda s: s.decisions.last(
-        5, user="alice", profile="app"
+    "ix_decisions_user_workload_time_s_code": lambda s: s.decisions.last(
+        5, user="alice", workload="app"
     ),
-    "ix_decisions_profile_code_time_s": lambda s: s.decisions.last(5, profile="app", code="placed"),
+    "ix_decisions_workload_code_time_s": lambda s: s.decisions.last(
+        5, workload="app", code="placed"
+    ),
     "ix_rankings_used_s": lambda s: s.decisions.prune(5.0),
     "ix_outcomes_decision": lambda s: s.outcomes.of_decision("d"),
     "ix_outcomes_cluster_end_s": lambda s: s.outcomes.newest_end_s("lab"),
@@ -30,13 +32,13 @@ ASKED_BY: dict[str, Callable[[Store], object]] = {
     "ix_outcomes_job_id": lambda s: s.outcomes.of_job("17"),
     "ix_outcomes_unseen": lambda s: s.learning.pending(0.0, 5),
     "ix_evidence_user_ended_s": lambda s: s.learning.of_user("alice", 5),
-    "ix_evidence_profile_ended_s": lambda s: s.learning.of_profile("app", 5),
+    "ix_evidence_workload_ended_s": lambda s: s.learning.of_workload("app", 5),
     "ix_evidence_job_id": lambda s: s.learning.of_job("17"),
     "ix_evidence_ended_s": lambda s: s.learning.of_all(5),
     "ix_past_jobs_user_end_s": lambda s: list(s.past_jobs.of_users("alice")),
     "ix_past_jobs_end_s": lambda s: s.past_jobs.prune(5.0),
     "ix_forecasts_revision": lambda s: s.changes_since(5),
-    "ix_fingerprints_profile": lambda s: s.fingerprints("app"),
+    "ix_fingerprints_workload": lambda s: s.fingerprints("app"),
 }
 
 

@@ -10,16 +10,13 @@ from dataclasses import replace
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from berth_daemon import forecast
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import inspect
 from sqlalchemy import text as text_
 from stored import STORED_DECISION
 from thorough import examples
 
 from berth.pilot.errors import StoreError, UsageError
-from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.store import (
     ForecastRecord,
     OutcomeRecord,
@@ -27,12 +24,10 @@ from berth.plugin.store import (
     WorkloadRecord,
     pruning,
 )
-from berth.plugin.store.database import Database
 from berth.plugin.store.history import Decisions
 from berth.plugin.store.records import Asked, EndedJob, FingerprintRecord, Ranking
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
-from berth.predictor.core.forecast import Forecast
 
 PROFILE = WorkloadRecord("stream", "program", "sha256:1", '{"name": "stream"}', "alice", 1000.0)
 FORECAST = ForecastRecord("stream", "bundle-1", '{"curves": {}}', 1001.0)
@@ -171,15 +166,15 @@ def test_decisions_are_listed_newest_first_and_by_what_is_asked(store: Store) ->
             id=f"{n:016d}",
             time_s=float(n),
             user="bob" if n % 2 else "alice",
-            code="placed" if n % 3 else "no-profile",
-            profile="wide" if n == 7 else "stream",
+            code="placed" if n % 3 else "no-workload",
+            workload="wide" if n == 7 else "stream",
         )
         for n in range(30)
     ]
     store.decisions.add(many)
     assert [d.time_s for d in store.decisions.last(3)] == [29.0, 28.0, 27.0]
-    assert [d.time_s for d in store.decisions.last(2, user="bob", code="no-profile")] == [27.0, 21]
-    assert [d.time_s for d in store.decisions.last(9, profile="wide")] == [7.0]
+    assert [d.time_s for d in store.decisions.last(2, user="bob", code="no-workload")] == [27.0, 21]
+    assert [d.time_s for d in store.decisions.last(9, workload="wide")] == [7.0]
 
 
 LONG = json.dumps([{"candidate": f"place-{n}", "score": n} for n in range(20)])
@@ -246,7 +241,7 @@ def test_jobs_of_a_time_are_counted_by_workload_and_those_sent_to_learn_are_give
     store: Store,
 ) -> None:
     changes: list[dict[str, str | None]] = [
-        {}, {}, {"profile": "wide"}, {"profile": None}, {"chosen": None}, {"mode": "advise"},
+        {}, {}, {"workload": "wide"}, {"workload": None}, {"chosen": None}, {"mode": "advise"},
         {"code": "explored"}, {"code": "explored", "mode": "shadow"},
     ]  # fmt: skip
     made = [
@@ -306,14 +301,14 @@ def test_the_newest_outcomes_come_in_order_of_their_ends(store: Store) -> None:
 
 
 def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store: Store) -> None:
-    changes = ({"code": "placed"}, {"code": "no-profile", "chosen": None}, {"code": "no-profile"})
+    changes = ({"code": "placed"}, {"code": "no-workload", "chosen": None}, {"code": "no-workload"})
     store.decisions.add(
         [replace(DECISION, **{"id": f"c{n}", "time_s": 50.0 + n, **one})
          for n, one in enumerate(changes)]
     )  # fmt: skip
     mode, action = DECISION.mode, DECISION.action
-    assert store.decisions.counted(50.0, 2) == [(mode, action, "no-profile", 2)]
-    assert store.decisions.counted(51.0, 9) == [(mode, action, "no-profile", 2)]
+    assert store.decisions.counted(50.0, 2) == [(mode, action, "no-workload", 2)]
+    assert store.decisions.counted(51.0, 9) == [(mode, action, "no-workload", 2)]
     assert len(store.decisions.counted(50.0, 9)) == 2
     assert (store.decisions.count(), store.decisions.count_since(51.0, 9)) == (3, 2)
     assert store.decisions.count_since(50.0, 1) == 1
@@ -345,79 +340,6 @@ def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None
     assert len(list(stores[0].outcomes.between(0, 2))) == 200
     for one in stores:
         one.close()
-
-
-def test_a_store_of_the_first_schema_keeps_its_outcomes(store_url: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    database = Database(store_url)
-    database.create_file()
-    config = Config()
-    config.set_main_option("script_location", "berth.plugin.store:migrations")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "v0001")
-    with database.write() as connection:
-        connection.exec_driver_sql(
-            'INSERT INTO outcomes (cluster, job_id, "user", state, end_s) '
-            "VALUES ('lab', '17', 'alice', 'completed', 5.0)"
-        )
-    database.engine.dispose()
-    store = Store.open(store_url)
-    assert store.outcomes.of_job("17") == OutcomeRecord("lab", "17", "alice", "completed", end_s=5)
-    assert schema_version(store.database) == REVISIONS[-1]
-    store.close()
-
-
-def test_a_store_of_the_second_schema_keeps_everything(store_url: str) -> None:
-    """Profiles become workloads of their kind; what was decided and predicted stays."""
-    from alembic import command
-    from alembic.config import Config
-
-    older = forecast("stream").to_json()
-    slices = '{"schema": "berth.slice-workload/1", "name": "cut"}'
-    database = Database(store_url)
-    database.create_file()
-    config = Config()
-    config.set_main_option("script_location", "berth.plugin.store:migrations")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "v0002")
-    names = list(DECISION.__slots__)
-    with database.write() as connection:
-
-        def put(table: str, **values: object) -> None:
-            columns = ", ".join(f'"{name}"' for name in values)
-            holes = ", ".join(f":{name}" for name in values)
-            statement = f"INSERT INTO {table} ({columns}) VALUES ({holes})"  # noqa: S608 - ours
-            connection.execute(text_(statement), values)
-
-        for name, document in (("stream", "{}"), ("cut", slices)):
-            put("profiles", name=name, digest="d", document=document, owner="ada", created_s=1.0)
-        put(
-            "forecasts", profile="stream", bundle="b", document=older, created_s=2.0,
-            revision=1,
-        )  # fmt: skip
-        put("fingerprints", digest="sha256:1", profile="stream", size=None, created_s=3.0)
-        put("decisions", **{name: getattr(DECISION, name) for name in names})
-        put("outcomes", cluster="lab", job_id="17", user="ada", state="completed", end_s=5.0)
-    database.engine.dispose()
-    store = Store.open(store_url)
-    kinds = {one.name: one.kind for one in store.workloads()}
-    assert kinds == {"cut": "slices", "stream": "program"}
-    (kept,) = store.forecasts("stream")
-    assert kept.document == older
-    shelf = Shelf().updated(store.changes_since(0))
-    assert shelf.forecast("stream") == Forecast.from_json(older)
-    assert shelf.attached("sha256:1", "bob") == ("stream", None), "it serves all, as before"
-    assert {one.owner for one in store.workloads()} == {""}, "nobody vouched for its owner"
-    assert store.fingerprints("stream")[0].created_s == 3.0
-    assert store.decisions.get(DECISION.id) == DECISION
-    assert store.outcomes.of_job("17") is not None
-    assert store.remove_workload("stream")
-    assert store.forecasts("stream") == [] == store.fingerprints("stream")
-    store.close()
 
 
 @settings(
@@ -518,109 +440,3 @@ def test_outcomes_of_every_cluster_are_found(store: Store) -> None:
         jobs, key=lambda j: (j.end_s, j.cluster)
     )
     assert store.outcomes.prune(2.0) == 3
-
-
-def test_a_store_of_the_tenth_schema_gets_its_indexes(store_url: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    database = Database(store_url)
-    database.create_file()
-    config = Config()
-    config.set_main_option("script_location", "berth.plugin.store:migrations")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "v0010")
-    database.engine.dispose()
-    store = Store.open(store_url)
-    with store.database.read() as connection:
-        found = {i["name"] for i in inspect(connection).get_indexes("outcomes")}
-    assert "ix_outcomes_job_id" in found
-    store.decisions.add([DECISION])
-    assert store.decisions.last(5, code=DECISION.code) == [DECISION]
-    store.close()
-
-
-def test_a_store_of_the_eleventh_schema_knows_what_was_learnt_from(store_url: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    database = Database(store_url)
-    database.create_file()
-    config = Config()
-    config.set_main_option("script_location", "berth.plugin.store:migrations")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "v0011")
-    now_s = time.time()
-    jobs = {"seen": "completed", "fresh": "completed", "changed": "failed", "none": "completed"}
-    with database.write() as connection:
-        for job, state in jobs.items():
-            connection.execute(
-                text_(
-                    'INSERT INTO outcomes (cluster, job_id, "user", state, end_s, profile) '
-                    "VALUES ('lab', :job, 'alice', :state, :end_s, :profile)"
-                ),
-                {"job": job, "state": state, "end_s": now_s,
-                 "profile": None if job == "none" else "app"},
-            )  # fmt: skip
-        for job in ("seen", "changed"):
-            connection.execute(
-                text_(
-                    'INSERT INTO evidence (cluster, job_id, ended_s, state, use, "user", profile, '
-                    "digest) VALUES ('lab', :job, :end_s, 'completed', 'used', 'a', 'app', 'd')"
-                ),
-                {"job": job, "end_s": now_s},
-            )
-    database.engine.dispose()
-    store = Store.open(store_url)
-    pending = store.learning.pending(now_s - 1.0, 9)
-    assert [one.job_id for one in pending] == ["changed", "fresh"]
-    store.close()
-
-
-def test_decisions_of_the_twelfth_schema_keep_their_alternatives(store_url: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    database = Database(store_url)
-    database.create_file()
-    config = Config()
-    config.set_main_option("script_location", "berth.plugin.store:migrations")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "v0012")
-    before = replace(DECISION, ranked=LONG)
-    values = {name: getattr(before, name) for name in DECISION.__slots__}
-    columns = ", ".join(f'"{name}"' for name in values)
-    holes = ", ".join(f":{name}" for name in values)
-    with database.write() as connection:
-        connection.execute(
-            text_(f"INSERT INTO decisions ({columns}) VALUES ({holes})"),  # noqa: S608 - ours
-            values,
-        )
-    database.engine.dispose()
-    store = Store.open(store_url)
-    assert store.decisions.get(before.id) == before
-    store.close()
-
-
-def test_decisions_of_the_thirteenth_schema_are_found_by_two_conditions(store_url: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    database = Database(store_url)
-    database.create_file()
-    config = Config()
-    config.set_main_option("script_location", "berth.plugin.store:migrations")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "v0013")
-    Store(database).decisions.add([DECISION, replace(DECISION, id="other", code="off")])
-    database.engine.dispose()
-    store = Store.open(store_url)
-    with store.database.read() as connection:
-        found = {i["name"] for i in inspect(connection).get_indexes("decisions")}
-    assert {"ix_decisions_user_code_time_s", "ix_decisions_profile_code_time_s"} <= found
-    assert store.decisions.last(5, user=DECISION.user, code=DECISION.code) == [DECISION]
-    store.close()

@@ -20,7 +20,7 @@ PROFILE = WorkloadRecord("stream", "program", "sha256:1", "{}", "alice", 1000.0)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with one profile."""
+    """A store with one workload."""
     made = tmp_path / "store.db"
     store = Store.open(made)
     store.add(PROFILE)

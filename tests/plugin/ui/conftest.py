@@ -23,7 +23,7 @@ def settings(tmp_path: Path) -> UiSettings:
     site = tmp_path / "berth.toml"
     site.write_text(DEMO_FILE.read_text() + f'\n[daemon]\nstore = "{tmp_path / "store.db"}"\n')
     store = Store.open(str(tmp_path / "store.db"))
-    store.decisions.add([decision(1), decision(2, user="bob", profile="secret-of-bob")])
+    store.decisions.add([decision(1), decision(2, user="bob", workload="secret-of-bob")])
     store.outcomes.put([
         OutcomeRecord(
             "demo", "77", "alice", "completed", decision=decision(1).id, elapsed_s=11.0,

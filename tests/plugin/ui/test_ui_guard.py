@@ -96,7 +96,7 @@ def test_names_in_the_store_are_text(settings: UiSettings, asking: Asking) -> No
 
     evil = "<script>alert(1)</script>"
     store = Store.open(str(settings.site_file.parent / "store.db"))  # type: ignore[union-attr]
-    store.decisions.add([replace(decision(9), profile=evil, reason=evil)])
+    store.decisions.add([replace(decision(9), workload=evil, reason=evil)])
     for address in ("/jobs", f"/jobs/{decision(9).id}", f"/jobs?code={evil}"):
         page = asking().get(address).text
         assert "alert(1)" not in page or "&lt;script&gt;alert(1)" in page

@@ -29,7 +29,7 @@ pytestmark = needs_root
 SCRIPT = "sha256:" + "a" * 64
 DECISION = DecisionRecord(
     "1m7y4whj8kbbvxmm", 5.0, "ctld", "slurm", f"uid:{ALICE}", None, "auto", None, "enforce",
-    "keep", "no-profile", "", None, None, None, "", 1,
+    "keep", "no-workload", "", None, None, None, "", 1,
 )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def placed_by(daemon: RunningDaemon, uid: int, comment: str = "berth:app") -> st
     """The workload that a job of that user was decided by."""
     reply = daemon.decide(user=name(uid), uid=uid, queue="auto", comment=comment)
     words = dict(word.split("=", 1) for word in reply["stamp"].split()[1:])
-    return words.get("profile") if reply["code"] != "no-profile" else None
+    return words.get("workload") if reply["code"] != "no-workload" else None
 
 
 def test_two_users_have_a_workload_of_one_name_and_each_job_gets_its_own(users: Users) -> None:
@@ -127,7 +127,7 @@ def test_a_shared_workload_needs_an_admin_and_is_a_copy(users: Users) -> None:
 def test_a_script_stands_for_its_users_own_workload_only(users: Users) -> None:
     users.add(ALICE, script=SCRIPT)
     users.add(MALLORY, script=SCRIPT)
-    found = {(s.owner, s.profile) for s in users.site.store().changes_since(0).fingerprints}
+    found = {(s.owner, s.workload) for s in users.site.store().changes_since(0).fingerprints}
     assert found == {(name(ALICE), "uid:23001/app"), (name(MALLORY), "uid:23003/app")}
 
 
@@ -165,7 +165,7 @@ def test_the_page_of_each_user_shows_their_own_jobs_and_workloads(users: Users) 
         with acting_as(uid):
             seen = {view: client.get(view).text for view in views}
         assert (DECISION.id in seen["/jobs"]) is is_alice
-        assert ("no-profile" in seen[f"/jobs/{DECISION.id}"]) is is_alice
+        assert ("no-workload" in seen[f"/jobs/{DECISION.id}"]) is is_alice
         assert ("uid:23001/app" in seen["/predict"]) is is_alice
         assert "for its administrators" in seen["/site"]
         if not is_alice:

@@ -103,7 +103,7 @@ def slurm_job(random: Random, name: str) -> Job:
     if how < 0.6:
         fields["comment"] = f"berth:{profile}"
     elif how < 0.7 and "script" in fields:
-        environment["BERTH_PROFILE"] = profile
+        environment["BERTH_WORKLOAD"] = profile
     elif how < 0.75:
         fields["comment"], opted_out = "my words, berth:off", True
     elif how < 0.8:
@@ -146,7 +146,7 @@ def flux_job(random: Random, name: str) -> Job:
         system["queue"] = random.choice(("cpu", "gpu"))
     mine: dict[str, Any] = {}
     if draw() < 0.8:
-        mine["profile"] = random.choice(PROFILES)
+        mine["workload"] = random.choice(PROFILES)
     opted_out = draw() < 0.05
     if opted_out:
         mine["mode"] = "off"

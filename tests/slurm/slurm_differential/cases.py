@@ -86,7 +86,7 @@ class Case(Broken[World]):
 
     @property
     def ask(self) -> SlurmAsk:
-        return SlurmAsk(("-p", "auto", *self.words), profile=self.profile, script=self.script)
+        return SlurmAsk(("-p", "auto", *self.words), workload=self.workload, script=self.script)
 
 
 CASES = (
@@ -167,7 +167,7 @@ CASES = (
         ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
     ),
     Case("a core's memory in a partition of whole nodes", OVERLAP, ("-n4", "--mem-per-cpu=64G"),
-         None, profile="hopper"),
+         None, workload="hopper"),
     *cases(
         Case,
         ACCOUNTS,

@@ -246,7 +246,7 @@ def _ask(drawn: random.Random) -> OutcomeAsk:
         memory,
         body,
         client=drawn.choice(CLIENTS),
-        profile=profile,
+        workload=profile,
         by_environment=drawn.random() < 0.2,
         partition=drawn.random() < 0.9,
     )
@@ -301,7 +301,7 @@ def ask(
     )
     return OutcomeAsk(
         words=(*(("-p", "auto") if partition else ()), *shape.words.split(), *memory.split()),
-        profile=profile,
+        workload=profile,
         body=f"{tools['copy']} batch\n{text}\nexit $?\n",
         client=client,
         by_environment=by_environment,

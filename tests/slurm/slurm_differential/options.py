@@ -89,7 +89,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "power": ("level",),
     "prefer": ("avx2", "h200", "nothing"),
     "priority": ("10",),
-    "profile": ("none", "task"),
+    "workload": ("none", "task"),
     "propagate": ("NONE",),
     "qos": ("normal", "long", "tight", "nothing"),
     "reservation": ("nothing",),
@@ -138,4 +138,4 @@ def _ask(made: random.Random, names: Mapping[str, Mapping[str, str]], batch_only
     words += random_options(made, names[command], VALUES, _BY_PLACEHOLDER)
     if not any(word.startswith("--partition") for word in words):
         words += made.choice((("-p", "auto"),) * 9 + ((),))
-    return SlurmAsk(tuple(words), command=command, profile=made.choice(_PROFILES))
+    return SlurmAsk(tuple(words), command=command, workload=made.choice(_PROFILES))

@@ -1,7 +1,7 @@
 """Sites for jobs that run to their end: places whose nodes, memory defaults and sharing differ.
 
 ``auto`` gives 200 MB a core; each place that Berth may choose gives less, or whole nodes, or small
-nodes, or hyperthreads. For each place there is a profile that is ten times as fast there as
+nodes, or hyperthreads. For each place there is a workload that is ten times as fast there as
 anywhere else (``FASTEST``); others need more memory than ``auto`` gives.
 """
 
@@ -127,16 +127,16 @@ def _site(translation: str) -> str:
     return _SITE.format(candidates="\n".join(places))
 
 
-def _fastest(profile: str, place: str, memory_gib: float) -> Forecast:
+def _fastest(workload: str, place: str, memory_gib: float) -> Forecast:
     memory = Interval(memory_gib * GIB / 2, memory_gib * GIB * 0.7, memory_gib * GIB)
     times = {other: sure(10 if name == place else 100) for name, other in _PLATFORMS.items()}
-    return forecast(profile, times, memory=memory)
+    return forecast(workload, times, memory=memory)
 
 
 FASTEST = {place: f"{place}app" for place in _PLATFORMS}
-"""The profile that is fastest at each place, and needs next to no memory."""
+"""The workload that is fastest at each place, and needs next to no memory."""
 FORECASTS = (
-    *(_fastest(profile, place, 0.03) for place, profile in FASTEST.items()),
+    *(_fastest(workload, place, 0.03) for place, workload in FASTEST.items()),
     *(_fastest(f"big{place}", place, 3.0) for place in ("cpu", "gpu", "whole", "node")),
     *(_fastest(f"mid{place}", place, 0.7) for place in ("cpu", "gpu", "small")),
 )

@@ -1,4 +1,4 @@
-"""Runs each job twice to its end, with ``berth:off`` and with a profile, and compares what it did.
+"""Runs each job twice to its end, with ``berth:off`` and with a workload, and compares what it did.
 
 The promise as a test: what succeeds as its user wrote it succeeds placed, as many copies run, each
 step and script is told as many tasks and cores, the memory is never less, and who submitted it can
@@ -60,10 +60,10 @@ class OutcomeAsk(Ask):
     """With ``{tools}`` for the folder of the tools; after ``#!`` it is the whole script."""
     client: str = "file"
     by_environment: bool = False
-    """The profile goes by ``BERTH_PROFILE``, not by the comment."""
+    """The workload goes by ``BERTH_WORKLOAD``, not by the comment."""
     form: tuple[str, ...] = ()
     comment: str = ""
-    """The user's own, with ``MARK`` where the profile's name stands in it."""
+    """The user's own, with ``MARK`` where the workload's name stands in it."""
     arguments: tuple[str, ...] = ()
     """Of the script."""
 
@@ -132,9 +132,9 @@ def _judge(slurm: Cluster, asks: Sequence[OutcomeAsk]) -> list[Verdict[Outcome]]
 
 
 def _submit(slurm: Cluster, ask: OutcomeAsk, *, off: bool) -> Outcome:
-    mark = "off" if off else ask.profile
+    mark = "off" if off else ask.workload
     words = ["--output=seen/%j.out", "--error=seen/%j.out"] if ask.command == "sbatch" else []
-    environment = {"BERTH_PROFILE": mark} if ask.by_environment else {}
+    environment = {"BERTH_WORKLOAD": mark} if ask.by_environment else {}
     comment = ask.comment.replace("MARK", mark)
     if comment or not ask.by_environment:
         words.append(f"--comment={comment or f'berth:{mark}'}")

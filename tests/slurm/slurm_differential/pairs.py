@@ -1,4 +1,4 @@
-"""Submits each job twice to a real Slurm, with ``berth:off`` and with a profile, and compares.
+"""Submits each job twice to a real Slurm, with ``berth:off`` and with a workload, and compares.
 
 The promise as a test: a job that Slurm takes and starts as its user wrote it is also taken and
 started with Berth, and nothing that the user chose is another thing afterwards. What Berth is there
@@ -134,7 +134,7 @@ class SlurmAsk(Ask):
 
     @property
     def kept_comment(self) -> bool:
-        """The user writes a comment of his own: the profile goes by the environment."""
+        """The user writes a comment of his own: the workload goes by the environment."""
         return any(word.startswith("--comment") for word in self.words)
 
 
@@ -258,9 +258,9 @@ def _submit(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
     environment = None
     words = ["sbatch", "--hold", "--parsable", *ask.words]
     if ask.kept_comment:
-        environment = {"BERTH_PROFILE": "off" if off else ask.profile}
+        environment = {"BERTH_WORKLOAD": "off" if off else ask.workload}
     else:
-        words.insert(2, f"--comment=berth:{'off' if off else ask.profile}")
+        words.insert(2, f"--comment=berth:{'off' if off else ask.workload}")
     name = _named(words)
     done = slurm.run(*words, user=ask.user, env=environment, stdin=ask.script, check=False)
     seen = Seen(done.returncode == 0, done.stderr)
@@ -291,7 +291,7 @@ def job_number(slurm: Cluster, said: re.Match[str] | None, name: str | None) -> 
 def _run(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
     """``srun`` asks only whether and where it would start; ``salloc`` is given back at once."""
     more = ["--test-only"] if ask.command == "srun" else ["--no-shell", "--immediate=10"]
-    words = [ask.command, *more, f"--comment=berth:{'off' if off else ask.profile}", *ask.words]
+    words = [ask.command, *more, f"--comment=berth:{'off' if off else ask.workload}", *ask.words]
     name = _named(words) if ask.command == "salloc" else None
     words += ["true"] if ask.command == "srun" else []
     done = slurm.run("timeout", "20", *words, user=ask.user, check=False)

@@ -17,7 +17,7 @@ class Broken(Generic[WorldT]):
     world: WorldT
     words: tuple[str, ...]
     to_gpu: bool | None = None
-    profile: str = "stream"
+    workload: str = "stream"
 
 
 def cases(

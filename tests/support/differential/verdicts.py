@@ -17,7 +17,7 @@ class Ask:
 
     words: tuple[str, ...]
     command: str
-    profile: str = "stream"
+    workload: str = "stream"
 
     @property
     def traits(self) -> tuple[str, ...]:
