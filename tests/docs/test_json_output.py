@@ -47,11 +47,7 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
             yield " ".join((*path, name)), command
 
 
-LEAVES = {
-    name: command for name, command in leaves(cli.berth) if name.partition(" ")[0] not in cli.HIDDEN
-}
-
-
+LEAVES = dict(leaves(cli.berth))
 def json_of(command: click.Command) -> click.Parameter | None:
     return next((one for one in command.params if "--json" in one.opts), None)
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("sphinx", reason="needs the extra `docs`")
 
-from berth.plugin.cli import COMMANDS, HIDDEN
+from berth.plugin.cli import COMMANDS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']([^"']+)""")
@@ -72,7 +72,7 @@ def clicks_from(index: Path) -> dict[str, int]:
 @pytest.mark.slow
 def test_the_man_page_has_every_command(tmp_path: Path) -> None:
     text = (build("man", tmp_path) / "berth.1").read_text(encoding="utf-8")
-    for name in set(COMMANDS) - HIDDEN:
+    for name in COMMANDS:
         heading = re.escape(name.replace("-", r"\-"))
         assert re.search(rf"^\.(?:SS|SH) {heading}\b", text, re.MULTILINE), name
     assert "exit status" in text.lower()

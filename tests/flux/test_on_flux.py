@@ -87,9 +87,9 @@ def notes(flux: LiveFlux, job: str) -> dict[str, Any]:
     ],
 )
 def test_a_job_runs_where_its_profile_belongs(
-    flux: LiveFlux, profile: str, queue: str, node: str | None, gpu: bool
+    flux: LiveFlux, workload: str, queue: str, node: str | None, gpu: bool
 ) -> None:
-    words = ("--queue=auto", f"--setattr=user.berth.workload={profile}")
+    words = ("--queue=auto", f"--setattr=user.berth.workload={workload}")
     job = flux.submit(*words, "sh", "-c", "echo GPU=$CUDA_VISIBLE_DEVICES")
     output = flux.run("job", "attach", job)
     given = json.loads(flux.run("job", "info", job, "R"))["execution"]
@@ -236,7 +236,7 @@ def test_a_fault_in_the_filter_loses_swaps_and_changes_no_job(
     (harbour.folder / "fault").write_text(fault)
     flux.configure(frobnicators(str(FAULTY), **harbour.settings()))
     try:
-        found = submit(flux, 200, queue="auto", profiles=["stream"])
+        found = submit(flux, 200, queue="auto", workloads=["stream"])
         assert found["errors"] == {}
         verdict = verify(flux, found["ids"], None, "auto")
         assert_prompt(flux, found["slowest_s"])
@@ -267,7 +267,7 @@ def test_an_invalid_answer_changes_no_job(
     with FakeDaemon(path, lambda _: answer):
         flux.configure(frobnicators(str(FILTER_PATH), **settings))
         try:
-            found = submit(flux, 100, queue="auto", profiles=["stream"])
+            found = submit(flux, 100, queue="auto", workloads=["stream"])
             verdict = verify(flux, found["ids"], None, "auto")
             assert_prompt(flux, found["slowest_s"])
         finally:
@@ -301,7 +301,7 @@ def test_jobs_go_on_unchanged_without_a_daemon_and_changed_with_the_next(
     daemon.process.send_signal(number)
     if number is signal.SIGKILL:
         daemon.process.wait()
-    found = submit(flux, 100, queue="auto", profiles=["stream"])
+    found = submit(flux, 100, queue="auto", workloads=["stream"])
     verdict = verify(flux, found["ids"], None, "auto")
     assert (verdict.accepted, verdict.wrong, dict(verdict.codes)) == (100, [], {"untouched": 100})
     daemon.process.send_signal(signal.SIGCONT) if number is signal.SIGSTOP else harbour.start()
@@ -321,7 +321,7 @@ def test_a_burst_with_a_daemon_that_comes_and_goes(flux: LiveFlux, harbour: Flux
     """The benchmark does this with 10,000 jobs."""
     accepted: dict[int, int] = {}
     for turn in range(4):
-        found = submit(flux, 100, first=100 * turn, queue="auto", profiles=["stream", "serial"])
+        found = submit(flux, 100, first=100 * turn, queue="auto", workloads=["stream", "serial"])
         assert found["errors"] == {}
         accepted.update(found["ids"])
         if turn % 2 == 0:

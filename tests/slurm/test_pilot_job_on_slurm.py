@@ -272,7 +272,7 @@ def in_cluster(slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return slurm
 
 
-REQUEST = Request(user="root", account=None, resources=Resources(nodes=0, tasks=8), profile="p")
+REQUEST = Request(user="root", account=None, resources=Resources(nodes=0, tasks=8), workload="p")
 TO_GPU = Edit(queue="gpu", gres="gpu:h200:1", resources=Resources(1, 1, 4, gpus=1))
 
 

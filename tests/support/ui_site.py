@@ -106,7 +106,7 @@ def _decided(number: int, name: str, user: str, at_s: float) -> DecisionRecord:
     """Most are placed; some programs are not known."""
     made = replace(decision(number), time_s=at_s, user=user, workload=name)
     if number % 10 == 7:
-        reason = "no profile is known by this name"
+        reason = "no workload is known by this name"
         return replace(made, workload=None, action="keep", code="no-workload", reason=reason,
                        chosen=None, ranked="[]", edits="{}")  # fmt: skip
     rows = [

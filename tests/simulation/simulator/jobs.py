@@ -97,13 +97,13 @@ def slurm_job(random: Random, name: str) -> Job:
         fields["partition"] = random.choice(("cpu", "gpu", "cpu,gpu"))
     if draw() < 0.9:
         fields["script"] = random.choice(SCRIPTS)
-    profile = random.choice(PROFILES)
+    workload = random.choice(PROFILES)
     opted_out = False
     how = draw()
     if how < 0.6:
-        fields["comment"] = f"berth:{profile}"
+        fields["comment"] = f"berth:{workload}"
     elif how < 0.7 and "script" in fields:
-        environment["BERTH_WORKLOAD"] = profile
+        environment["BERTH_WORKLOAD"] = workload
     elif how < 0.75:
         fields["comment"], opted_out = "my words, berth:off", True
     elif how < 0.8:

@@ -237,16 +237,16 @@ def _ask(drawn: random.Random) -> OutcomeAsk:
     if shape.gpus and drawn.random() < 0.4:
         memory = GPU_MEMORY
     body = drawn.choice([body for body in BODIES if fits(body, shape, memory)])
-    profile = drawn.choice(_COMMON * 2 + _OTHERS)
-    if "{meet}" in body.text and profile == FASTEST["threads"]:
+    workload = drawn.choice(_COMMON * 2 + _OTHERS)
+    if "{meet}" in body.text and workload == FASTEST["threads"]:
         # Slurm gives a step whole cores: of steps of one thread only half run at once there.
-        profile = FASTEST["cpu"]
+        workload = FASTEST["cpu"]
     return ask(
         shape,
         memory,
         body,
         client=drawn.choice(CLIENTS),
-        workload=profile,
+        workload=workload,
         by_environment=drawn.random() < 0.2,
         partition=drawn.random() < 0.9,
     )
@@ -283,7 +283,7 @@ def ask(
     body: Body,
     *,
     client: str = "file",
-    profile: str = "gpuapp",
+    workload: str = "gpuapp",
     by_environment: bool = False,
     partition: bool = True,
 ) -> OutcomeAsk:
@@ -301,10 +301,10 @@ def ask(
     )
     return OutcomeAsk(
         words=(*(("-p", "auto") if partition else ()), *shape.words.split(), *memory.split()),
-        workload=profile,
+        workload=workload,
         body=f"{tools['copy']} batch\n{text}\nexit $?\n",
         client=client,
         by_environment=by_environment,
         form=(f"shape {shape.words}", f"memory {memory}", f"body {body.name}",
-              f"client {client}", f"profile {profile}"),
+              f"client {client}", f"workload {workload}"),
     )  # fmt: skip
