@@ -48,6 +48,8 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 
 
 LEAVES = dict(leaves(cli.berth))
+
+
 def json_of(command: click.Command) -> click.Parameter | None:
     return next((one for one in command.params if "--json" in one.opts), None)
 
