@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.relative.evaluation import loaded
 from berth.predictor.learning.resume import Resume
 from lab.experiments.options import Options
 from lab.ground import new_machines
@@ -16,6 +15,7 @@ from lab.kernels.examples import read_examples
 from lab.relative import families
 from lab.relative import few_shot as of_relative
 from lab.relative.data import AIWC_DATA, aiwc_rows
+from lab.relative.evaluation import loaded
 
 
 def evaluate(options: Options) -> Report:

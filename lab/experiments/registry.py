@@ -169,7 +169,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "graph-networks": Experiment(
         "lab.experiments.graph_networks", "DIPPM's graph networks beside trees", "20 min",
-        "a bundle of the GraphSAGE network", needs=Needs.DEEP,
+        needs=Needs.DEEP,
     ),
     "history": Experiment(
         "lab.experiments.history",

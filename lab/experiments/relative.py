@@ -9,17 +9,16 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
 from berth.plugin.cli.train.site_rows import SiteInput, site_input
-from berth.plugin.pictures.applications import draw_applications
-from berth.predictor.learning.relative import evaluation
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.evaluation import Evaluation, Result
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.experiments.options import Options
 from lab.ground.report import Report, Section
-from lab.relative import families
+from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows
+from lab.relative.evaluation import Evaluation, Result
 from lab.relative.orders import order_figures
+from lab.relative.pictures import draw_applications
 from lab.relative.rerun import both_figures
 
 _COLUMNS = (

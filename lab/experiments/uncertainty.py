@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.evaluation import loaded
 from berth.predictor.learning.relative.family import Family
 from berth.predictor.learning.resume import Resume
 from lab.experiments.options import Options
@@ -15,6 +14,7 @@ from lab.ground.report import Report, Section
 from lab.relative import families
 from lab.relative.abstention import AbstentionFigures, abstention_figures
 from lab.relative.data import AIWC_DATA, aiwc_rows
+from lab.relative.evaluation import loaded
 from lab.relative.intervals import IntervalFigures, interval_figures
 from lab.relative.nested import SPLIT, fits, nested
 from lab.relative.probing import WAYS, ProbingFigures, probing_figures

@@ -13,12 +13,8 @@ from berth.plugin.cli.train.site_rows import SiteInput, site_input
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.folds import folds
-from berth.predictor.learning.relative.evaluation import Result, steps
-from berth.predictor.learning.relative.evaluation import evaluate as evaluate_entries
-from berth.predictor.learning.relative.family import Entry
 from berth.predictor.learning.relative.splits import (
     LEAVE_ONE_APPLICATION_OUT,
-    RANDOM_ROWS,
     Fold,
     Split,
 )
@@ -28,6 +24,8 @@ from lab.experiments.options import Options
 from lab.ground.report import Report, Section
 from lab.published.vae.family import VaeFamily
 from lab.relative.data import aiwc_rows, rajaperf_rows
+from lab.relative.evaluation import RANDOM_ROWS, Entry, Result, steps
+from lab.relative.evaluation import evaluate as evaluate_entries
 from lab.relative.families import FOREST
 from lab.relative.orders import order_figures
 

@@ -24,7 +24,6 @@ from berth.predictor.families.graph.source_errors import (
     LANGUAGE_IN_FP32,
     MEASURED,
     NEAREST,
-    NETWORK,
     NEW_CPU,
     OPERATORS,
     ROOFLINE,
@@ -45,9 +44,9 @@ from lab.transfer import transfer_methods as methods
 from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
 from lab.transfer.transfer_cases import Measured, timm_cases
 
-SOURCES = (MEASURED, TRANSFER, NEAREST, OPERATORS, NETWORK, ROOFLINE)
-"""The roofline times the share of it that known devices reach, or a new one's runs: a baseline.
-The network is a site's own (``published.graph_networks``) and has no rows in what is shipped."""
+SOURCES = (MEASURED, TRANSFER, NEAREST, OPERATORS, ROOFLINE)
+"""The baseline is the roofline times the share of it that known devices, or a new one's runs,
+reach."""
 SAMPLES = (0, *RUNS)
 _MODEL_FOLDS = 3
 KNOWN = {
@@ -125,11 +124,10 @@ def on_known_device(
     operators: Floats,
     seed: int,
     advance: Callable[..., None],
-    network: Floats | None = None,
 ) -> SourceTimes:
     """All rows with a graph, by processes that saw nothing of their architecture or family.
 
-    ``operators``, ``network``: [all rows] log seconds of an image by these, NaN: no answer.
+    ``operators``: [all rows] log seconds of an image by these, NaN: no answer.
     """
     split, data = KNOWN[situation], samples()
     group = split.groups(data.rows)
@@ -144,8 +142,6 @@ def on_known_device(
     rows = np.flatnonzero(~np.isnan(found[:, 0]) & data.rows.has_graph)
     log_seconds, hard = found[rows, 0], found[rows, 1]
     predicted = {MEASURED: log_seconds, OPERATORS: operators[rows]}
-    if network is not None:
-        predicted[NETWORK] = network[rows]
     if split is not MODEL:
         predicted[TRANSFER] = _transferred(split.folds(data.rows, seed))
         predicted[TRANSFER] = predicted[TRANSFER][np.isin(_graph_rows(data.rows), rows)]

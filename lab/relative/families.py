@@ -23,8 +23,9 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.baselines import MeanSpeedup, NearestWorkload
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.family import Entry, Family, Fitted
+from berth.predictor.learning.relative.family import Family, Fitted
 from lab.datasets.aiwc import KINDS
+from lab.relative.evaluation import Entry
 
 TREES = 300
 RIDGE = 10.0

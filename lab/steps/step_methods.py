@@ -13,7 +13,6 @@ import xgboost
 from scipy.optimize import nnls
 from torch_geometric.data import Data
 
-from berth.predictor.families.graph.latency.node_features import compact, static_features
 from berth.predictor.footprint.footprint import MOMENTUM, Need, Task, count
 from berth.predictor.hardware.roofs import Numbers
 from berth.predictor.learning.resume import Resume
@@ -23,6 +22,7 @@ from lab.latency import timm_runs
 from lab.latency.model_names import family_of
 from lab.published.graph_networks.fit_network import answers
 from lab.published.graph_networks.graph_data import data_of, with_runs
+from lab.published.graph_networks.node_features import compact, static_features
 from lab.published.trappm import auto_encoder, step_regressor, unlabelled_graphs
 from lab.published.trappm.auto_encoder import Frozen, links, pretrain
 from lab.published.trappm.step_regressor import Regressor, fit_regressor

@@ -117,10 +117,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.train.command:train",
         "Train a predictor from kernel profiles.",
     ),
-    "evaluate": (
-        "berth.plugin.cli.train.evaluate:evaluate",
-        "Measure how good the predictions are.",
-    ),
     "tune": (
         "berth.plugin.cli.replay.tune:tune",
         "Try settings of the policy on past jobs, judge the best on later ones.",

@@ -16,9 +16,9 @@ from onnx import helper
 from small_models import attention, convolutional, graph_of, model
 from torch_geometric.data import Batch, Data
 
-from berth.predictor.families.graph.latency.node_features import compact
 from lab.published.graph_networks.fit_network import Training, answers
 from lab.published.graph_networks.graph_data import data_of, with_runs
+from lab.published.graph_networks.node_features import compact
 from lab.published.trappm.auto_encoder import (
     Design,
     auto_encoder,

@@ -72,8 +72,8 @@ def test_predict_at_another_size(
         (("bundle", "verify", "absent"), "not a bundle folder"),
         (("bundle", "show", "absent"), "not a bundle folder"),
         (("train", "absent.jsonl", "--out", "x", "--task", "relative"), "does not exist"),
-        (("evaluate",), "no PROFILES are given"),
-        (("evaluate", "absent.jsonl"), "does not exist"),
+        (("train", "--task", "relative", "--out", "b"), "no PROFILES are given"),
+        (("train", "absent.jsonl", "--task", "relative", "--out", "b"), "does not exist"),
     ],
 )
 def test_bad_input_is_one_sentence(

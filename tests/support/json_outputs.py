@@ -101,7 +101,6 @@ def cases(folder: Path) -> dict[str, Case]:
         "decisions": Case(("decisions", *here, "--json")),
         "decisions-show": Case(("decisions", *here, "show", decision(1).id)),
         "doctor": Case(("doctor", *here), fails=True),
-        "evaluate": Case(("evaluate", at["relative"]), slow=True),
         "flux-filter-path": Case(("flux", "filter-path")),
         "flux-mig-path": Case(("flux", "mig-path")),
         "history-import": Case(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from berth.predictor.learning.relative.evaluation import evaluate
 from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
 from lab.relative import families
 from lab.relative.data import aiwc_rows
+from lab.relative.evaluation import evaluate
 from lab.relative.orders import order_figures
 
 SPLITS = {

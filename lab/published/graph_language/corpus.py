@@ -18,12 +18,6 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.graph.latency.node_features import (
-    NODE_FEATURES,
-    STATIC_FEATURES,
-    compact,
-    static_features,
-)
 from lab.ground.splits import few
 from lab.ground.table import Flags, Places
 from lab.latency import timm_runs
@@ -31,6 +25,12 @@ from lab.latency.timm_runs import Graphs, Runs
 from lab.published.graph_language.language_config import LanguageConfig
 from lab.published.graph_language.texts import prompts, summary
 from lab.published.graph_networks.graph_data import data_of
+from lab.published.graph_networks.node_features import (
+    NODE_FEATURES,
+    STATIC_FEATURES,
+    compact,
+    static_features,
+)
 from lab.published.relative_networks.layers import Standardise, tensor
 
 STATICS = len(STATIC_FEATURES)

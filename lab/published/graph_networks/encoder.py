@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 from torch_geometric.utils import scatter
 
-from berth.predictor.families.graph.latency.node_features import NODE_FEATURES, STEPS
+from lab.published.graph_networks.node_features import NODE_FEATURES, STEPS
 from lab.published.relative_networks.layers import perceptron
 
 

@@ -23,15 +23,7 @@ import torch
 import xgboost
 
 from berth.predictor.families.graph.latency.features import ROOF_FEATURES, graph_features, work_of
-from berth.predictor.families.graph.latency.graph_network_bundle import logarithms
-from berth.predictor.families.graph.latency.node_features import (
-    CompactGraph,
-    Floats32,
-    compact,
-    static_features,
-)
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.learning.onnx_export import session_of
 from lab.ground.evaluate import Family, Result, held_out
 from lab.ground.figures import figures
 from lab.ground.report import Report, Section, results_section
@@ -45,9 +37,15 @@ from lab.latency.timm_runs import FAMILY, MODEL, RANDOM, Runs, roof_rows, scalar
 from lab.published.graph_networks.encoder import EncoderSettings, Kind
 from lab.published.graph_networks.fit_network import Training, answers, fit
 from lab.published.graph_networks.latency_network import TARGETS, Readout, Shape
-from lab.published.graph_networks.network_bundle import SHAPE, onnx_inputs, to_onnx
+from lab.published.graph_networks.node_features import (
+    CompactGraph,
+    Floats32,
+    compact,
+    static_features,
+)
 from lab.published.graph_networks.timm_examples import examples, own_labels
 
+SHAPE = Shape(readout=Readout.SUM)
 TREES, SERVED, SUMMED = "trees (XGBoost)", "served: sum + process", "sage, sum"
 TRAINING, OWN_TRAINING = Training(), Training(epochs=100, graphs=4)
 """Of our own runs: steps are few where graphs are."""
@@ -240,7 +238,7 @@ def speed(rows: Runs, *, graphs: int = 40, seed: int = 0) -> dict[str, tuple[flo
     some = rows[np.isin(rows.graph, chosen)]
     data = examples(some)
     network, _ = fit(data, SHAPE, Training(epochs=1), seed=seed)
-    session, read = session_of(to_onnx(network)), timm_runs.graphs().graphs
+    read = timm_runs.graphs().graphs
     table = tree_features(some)
     trees = trees_of(seed).fit(table, np.log(some.seconds))
     found: dict[str, list[list[float]]] = {}
@@ -249,15 +247,14 @@ def speed(rows: Runs, *, graphs: int = 40, seed: int = 0) -> dict[str, tuple[flo
     for one in data:
         first, place = one.columns[:1], one.place[:1].numpy()
         graph = read[int(some.graph[place[0]])]
-        ready, row = features(graph), table[place]
+        row = table[place]
         times: dict[str, list[float]] = {}
         for count in SETTINGS:
             one.columns = first.repeat(count, 1)
-            inputs = [torch.from_numpy(x) for x in onnx_inputs(one).values()]
+            inputs = (one.x, one.edge_index, one.count, one.statics, one.columns)
             answer = {
                 "network's features": partial(features, graph),
                 "network, PyTorch": partial(network.one_graph, *inputs),
-                "network, ONNX": partial(logarithms, session, *ready, one.columns.numpy()),
                 "trees' features": partial(tree_graph, graph),
                 "trees": partial(trees.predict, np.repeat(row, count, axis=0)),
             }

@@ -11,8 +11,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from berth.predictor.families.graph.latency.node_features import CompactGraph
 from lab.ground.table import Floats, Places
+from lab.published.graph_networks.node_features import CompactGraph
 from lab.published.relative_networks.layers import tensor
 
 

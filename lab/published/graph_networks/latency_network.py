@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from berth.predictor.families.graph.latency.node_features import LOG_WORK, RATES
 from lab.ground.table import Floats
 from lab.published.graph_networks.encoder import Encoder, EncoderSettings, mean_nodes
+from lab.published.graph_networks.node_features import LOG_WORK, RATES
 from lab.published.relative_networks.layers import Standardise, perceptron
 
 TARGETS = ("latency", "memory", "energy")

@@ -8,15 +8,15 @@ import numpy as np
 from torch_geometric.data import Data
 
 from berth.pilot.dl.document import ModelRun, Task
-from berth.predictor.families.graph.latency.graph_network_bundle import SETTINGS
-from berth.predictor.families.graph.latency.node_features import compact, static_features
 from lab.ground.table import Floats
 from lab.latency import own_runs, timm_runs
 from lab.latency.timm_devices import DEVICES
 from lab.latency.timm_runs import Runs, scalars
 from lab.published.graph_networks.graph_data import data_of, with_runs
 from lab.published.graph_networks.latency_network import TARGETS
+from lab.published.graph_networks.node_features import compact, static_features
 
+SETTINGS = ("log batch", "log image", "torch", "cuda", "compiled", "channels last")
 COLUMNS = (
     *SETTINGS, *(f"device {name}" for name in DEVICES),
     *(f"precision {name}" for name in ("fp32", "amp", "amp_bf16", "bf16")),

@@ -10,6 +10,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.adapt_graphs import adapt_model
 from berth.plugin.cli.train.adapt_programs import adapt_bundle
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from berth.predictor.learning.relative.family import Family
 
 TASKS = ("programs", "models", "relative-performance")
+SHOWN = (
+    ("regret", "regret", "{:.3f}"),
+    ("worst", "worst_regret", "{:.2f}"),
+    ("Kendall tau", "kendall_tau", "{:.3f}"),
+    ("median error", "median_time_error", "{:.1%}"),
+)
+MEANING = (
+    "Each application left out in turn. Regret: time on the platform picked over the least time, "
+    "geometric mean over applications; worst: of one application. Error: of the times, median of "
+    "an application, averaged."
+)
 OLD_NAMES = {"kernels": "programs", "dl": "models", "relative": "relative-performance"}
 
 
@@ -75,7 +87,8 @@ def train(
     With --adapt, PROFILES are of the same workloads on a reference and on the new platform (with
     --task models: the .jsonl of `berth pilot dl` and the .onnx files that it measured). With --task
     relative-performance, of the same workloads on several platforms (folders, JSON, JSON lines,
-    CSV of times).
+    CSV of times): each application is left out in turn, and the errors of its prediction are
+    printed beside those of plain baselines.
     """
     if task == TASKS[2]:
         if adapt is not None or platform is not None:
@@ -86,12 +99,14 @@ def train(
                 "no PROFILES are given", hint="profiles of programs on several platforms"
             )
         manifest = train_relative(site, out, seed)
-        found = {"bundle": manifest.id, "rows": manifest.training.rows, "platform": None}
-        answer(
-            f"{of_relative(manifest)}\nwritten to {out}",
-            {**found, "folder": str(out)},
-            json_=json_,
-        )
+        figures = _beside_baselines(site, manifest, seed)
+        document = {
+            "bundle": manifest.id, "rows": manifest.training.rows, "platform": None,
+            "figures": [{"method": method, **of} for method, of in figures.items()],
+            "folder": str(out),
+        }  # fmt: skip
+        text = f"{of_relative(manifest)}\n{_figures_text(figures)}\nwritten to {out}"
+        answer(text, document, json_=json_)
         return
     if reference is not None:
         raise UsageError("--reference is for --task relative-performance")
@@ -138,6 +153,24 @@ def train_relative(
             constants=site.constants,
             advance=advance,
         )
+
+
+def _beside_baselines(
+    site: SiteInput, manifest: RelativeManifest, seed: int
+) -> dict[str, dict[str, float]]:
+    """Return figures of applications left out in turn, by method: the bundle's and baselines'."""
+    from berth.predictor.learning.relative.train import baseline_figures  # noqa: PLC0415
+
+    return {manifest.family: dict(manifest.figures), **baseline_figures(site.rows, seed)}
+
+
+def _figures_text(figures: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the table of ``_beside_baselines``; a figure that is not defined is a dash."""
+    rows = [
+        (method, *(form.format(of[key]) if key in of else "-" for _, key, form in SHOWN))
+        for method, of in figures.items()
+    ]
+    return f"{MEANING}\n{columns(('method', *(title for title, _, _ in SHOWN)), rows)}"
 
 
 def of_relative(manifest: RelativeManifest) -> str:

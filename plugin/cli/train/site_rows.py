@@ -1,4 +1,4 @@
-"""A site's own measurements, for ``berth train`` and ``berth evaluate``."""
+"""A site's own measurements, for ``berth train``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``berth train`` and ``berth evaluate`` share: the missing extra named, the command line."""
+"""What every kind of ``berth train`` needs: the missing extra named, the command line."""
 
 from __future__ import annotations
 

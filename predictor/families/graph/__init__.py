@@ -25,6 +25,5 @@ FAMILY = FamilyEntry(
         "berth.model-latency/1": f"{_HERE}.latency.bundle",
         "berth.operators-bundle/1": f"{_HERE}.operators.bundle",
         "berth.model-transfer/1": f"{_HERE}.latency.transfer.bundle",
-        "berth.graph-network/2": f"{_HERE}.latency.graph_network_bundle",
     },
 )

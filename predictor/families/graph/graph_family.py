@@ -9,11 +9,10 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.prediction import Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.graph import several_gpus, source_errors
+from berth.predictor.families.graph import several_gpus
 from berth.predictor.families.graph.kind import Mode
 from berth.predictor.families.graph.latency.bundle import DEFAULT_LATENCY
 from berth.predictor.families.graph.latency.bundle import load as load_latency
-from berth.predictor.families.graph.latency.graph_network_bundle import verify as verify_network
 from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER
 from berth.predictor.families.graph.latency.transfer.bundle import verify as verify_transfer
 from berth.predictor.families.graph.model import (
@@ -33,11 +32,10 @@ from berth.predictor.footprint.footprint import Task, count, footprint
 from berth.predictor.graphs.roofline import Roofline
 from berth.predictor.hardware.roofs import Numbers, roof_of
 
-LATENCY, OPERATORS, TRANSFER, NETWORK = (
+LATENCY, OPERATORS, TRANSFER = (
     "berth.model-latency/1",
     "berth.operators-bundle/1",
     "berth.model-transfer/1",
-    "berth.graph-network/2",
 )
 
 
@@ -56,21 +54,15 @@ class GraphFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> GraphFamily:
-        """With a site's bundles in place of the shipped ones of their schema, and its network."""
+        """Load a site's bundles in place of the shipped ones of their schema."""
         latency, operators, transfer = (bundles.get(one) for one in (LATENCY, OPERATORS, TRANSFER))
-        network, errors = bundles.get(NETWORK), None
         ids = [
             load_latency(latency or DEFAULT_LATENCY).id,
             verify_operators(operators or DEFAULT_OPERATORS_BUNDLE).id,
             verify_transfer(transfer or DEFAULT_TRANSFER).id,
         ]
-        if network is not None:
-            manifest = verify_network(network)
-            ids.append(manifest.id)
-            errors = source_errors.shipped().with_errors(manifest.errors)
-        own = any(one is not None for one in (latency, operators, transfer, network))
-        used = sources(latency, operators, transfer, network) if own else SOURCES
-        return cls("+".join(ids), used, errors)
+        own = any(one is not None for one in (latency, operators, transfer))
+        return cls("+".join(ids), sources(latency, operators, transfer) if own else SOURCES)
 
     def accepts(self, workload: Workload) -> bool:
         """Model graphs to be run, not trained."""

@@ -7,7 +7,6 @@ together (a device, an architecture, a family of models) is one group, and group
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,12 +16,11 @@ from berth.pilot.documents import Document, read_json
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Interval
 
-MEASURED, TRANSFER, NEAREST, OPERATORS, NETWORK, ROOFLINE = (
+MEASURED, TRANSFER, NEAREST, OPERATORS, ROOFLINE = (
     "measured models",
     "transfer process",
     "nearest device",
     "operators",
-    "graph network",
     "roofline",
 )
 RUNS = (4, 8, 16, 32)
@@ -71,11 +69,6 @@ class SourceErrors(Document):
     """Difficulty of the learnt process from which on a model counts as of an unseen family: where
     as many held-out rows of unseen models are above as of unseen families are below."""
     errors: tuple[SourceError, ...]
-
-    def with_errors(self, others: Sequence[SourceError]) -> SourceErrors:
-        """``others`` in place of those of the same source and situation."""
-        named = {(one.source, one.situation): one for one in (*self.errors, *others)}
-        return self.model_copy(update={"errors": tuple(named.values())})
 
     def of(self, source: str, situation: str) -> SourceError | None:
         """What is known of it there."""

@@ -28,7 +28,6 @@ from berth.predictor.families.graph.source_errors import (
     IMAGES_IN_HALF,
     LANGUAGE_IN_FP32,
     MEASURED,
-    NETWORK,
     NEW_CPU,
     OPERATORS,
     ROOFLINE,
@@ -142,29 +141,6 @@ def transfer(
     return transferred(graph, places, platforms, numbers or native_numbers(graph), folder)
 
 
-def network(
-    graph: ModelGraph,
-    places: Sequence[Roof],
-    _: Platforms,
-    numbers: Numbers | None,
-    folder: Path,
-) -> Mapping[str, Sequence[Time]]:
-    """Devices that a site's graph network was trained on."""
-    if (graph.family == _RECURRENT).any():
-        return {}
-    from berth.predictor.families.graph.latency.network_source import network_times  # noqa: PLC0415
-
-    names = [place.platform for place in places]
-    found = network_times(graph, names, numbers or native_numbers(graph), folder)
-    return {
-        name: [Time(
-            around(one.seconds, 0.0), Basis.CALIBRATED, NETWORK, detail=one.setting,
-            guessed=one.beyond > 1, beyond=math.log(one.beyond),
-        )]
-        for name, one in found.items()
-    }  # fmt: skip
-
-
 SOURCES: tuple[Source, ...] = (learnt, operators, transfer)
 
 
@@ -172,13 +148,11 @@ def sources(
     latency: Path | None = None,
     operator: Path | None = None,
     transferred: Path | None = None,
-    graph_network: Path | None = None,
 ) -> tuple[Source, ...]:
-    """``SOURCES`` with a site's own bundle in place of a shipped one; a graph network beside."""
-    beside = () if graph_network is None else (partial(network, folder=graph_network),)
+    """Return ``SOURCES`` with a site's own bundles in place of the shipped ones."""
     return (
         partial(learnt, folder=latency), partial(operators, folder=operator),
-        partial(transfer, folder=transferred), *beside,
+        partial(transfer, folder=transferred),
     )  # fmt: skip
 
 
@@ -315,7 +289,7 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
 def _situation(bare: Roofline, answers: Sequence[Time]) -> str:
     gpu = bare.roof.is_gpu
     models = max((one.models for one in answers), default=0)
-    measured = [one for one in answers if one.source in (MEASURED, NETWORK) and not one.guessed]
+    measured = [one for one in answers if one.source == MEASURED and not one.guessed]
     if measured:
         return known_device(unlike=any(one.unlike for one in measured))
     if models:

@@ -45,12 +45,3 @@ def check_applications(rows: Rows, folds: int = 2) -> None:
             f"{found} applications are fewer than the {folds} that can be left out in turn",
             hint="measure more applications",
         )
-
-
-def check_rows_of_folds(rows: Rows, folds: int) -> None:
-    """Raises UsageError where there are fewer rows than ``folds``."""
-    if len(rows) < folds:
-        raise UsageError(
-            f"{len(rows)} rows are fewer than the {folds} folds of random rows",
-            hint="measure more workloads",
-        )

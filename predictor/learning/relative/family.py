@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from berth.predictor.core.arrays import Floats
@@ -43,26 +40,6 @@ class Family(Protocol):
         The same rows and seed give the same model. Raises UsageError where nothing can be learnt.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of the registry: one or more families that come together."""
-
-    group: str
-    """What ``--family`` takes."""
-    load: Callable[[], Sequence[Family]]
-    needs: tuple[str, ...] = ()
-    """Modules that must be installed."""
-    by_default: bool = True
-    """False: evaluated only when named."""
-    slow: bool = False
-    """True: networks that take seconds a fold; only the splits of few folds are evaluated."""
-
-    @property
-    def absent(self) -> tuple[str, ...]:
-        """Needed modules that are not installed."""
-        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
 def resume_key(family: Family) -> tuple[str, str, str]:

@@ -32,6 +32,7 @@ from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.cost_model_file import cost_model_file
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust_file import fit_range, trust_file
+from berth.predictor.learning.relative.baselines import BASELINES
 from berth.predictor.learning.relative.card import card
 from berth.predictor.learning.relative.checks import check_applications, check_rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
@@ -150,6 +151,19 @@ def write(
 
     files = {**exported.files, CARD: card(manifest).encode()}
     return write_bundle(folder, manifest, files, load=check)
+
+
+def baseline_figures(rows: Rows, seed: int) -> dict[str, dict[str, float]]:
+    """Return what ``train`` finds of its family, of each baseline by name: the figures of
+    applications left out in turn."""
+    return {
+        baseline.name: known_figures(
+            asdict(
+                vector_figures(rows, held_out(rows, baseline, LEAVE_ONE_APPLICATION_OUT, seed=seed))
+            )
+        )
+        for baseline in BASELINES
+    }
 
 
 def _exported(fitted: Fitted, rows: Rows) -> Exported:

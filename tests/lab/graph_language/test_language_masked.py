@@ -10,7 +10,6 @@ import torch
 from small_models import convolutional, graph_of
 from torch_geometric.data import Batch
 
-from berth.predictor.families.graph.latency.node_features import compact
 from lab.published.graph_language.graph_token import (
     MaskedAutoEncoder,
     Masking,
@@ -19,6 +18,7 @@ from lab.published.graph_language.graph_token import (
     scaled_cosine_error,
 )
 from lab.published.graph_networks.graph_data import data_of
+from lab.published.graph_networks.node_features import compact
 from lab.published.relative_networks.seeded import seeded
 
 

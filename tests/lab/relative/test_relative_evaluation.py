@@ -10,16 +10,16 @@ import pytest
 from toy_rows import toy
 
 from berth.pilot.errors import UsageError
-from berth.predictor.learning.relative import evaluation as run
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import resume_key
 from berth.predictor.learning.resume import Resume
 from lab.experiments.relative import HEADER, report_of, verdicts_of
+from lab.relative import evaluation as run
+from lab.relative.evaluation import Entry
 from lab.relative.families import (
     ENTRIES,
     RIDGE_REGRESSION,
     Committee,
-    Entry,
     MeanSpeedup,
     chosen,
 )

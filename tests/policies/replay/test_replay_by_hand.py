@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from replay_validation import problems
 
 from berth.pilot.errors import UsageError
 from berth.policies.replay import (
@@ -26,7 +27,6 @@ from berth.policies.replay import (
     replay,
     trace_of,
 )
-from berth.policies.replay.validate import problems
 
 ALL = list(Backfill)
 POOLED = [True, False]

@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip("numba", reason="needs the extra `replay`")
 
+from replay_validation import problems
+
 from berth.policies.replay import Backfill, Multifactor, Settings, Trace, one_pool, replay, trace_of
-from berth.policies.replay.validate import problems
 
 CORES = 64
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from replay_validation import problems
 
 from berth.pilot.errors import UsageError
 from berth.policies import Candidate, PolicySettings
@@ -22,7 +23,6 @@ from berth.policies.replay import (
 )
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.predicted import with_error
-from berth.policies.replay.validate import problems
 
 CLUSTER = Cluster(
     (NodeKind("old", 1, 4, platform="slow"), NodeKind("new", 1, 4, platform="quick")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from replay_validation import problems
 
 from berth.policies.replay import (
     Backfill,
@@ -17,7 +18,6 @@ from berth.policies.replay import (
     trace_of,
 )
 from berth.policies.replay.live import Queue, Times, foresee
-from berth.policies.replay.validate import problems
 
 NOW_S = 1_000_000.0
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay_validation import problems
 from thorough import examples
 
 from berth.policies.replay import (
@@ -23,7 +24,6 @@ from berth.policies.replay import (
     replay,
     trace_of,
 )
-from berth.policies.replay.validate import problems
 
 CORES = 8
 JOB = st.tuples(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay_validation import problems
 from thorough import examples
 
 from berth.pilot.errors import UsageError
@@ -27,7 +28,6 @@ from berth.policies.replay import (
     trace_of,
 )
 from berth.policies.replay.changes import changed
-from berth.policies.replay.validate import problems
 
 WHOLE, SMALL = "gpu-mig-7g.40gb", "gpu-mig-1g.5gb"
 QUEUES = (SMALL, WHOLE, "gpu-mig-3g.20gb")

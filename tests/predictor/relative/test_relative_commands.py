@@ -22,7 +22,6 @@ def run(*words):
     "words",
     [
         ("train", "profiles.jsonl", "--task", "relative", "--out", "b"),
-        ("evaluate", "profiles.jsonl"),
         ("relative", "profiles.jsonl"),
         ("relative", "profiles.jsonl", "--train", "b"),
     ],
@@ -39,9 +38,8 @@ def test_figures_of_another_evaluation_are_refused() -> None:
     assert "leave out --figures" in result.exception.message
 
 
-@pytest.mark.parametrize("words", [("train", "--task", "relative", "--out", "b"), ("evaluate",)])
-def test_a_site_s_commands_need_profiles(words) -> None:
-    result = run(*words)
+def test_a_site_s_training_needs_profiles() -> None:
+    result = run("train", "--task", "relative", "--out", "b")
     assert isinstance(result.exception, UsageError)
     assert result.exception.message == "no PROFILES are given"
 
@@ -71,27 +69,21 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_site_s_evaluation_shows_baselines_beside_the_cost_model(site) -> None:
-    result = run("evaluate", site)
+def test_training_shows_baselines_beside_the_cost_model(site, tmp_path) -> None:
+    words = ("train", "--task", "relative-performance", site, "--out")
+    result = run(*words, tmp_path / "a")
     assert result.exit_code == 0, (result.output, result.exception)
-    for word in ("unseen application", "random rows", "static best platform", "nearest workload",
-                 "regret", "Kendall tau", "median error"):  # fmt: skip
+    for word in ("left out in turn", "static best platform", "nearest workload", "regret",
+                 "Kendall tau", "median error"):  # fmt: skip
         assert word in result.output
-    found = json.loads(run("evaluate", site, "--json").output)
-    figures = {
-        (one["family"], one["split"]): one["figures"]["median_time_error"]
-        for one in found["results"]
-    }
-    ours, always = (
-        figures[name, "unseen application"]
-        for name in (found["results"][0]["family"], "static best platform")
-    )
-    assert ours < always
+    figures = json.loads(run(*words, tmp_path / "b", "--json").stdout)["figures"]
+    ours, always = figures[0], figures[1]
+    assert always["method"] == "static best platform"
+    assert ours["median_time_error"] < always["median_time_error"]
 
 
 @pytest.mark.slow
 def test_names_of_earlier_versions_are_understood_and_hidden(site, tmp_path) -> None:
-    assert run("evaluate", "--task", "relative", site, "--json").exit_code == 0
     words = ("train", "--task", "relative", site, "--out")
     one = run(*words, tmp_path / "a")
     words = ("train", "--task", "relative-performance", site, "--out")
@@ -99,4 +91,3 @@ def test_names_of_earlier_versions_are_understood_and_hidden(site, tmp_path) -> 
     shown = run("train", "--help").output
     assert "relative-performance" in shown
     assert "kernels" not in shown
-    assert "--task" not in run("evaluate", "--help").output

@@ -11,11 +11,9 @@ from toy_rows import toy
 from berth.predictor.learning.relative.figures import pairs_right, vector_figures
 from berth.predictor.learning.relative.splits import (
     LEAVE_ONE_APPLICATION_OUT,
-    RANDOM_ROWS,
-    UNSEEN_SIZE,
     held_out,
-    repeated,
 )
+from lab.relative.evaluation import RANDOM_ROWS, UNSEEN_SIZE, repeated
 from lab.relative.families import BASELINES
 
 

@@ -12,14 +12,14 @@ import torch
 from small_models import attention, convolutional, graph_of
 from torch_geometric.data import Batch
 
-from berth.predictor.families.graph.latency.node_features import (
+from berth.predictor.graphs.graph import ModelGraph
+from lab.published.graph_networks.encoder import Encoder, EncoderSettings, Kind, mean_nodes
+from lab.published.graph_networks.graph_data import data_of
+from lab.published.graph_networks.node_features import (
     CompactGraph,
     compact,
     kind_features,
 )
-from berth.predictor.graphs.graph import ModelGraph
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, Kind, mean_nodes
-from lab.published.graph_networks.graph_data import data_of
 
 KINDS = list(Kind)
 

@@ -12,7 +12,7 @@ pytest.importorskip("onnx")
 from onnx import helper
 from small_models import attention, constant, convolutional, graph_of, model
 
-from berth.predictor.families.graph.latency.node_features import (
+from lab.published.graph_networks.node_features import (
     NODE_FEATURES,
     OPERATORS,
     STATIC_FEATURES,

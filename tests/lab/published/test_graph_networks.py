@@ -1,4 +1,4 @@
-"""Training graph networks, and serving what was trained."""
+"""Training graph networks on runs of small models."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra `deep`")
 pytest.importorskip("onnx")
 
-from onnx import helper
-from small_models import convolutional, graph_of, model
+from small_models import convolutional, graph_of
 from torch_geometric.data import Data
 
 from berth.pilot.errors import BerthError
-from berth.predictor.families.graph.latency.graph_network_bundle import logarithms
-from berth.predictor.families.graph.latency.node_features import (
-    CompactGraph,
-    compact,
-    static_features,
-)
-from berth.predictor.learning.onnx_export import session_of
 from lab.ground.table import Floats
 from lab.published.graph_networks.encoder import EncoderSettings, Kind
 from lab.published.graph_networks.fit_network import Training, answers, fit
 from lab.published.graph_networks.graph_data import data_of, with_runs
 from lab.published.graph_networks.latency_network import Network, Readout, Shape
-from lab.published.graph_networks.network_bundle import TOLERANCE, check_agreement, to_onnx
+from lab.published.graph_networks.node_features import (
+    CompactGraph,
+    compact,
+    static_features,
+)
 
 SHORT = Training(epochs=3, graphs=2)
 COLUMNS = 2
@@ -89,17 +85,6 @@ def examples() -> Examples:
     )  # fmt: skip
 
 
-def one_of(graph: CompactGraph, statics: Floats, columns: Floats) -> Data:
-    return with_runs(
-        [data_of(graph)], np.zeros(len(columns), int), statics=statics[None], columns=columns,
-        labels=np.zeros((len(columns), 3)),
-    )[0]  # fmt: skip
-
-
-def settings(runs: int) -> Floats:
-    return np.random.default_rng(runs).normal(size=(runs, COLUMNS))
-
-
 @pytest.mark.parametrize("how", list(Readout))
 def test_training_learns(examples: Examples, how: Readout) -> None:
     training = Training(epochs=60, graphs=4, learning_rate=1e-2)
@@ -146,6 +131,13 @@ def test_runs_may_stand_in_any_order(examples: Examples) -> None:
     assert np.allclose(found, predict(made, examples)[order], atol=1e-5)
 
 
+def _three_runs(graph: CompactGraph, statics: Floats, columns: Floats) -> list[Data]:
+    return with_runs(
+        [data_of(graph)], np.zeros(3, int), statics=statics, columns=columns,
+        labels=np.zeros((3, 3)),
+    )  # fmt: skip
+
+
 def test_summed_times_add_up(examples: Examples) -> None:
     """Two models side by side that do not touch take the sum of their times."""
     made = trained(examples, shape(how=Readout.SUM))
@@ -155,50 +147,9 @@ def test_summed_times_add_up(examples: Examples) -> None:
         np.concatenate((one.edges, other.edges + len(one)), axis=1),
         np.concatenate((one.times, other.times)), one.steps,
     )  # fmt: skip
-    session, ask = session_of(to_onnx(made)), settings(3)
+    columns = np.random.default_rng(3).normal(size=(3, COLUMNS))
     seconds = [
-        np.exp(logarithms(session, graph, examples.statics[0], ask)[:, LATENCY])
+        np.exp(answers(made, _three_runs(graph, examples.statics[:1], columns))[:, LATENCY])
         for graph in (one, other, both)
     ]
     assert np.allclose(seconds[0] + seconds[1], seconds[2], rtol=1e-4)
-
-
-@pytest.mark.parametrize("how", list(Readout))
-@pytest.mark.parametrize("kind", list(Kind))
-def test_what_is_exported_says_the_same(examples: Examples, kind: Kind, how: Readout) -> None:
-    made = trained(examples, shape(kind, how))
-    raw = to_onnx(made)
-    for graph, runs in ((small(1), 1), (small(12), 3), (small(4, 64), 40)):
-        one = one_of(graph, examples.statics[0], settings(runs))
-        assert check_agreement(raw, made, one) <= TOLERANCE
-
-
-def test_another_network_is_not_what_was_exported(examples: Examples) -> None:
-    raw, one = (
-        to_onnx(trained(examples, shape())),
-        one_of(small(2), examples.statics[0], settings(2)),
-    )
-    with pytest.raises(BerthError, match="differs from the trained one"):
-        check_agreement(raw, trained(examples, shape(), seed=1), one)
-
-
-def test_exported_and_batched_networks_agree(examples: Examples) -> None:
-    made = trained(examples, shape(how=Readout.SUM))
-    some = examples.only(np.flatnonzero(examples.graph == 5))
-    session = session_of(to_onnx(made))
-    found = logarithms(session, examples.graphs[5], examples.statics[5], some.columns)
-    assert np.allclose(found, predict(made, some), atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("how", list(Readout))
-@pytest.mark.parametrize("operator", ["Relu", "Softsign", "Frobnicate"])
-def test_one_node_of_any_operator_is_served(
-    examples: Examples, operator: str, how: Readout
-) -> None:
-    domain = "org.example" if operator == "Frobnicate" else ""
-    graph = graph_of(model([helper.make_node(operator, ["x"], ["y"], domain=domain)]), batch=1)
-    made = trained(examples, shape(how=how))
-    statics, raw = static_features(graph).astype(np.float64), to_onnx(made)
-    assert check_agreement(raw, made, one_of(compact(graph), statics, settings(2))) <= TOLERANCE
-    found = logarithms(session_of(raw), compact(graph), statics, settings(2))
-    assert np.isfinite(found).all()

@@ -1,4 +1,4 @@
-"""``python -m lab relative``: every family by every split, each fold learnt afresh.
+"""Evaluate every family of relative performance by every split, each fold learnt afresh.
 
 A family chooses whatever it chooses by folds inside the training rows (nested); nothing is
 chosen on the rows that are reported.
@@ -6,33 +6,80 @@ chosen on the rows that are reported.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from berth.pilot.errors import UsageError
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.checks import (
-    check_applications,
-    check_rows,
-    check_rows_of_folds,
-)
-from berth.predictor.learning.relative.family import Entry, Family, resume_key
+from berth.predictor.learning.relative.checks import check_applications, check_rows
+from berth.predictor.learning.relative.family import Family, resume_key
 from berth.predictor.learning.relative.figures import log_regrets, vector_figures
 from berth.predictor.learning.relative.splits import (
-    FOLDS,
     LEAVE_ONE_APPLICATION_OUT,
-    NEW_COUNTERS,
-    RANDOM_ROWS,
-    UNSEEN_SIZE,
+    Fold,
     Split,
+    groups,
     held_out,
-    repeated,
 )
 from berth.predictor.learning.resume import Resume
+
+Mask: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+SAME = 0.01
+"""Counters closer than this (logarithms) do not tell two sizes apart."""
+FOLDS = 5
+"""Of random rows."""
+
+
+def by_size(rows: Rows, _seed: int) -> Iterator[Fold]:
+    """Each (application, kernel, size) of a kernel that has other sizes, in turn."""
+    kernels = [f"{a}/{k}" for a, k in zip(rows.applications, rows.kernels, strict=True)]
+    cells = [f"{k}/{s}" for k, s in zip(kernels, rows.sizes, strict=True)]
+    for rest, held in groups(cells):
+        if any(kernels[i] == kernels[held[0]] for i in rest):
+            yield rest, held
+
+
+def at_random(rows: Rows, seed: int) -> Iterator[Fold]:
+    """Five folds of rows at random: 80 % to learn, 20 % to predict, each row once."""
+    order = np.random.default_rng(seed).permutation(len(rows))
+    for fold in range(FOLDS):
+        held = sorted(int(i) for i in order[fold::FOLDS])
+        yield sorted(set(range(len(rows))) - set(held)), held
+
+
+UNSEEN_SIZE = Split(
+    "unseen size", "leave-one-(kernel, size)-out: other sizes of the kernel are seen", by_size
+)
+NEW_COUNTERS = Split(
+    "unseen size, new counters",
+    "of the same folds, the rows whose counters no other size of the kernel repeats within 1 %",
+    by_size,
+)
+RANDOM_ROWS = Split(
+    "random rows", "random 80/20 of rows, five times: kernels and applications are seen", at_random
+)
+
+
+def repeated(rows: Rows) -> Mask:
+    """A row: True where another size of its kernel has the same counters (within 1 %).
+
+    Such a row is another measurement of a workload that was seen, not another size.
+    """
+    names = list(zip(rows.applications, rows.kernels, strict=True))
+    logs = np.log1p(np.maximum(rows.values, 0.0))
+    found = np.zeros(len(rows), dtype=np.bool_)
+    for i, name in enumerate(names):
+        others = [k for k, other in enumerate(names) if other == name and k != i]
+        apart = np.nan_to_num(np.abs(logs[others] - logs[i]))
+        found[i] = bool((apart < SAME).all(axis=1).any())
+    return found
+
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
 SHOWN = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, NEW_COUNTERS, RANDOM_ROWS)
@@ -47,6 +94,26 @@ MoreFigures: TypeAlias = Callable[[Rows, Floats], dict[str, float]]
 def no_more_figures(_: Rows, __: Floats) -> dict[str, float]:
     """The usual figures only."""
     return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the registry: one or more families that come together."""
+
+    group: str
+    """What ``--only`` takes."""
+    load: Callable[[], Sequence[Family]]
+    needs: tuple[str, ...] = ()
+    """Modules that must be installed."""
+    by_default: bool = True
+    """False: evaluated only when named."""
+    slow: bool = False
+    """True: networks that take seconds a fold; only the splits of few folds are evaluated."""
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Needed modules that are not installed."""
+        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +189,15 @@ def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]
         else:
             found.extend(entry.load())
     return tuple(found), left_out
+
+
+def check_rows_of_folds(rows: Rows, folds: int) -> None:
+    """Raises UsageError where there are fewer rows than ``folds``."""
+    if len(rows) < folds:
+        raise UsageError(
+            f"{len(rows)} rows are fewer than the {folds} folds of random rows",
+            hint="measure more workloads",
+        )
 
 
 def evaluate(
