@@ -41,14 +41,13 @@ from daemon_bench.site import (  # noqa: E402
     started,
 )
 
-from berth.plugin.daemon.answered import Answered  # noqa: E402
 from berth.plugin.daemon.app import view  # noqa: E402
 from berth.plugin.daemon.journal import Journal  # noqa: E402
+from berth.plugin.daemon.record import Answered, record_of  # noqa: E402
 from berth.plugin.daemon.recorder import BATCH  # noqa: E402
 from berth.plugin.daemon.service import Keep, Record, Service  # noqa: E402
 from berth.plugin.daemon.shelf import Shelf  # noqa: E402
 from berth.plugin.daemon.view import Snapshot  # noqa: E402
-from berth.plugin.daemon.written import Writer  # noqa: E402
 from berth.plugin.site import load_site  # noqa: E402
 from berth.plugin.store import Store  # noqa: E402
 from berth.policies.values import CandidateState, QueueBounds  # noqa: E402
@@ -137,7 +136,7 @@ def parts(requests: int, kind: str) -> tuple[float, float, float]:
         folder = Path(name)
         journal = Journal(folder / "journal")
         service = service_of(folder, recorded.append, journal.write)
-        store, writer = Store.open(folder / "store.db"), Writer("host")
+        store = Store.open(folder / "store.db")
         for begin in range(0, requests, BATCH):
             read_again(service)
             lines = [request_line(n, kind)[:-1] for n in range(begin, begin + BATCH)]
@@ -146,7 +145,7 @@ def parts(requests: int, kind: str) -> tuple[float, float, float]:
             for line in lines:
                 service.handle(line)
             moments.append(time.process_time())
-            records = [writer.record(one) for one in recorded]
+            records = [record_of(answered, "host") for answered in recorded]
             moments.append(time.process_time())
             store.decisions.add(records)
             moments.append(time.process_time())

@@ -42,22 +42,6 @@ def edit_of(
     )
 
 
-def changed_alike(one: Ranked, other: Ranked, its_place: Candidate, others: Candidate) -> bool:
-    """Whether it shows without looking at the edits that both places, none of them slices, change
-    the same but for the queue."""
-    return (
-        one.runtime_s is other.runtime_s
-        and one.memory is other.memory
-        and one.resources == other.resources
-        and its_place.gres == others.gres
-        and its_place.constraint == others.constraint
-        and its_place.max_time_s == others.max_time_s
-        and its_place.default_time_s == others.default_time_s
-        and its_place.translation.keep_memory == others.translation.keep_memory
-        and its_place.slice_of is others.slice_of is None
-    )
-
-
 def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings) -> bool:
     """The user asked for GPUs of any type, and the place is a type of slice."""
     return (

@@ -8,6 +8,7 @@ cores, would give it less, so what it held is written into the job wherever it g
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from berth.policies.translate import asked_shape
 from berth.policies.values import Candidate, MemoryForm, Request, Resources
@@ -114,7 +115,8 @@ def with_memory(
     asked = request.resources.memory_bytes_per_node
     if not candidate.translation.keep_memory and not candidate.is_gpu and _is_measured(predicted):
         assert predicted is not None  # noqa: S101 - it is measured
-        return held.with_memory(_in_mib(predicted.high / held.nodes))  # as the site wishes
+        as_the_site_wishes = _in_mib(predicted.high / held.nodes)
+        return replace(held, memory_bytes_per_node=as_the_site_wishes)
     before = held_where_it_was(request)
     if before is None:
         return held
@@ -137,7 +139,7 @@ def with_memory(
         if memory_form(request) is MemoryForm.CORE:
             cores = own_cores_per_node(held)
             memory = _in_mib(memory / cores) * cores
-    return held.with_memory(memory)
+    return replace(held, memory_bytes_per_node=memory)
 
 
 def _by_core(request: Request, candidate: Candidate, held: Resources, total: int) -> int:

@@ -39,10 +39,6 @@ class Resources:
         """CPU cores in all."""
         return self.tasks * self.cpus_per_task
 
-    def with_memory(self, bytes_per_node: int | None) -> Resources:
-        """The same with other memory: ``dataclasses.replace``, in a fifth of its time."""
-        return Resources(self.nodes, self.tasks, self.cpus_per_task, self.gpus, bytes_per_node)
-
 
 class MemoryForm(StrEnum):
     """How a request for memory is written: ``--mem``, ``--mem-per-cpu``, ``--mem-per-gpu``."""
@@ -363,26 +359,6 @@ class Ranked(NamedTuple):
             return self.makespan.length_s
         return 0.0 if self.runtime_s is None else self.runtime_s.mid
 
-    def with_score(self, score: float | None) -> Ranked:
-        """The same with another score: ``_replace``, in a third of its time."""
-        return Ranked(
-            self.candidate,
-            self.platform,
-            self.resources,
-            score,
-            self.runtime_s,
-            self.speedup,
-            self.memory,
-            self.cost,
-            self.basis,
-            self.excluded,
-            self.code,
-            self.warning,
-            self.guess,
-            self.source,
-            self.makespan,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -396,22 +372,6 @@ class Edit:
     """``gres`` is what the user wrote with the type of a slice added to it."""
     resources: Resources | None = None
     time_limit_s: float | None = None
-
-    def with_queue(self, queue: str | None) -> Edit:
-        """The same in another queue: ``dataclasses.replace``, in a fifth of its time."""
-        return Edit(
-            queue, self.constraint, self.gres, self.adds_type, self.resources, self.time_limit_s
-        )
-
-    def same_but_queue(self, other: Edit) -> bool:
-        """Whether the job would be the same in the other queue."""
-        return (
-            self.constraint == other.constraint
-            and self.gres == other.gres
-            and self.adds_type == other.adds_type
-            and self.resources == other.resources
-            and self.time_limit_s == other.time_limit_s
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,20 +407,3 @@ class Decision:
     details: Mapping[str, str] = field(default_factory=dict)
     explored: Explored | None = None
     """None: the best place was chosen, or none."""
-
-    def with_inputs(self, inputs_digest: str) -> Decision:
-        """The same, made from inputs of this digest: ``dataclasses.replace``, in a fifth of its
-        time."""
-        return Decision(
-            inputs_digest[:16],
-            self.chosen,
-            self.ranked,
-            self.edit,
-            self.reason,
-            self.policy,
-            self.bundle,
-            inputs_digest,
-            self.code,
-            self.details,
-            self.explored,
-        )

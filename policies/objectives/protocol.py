@@ -53,33 +53,6 @@ class Offer(NamedTuple):
     makespan: Makespan | None = None
     """Of an array, at present; None: one job, or not looked at yet."""
 
-    def at_present(
-        self, late_s: float, request: Request, state: CandidateState | None, now_s: float, turn: int
-    ) -> Offer:
-        """What a place offers who asks, at this moment. ``late_s``: the weighed expected wait."""
-        return Offer(
-            self.candidate, self.resources, self.runtime_s, self.time_s + late_s, self.cost,
-            self.memory, self.prediction, request, state, now_s, turn, self.work,
-        )  # fmt: skip
-
-    def of_array(
-        self,
-        makespan: Makespan,
-        request: Request,
-        state: CandidateState | None,
-        now_s: float,
-        turn: int,
-    ) -> Offer:
-        """``at_present`` for an array: the time is that until its last task ends."""
-        return self._replace(
-            time_s=makespan.seconds,
-            request=request,
-            state=state,
-            now_s=now_s,
-            turn=turn,
-            makespan=makespan,
-        )
-
 
 class Term(NamedTuple):
     """One part of a score."""

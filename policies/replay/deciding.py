@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.policies.choosing import Choice, Chooser
 from berth.policies.decide import Decider
 from berth.policies.objectives.throughput_fair import ThroughputFair
-from berth.policies.ranking import Remembered
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
 from berth.policies.replay.predicted import Predictions
@@ -24,8 +22,10 @@ from berth.policies.replay.seen import Seen
 from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import slices_that_will_do
-from berth.policies.values import Candidate, Request, Resources
+from berth.policies.values import Candidate, Decision, Edit, Ranked, Request, Resources
 
+SHAPES_KEPT = 20_000
+"""Rankings that a replay remembers: of its workloads in all their shapes."""
 STATES_S = 15.0
 """Age from which the candidates' states are read again, as the daemon does."""
 
@@ -44,14 +44,12 @@ class Decided:
         cluster: Cluster,
         states_s: float = STATES_S,
         lookahead: bool = False,
-        remembered: Remembered | None = None,
         forgiving: bool = False,
     ) -> None:
-        """``lookahead``: waits from the predicted ends of jobs at each submission. ``remembered``:
-        see Decider. ``forgiving``: a job on which the policy fails stays, as in production, and is
-        in ``failed``."""
-        decider = Decider(candidates, settings, identified=False, remembered=remembered)
-        self._chooser = Chooser(decider)
+        """``lookahead``: waits from the predicted ends of jobs at each submission. ``forgiving``: a
+        job on which the policy fails stays, as in production, and is in ``failed``."""
+        decider = Decider(candidates, settings, explains=False, shapes_kept=SHAPES_KEPT)
+        self._decider = decider
         self._policy = settings.objective
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._partition_of = partition_of
@@ -75,7 +73,7 @@ class Decided:
         states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
         try:
-            choice = self._chooser.choose(request, states, forecast, present.now_s)
+            decision = self._decider.decide(request, states, forecast, present.now_s)
         except BerthError:
             raise
         except Exception as error:
@@ -87,17 +85,16 @@ class Decided:
                 f"{type(error).__name__}: {error}",
                 hint="it fails so in production, too: run it on this job alone",
             ) from error
-        decision = self._chooser.decided
-        if present.slices is not None and decision is not None:
-            rows = slices_that_will_do(decision)
-            self._will_do = [self._partition_of[row.candidate] for row in rows]
-        if choice is None:
+        if present.slices is not None:
+            slices = slices_that_will_do(decision)
+            self._will_do = [self._partition_of[ranked.candidate] for ranked in slices]
+        if decision.edit is None:
             return None
-        found = self._options(job, request, choice)
-        if found:
-            expected = choice.best.runtime_s
-            self._seen.placed(job, found[0], expected.mid if expected else 0.0, present.now_s)
-        return found
+        options = self._options(job, request, decision, decision.edit)
+        if options:
+            expected = decision.ranked[0].runtime_s
+            self._seen.placed(job, options[0], expected.mid if expected else 0.0, present.now_s)
+        return options
 
     def same_at(self, moment_s: float) -> bool:
         """See Placement."""
@@ -107,30 +104,40 @@ class Decided:
         """See AsksForSlices."""
         return self._will_do
 
-    def _options(self, job: int, request: Request, choice: Choice) -> list[Option]:
-        """Where the job may start; empty: nobody knows how long it runs there."""
-        found: list[Option] = []
-        limit = choice.edit.time_limit_s or request.time_limit_s or math.inf
-        for row in (choice.best, *choice.listed):
-            truth = self._truth(job, self._by_name[row.candidate])
+    def _options(self, job: int, request: Request, decision: Decision, edit: Edit) -> list[Option]:
+        """Return where the job may start; empty where nobody knows how long it runs there."""
+        options: list[Option] = []
+        limit = edit.time_limit_s or request.time_limit_s or math.inf
+        best = decision.ranked[0]
+        for ranked in (best, *self._listed(decision, edit)):
+            truth = self._truth(job, self._by_name[ranked.candidate])
             if math.isnan(truth):
-                if row is choice.best:
+                if ranked is best:
                     return []
                 continue
-            part = self._partition_of[row.candidate]
-            if any(option.partition == part for option in found):
+            part = self._partition_of[ranked.candidate]
+            if any(option.partition == part for option in options):
                 continue
-            held, predicted = row.resources, row.runtime_s
-            if row is choice.best and choice.edit.resources is not None:
-                held = choice.edit.resources
+            held, predicted = ranked.resources, ranked.runtime_s
+            if ranked is best and edit.resources is not None:
+                held = edit.resources
             planned = limit if predicted is None or math.isfinite(limit) else predicted.high
-            found.append(
+            options.append(
                 Option(
                     part, held.nodes, held.cores, held.gpus, held.memory_bytes_per_node or 0,
                     truth, planned, limit,
                 )
             )  # fmt: skip
-        return found
+        return options
+
+    def _listed(self, decision: Decision, edit: Edit) -> list[Ranked]:
+        """Return the best candidate in each further queue that the job is submitted to."""
+        queues = () if edit.queue is None else edit.queue.split(",")[1:]
+        fitting = [ranked for ranked in decision.ranked if ranked.score is not None]
+        return [
+            next(one for one in fitting if self._by_name[one.candidate].queue == queue)
+            for queue in queues
+        ]
 
     def _truth(self, job: int, candidate: Candidate) -> float:
         column = self._truths.get(candidate.platform)

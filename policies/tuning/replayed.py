@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from berth.policies.mig.layout import Layout
-from berth.policies.ranking import SHAPES_KEPT, Remembered
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
 from berth.policies.replay.columns import Floats
 from berth.policies.replay.deciding import Decided
@@ -37,7 +36,7 @@ class TraceReplayer:
     """See Decided."""
     notes: tuple[str, ...] = ()
     """See Replayer."""
-    known: dict[Part, tuple[Trace, Columns, Remembered]] = field(default_factory=dict, repr=False)
+    known: dict[Part, tuple[Trace, Columns]] = field(default_factory=dict, repr=False)
     """What is the same for all policies: the jobs of a part, and what is predicted of them."""
 
     def in_pools(self) -> TraceReplayer:
@@ -94,23 +93,19 @@ class TraceReplayer:
         """The engine's own answer."""
         if part not in self.known:
             self.known[part] = self._of(part)
-        trace, predictions, remembered = self.known[part]
+        trace, predictions = self.known[part]
         placed = Decided(
             self.candidates, self.partition_of, policy, predictions,
-            trace=trace, cluster=self.cluster, lookahead=self.lookahead, remembered=remembered,
+            trace=trace, cluster=self.cluster, lookahead=self.lookahead,
         )  # fmt: skip
         return replay(trace, self.cluster, self.settings, placed)
 
-    def _of(self, part: Part) -> tuple[Trace, Columns, Remembered]:
+    def _of(self, part: Part) -> tuple[Trace, Columns]:
         since = self.trace.submit_s - (self.trace.submit_s[0] if len(self.trace) else 0.0)
         rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
         predicted = {name: column[rows] for name, column in self.predicted.items()}
         columns = Columns(predicted, self.candidates, spread=self.spread)
-        return (
-            self.trace.rows(rows),
-            columns,
-            Remembered(max(SHAPES_KEPT, len(rows)), len(rows) + 1),
-        )
+        return self.trace.rows(rows), columns
 
     def figures(self, done: Replayed, first_s: float) -> Figures:
         """What the metrics of a tune look at."""

@@ -7,10 +7,12 @@ microseconds, not a model.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from berth.pilot.errors import DocumentError
@@ -118,7 +120,7 @@ def memory_with(own: MemoryUse, growth: Growth | None, ratio: Interval | None) -
     return grown if ratio is None else grown.times(ratio)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Forecast:
     """Predictions of one workload over platforms, resources and sizes, with what it runs on."""
 
@@ -157,6 +159,12 @@ class Forecast:
     nodes: several.NodeScaling | None = None
     """How time and memory change with the number of nodes; None: nothing is said of it, and the
     number of nodes is not looked at."""
+
+    @cached_property
+    def content_digest(self) -> str:
+        """A digest of everything that the forecast says, made once; the same in every process."""
+        text = json.dumps(self._as_data(), separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property
     def whole_job(self) -> bool:
@@ -257,6 +265,9 @@ class Forecast:
 
     def to_json(self) -> str:
         """Compact JSON text on one line."""
+        return json.dumps(self._as_data(), separators=(",", ":"), allow_nan=False)
+
+    def _as_data(self) -> dict[str, Any]:
         data: dict[str, Any] = {
             "schema": FORECAST_SCHEMA,
             "workload": self.workload,
@@ -300,7 +311,7 @@ class Forecast:
             data["ran_on"] = self.ran_on
         if self.nodes is not None:
             data["nodes"] = several.to_data(self.nodes)
-        return json.dumps(data, separators=(",", ":"), allow_nan=False)
+        return data
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Forecast:
