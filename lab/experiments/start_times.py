@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.policies.replay import Backfill, Settings, Trace, one_pool, replay, trace_of
-from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.live import (
     AS_DRAWN,
     Levels,
@@ -27,6 +26,7 @@ from berth.policies.replay.live import (
     foresee,
     widened,
 )
+from berth.policies.replay.trace import Floats, Ints
 from berth.predictor.learning.history import RunTimePredictor
 from lab.datasets import ricc
 from lab.experiments.options import Options

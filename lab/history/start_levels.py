@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.columns import Floats
 from berth.policies.replay.live import FLOOR_S, Levels
+from berth.policies.replay.trace import Floats
 
 ONE_SIDE = 0.93
 """Of the scores keep to the level. Intervals hold their middle whatever the levels are, so that

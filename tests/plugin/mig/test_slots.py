@@ -19,7 +19,7 @@ from berth.plugin.slurm.mig.gres_files import (
 )
 from berth.plugin.slurm.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
 from berth.policies.mig import Instance, Layout, lookup
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import enumerate_states
 
 STATES = enumerate_states(lookup("A100-SXM4-40GB").plain()).layouts
 GPUS = ("GPU-a", "GPU-b")

@@ -1,12 +1,4 @@
-"""Which slice a model graph should get, before it ever ran, and why in words.
-
-By memory (the thesis's equation 4.2 with an interval): the smallest profile whose usable memory
-holds the upper end of the need; of those with as much memory (1g.10gb, 2g.10gb) the one that a GPU
-full of them does most work with. Its slow-down against larger ones comes from the effective shares
-that ``predictor.families.slices`` learnt and from the part of the time that launches bound on the
-whole GPU, which no slice stretches; that part is a prediction, so the slow-down is a prior.
-The thesis's two rules stand beside it.
-"""
+"""Which slice by memory alone, before a workload ever ran on one."""
 
 from __future__ import annotations
 
@@ -16,12 +8,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.units import format_bytes
-from berth.policies.mig import thesis
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.slices.physics import ShareModel, log_slowdown
 from berth.predictor.families.slices.profiles import share_of
 from berth.predictor.footprint.footprint import Fits, fits
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
+
+THESIS_LIMITS_MB = {"1g.5gb": 5000.0, "2g.10gb": 10000.0, "3g.20gb": 20000.0, "7g.40gb": 40000.0}
+"""Equation 4.2's profiles with their upper limits; 4g.20gb is not among them."""
+_BY_UTILISATION = ((0.25, "1g.5gb"), (0.5, "2g.10gb"), (0.75, "3g.20gb"))
+
+
+def thesis_by_memory(memory_mb: float) -> str | None:
+    """Equation 4.2: strict on both sides, so that exactly 5, 10, 20 or 40 GB belong nowhere."""
+    below = 0.0
+    for profile, limit in THESIS_LIMITS_MB.items():
+        if below < memory_mb < limit:
+            return profile
+        below = limit
+    return None
+
+
+def thesis_by_utilisation(utilisation: float) -> str:
+    """Section 3.4.4: below 25 % seven slices of 5 GB, from 25 to 50 % three of 10 GB.
+
+    For the rest the thesis says "likewise"; read here as two of 20 GB up to 75 %, else the whole.
+    """
+    for limit, profile in _BY_UTILISATION:
+        if utilisation < limit:
+            return profile
+    return "7g.40gb"
+
 
 NO_FASTER = 1.1
 """A larger slice that is faster by less than this is said to be no faster."""
@@ -72,15 +89,15 @@ def profile_for(
         for p in plain
     )
     chosen = _smallest(found)
-    of_thesis = set(thesis.LIMITS_MB) <= set(geometry.by_name)
+    of_thesis = set(THESIS_LIMITS_MB) <= set(geometry.by_name)
     return ModelProfile(
         gpu=geometry.gpu,
         need=need,
         slices=found,
         chosen=chosen,
         reason=_reason(need, found, chosen, waiting),
-        by_memory=thesis.by_memory(need.mid / 1e6) if of_thesis else None,
-        by_utilisation=thesis.by_utilisation(1 - waiting) if of_thesis else None,
+        by_memory=thesis_by_memory(need.mid / 1e6) if of_thesis else None,
+        by_utilisation=thesis_by_utilisation(1 - waiting) if of_thesis else None,
     )
 
 
