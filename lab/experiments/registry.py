@@ -56,7 +56,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "10 min", "the default bundle", ("profiles", "jobs", "platforms"),
     ),
     "relative": Experiment(
-        "lab.experiments.relative",
+        "lab.relative.experiment",
         "relative performance on 15 devices from counters: cost model, baselines, networks",
         "12 min", "a bundle of relative performance",
         ("profiles", "reference", "platforms", "only", "seeds"),
@@ -76,14 +76,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "programs on a new platform against the number of its labels", "4 min", takes=("only",),
     ),
     "vae-dnn": Experiment(
-        "lab.experiments.vae_dnn",
+        "lab.published.vae.vae_dnn",
         "VAE + DNN (Nichols et al.) beside its random forest, on two data sets", "15 min",
         "a bundle of VAE + DNN", ("profiles", "reference", "platforms", "seeds"), Needs.DEEP,
     ),
     "xamm": Experiment(
-        "lab.experiments.xamm",
-        "xAMM (Dhakal et al.): ablations of attention and machine models; or what CONFIG asks for",
-        "1 h", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
+        "lab.published.xamm.experiment",
+        "xAMM (Dhakal et al.) beside the cost model; or trained and tested as CONFIG says",
+        "30 min", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
     ),
     "unseen-accelerators": Experiment(
         "lab.experiments.unseen_accelerators",
