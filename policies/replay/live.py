@@ -99,9 +99,6 @@ class Levels:
     later: float = 1.0
 
 
-AS_DRAWN = Levels(1.0, 1.0)
-
-
 @dataclass(frozen=True)
 class Foreseen:
     """[waiting jobs] Unix seconds of the start, in the middle with all run times as predicted;

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.commands import listed, read_configuration
 
 MOST = 1_000
 """Jobs that one waits for; more are not read."""
@@ -133,3 +138,54 @@ _LONG = frozenset(
     ]
 )
 """Options that take the next word as their value."""
+
+
+FLAG = "job_script"
+AT_ONCE = 100
+"""Jobs of one question."""
+_TIMEOUT_S = 120.0
+_HEADING = re.compile(r"^Batch Script for (\S{1,40})\n-{80}\n", re.MULTILINE)
+_ABSENT = frozenset(("", "NONE"))
+
+
+def are_stored() -> bool:
+    """Whether the accounting stores scripts; False where Slurm does not say."""
+    try:
+        flags = listed(read_configuration(), "AccountingStoreFlags")
+    except (SchedulerError, ToolMissing):
+        return False
+    return FLAG in map(str.lower, flags)
+
+
+def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Scripts by job number, of those jobs of each user that have one stored.
+
+    Ends where Slurm does not answer: what is missing is missing.
+    """
+    found: dict[str, str] = {}
+    for jobs in by_user.values():
+        waiting = [jobs[begin : begin + AT_ONCE] for begin in range(0, len(jobs), AT_ONCE)]
+        while waiting:
+            some = waiting.pop()
+            try:
+                text = commands.run(
+                    ("sacct", "--batch-script", "-j", ",".join(some)), timeout_s=_TIMEOUT_S
+                )
+            except (SchedulerError, ToolMissing):
+                return found
+            read = parse_scripts(text, some)
+            if read is not None:
+                found.update(read)
+            elif len(some) > 1:  # all but the job whose script holds such a line
+                waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
+    return found
+
+
+def parse_scripts(text: str, asked: Sequence[str]) -> dict[str, str] | None:
+    """Scripts by number; None where the numbers are not those asked for, each once at most."""
+    parts = _HEADING.split(text)
+    numbers, scripts = parts[1::2], parts[2::2]
+    if len(set(numbers)) < len(numbers) or not set(numbers) <= set(asked):
+        return None
+    read = {n: script.removesuffix("\n") for n, script in zip(numbers, scripts, strict=True)}
+    return {number: script for number, script in read.items() if script.strip() not in _ABSENT}

@@ -1,4 +1,4 @@
-"""Sequential attention over features: the encoder of TabNet, own implementation.
+"""Embeddings of xAMM: sequential attention over features (TabNet, own implementation), or none.
 
 Arik and Pfister, "TabNet: Attentive interpretable tabular learning" (AAAI 2021); sparsemax:
 Martins and Astudillo (ICML 2016), equation 2. Defaults are those of the library that the xAMM
@@ -8,9 +8,18 @@ paper used (pytorch-tabnet 4), which has had no release since 2023 and is theref
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 from torch import Tensor, nn
+
+from berth.predictor.core.arrays import Floats
+from lab.published.networks import (
+    Standardise,
+    masked_error,
+    seeded,
+    tensor,
+)
 
 _HALF = 0.5**0.5
 """Residual sums are scaled so that their variance stays."""
@@ -139,3 +148,69 @@ def _linear(inputs: int, outputs: int, spread: int = 1) -> nn.Linear:
     gain = ((inputs + outputs) / (spread * inputs) ** 0.5) ** 0.5
     nn.init.xavier_normal_(made.weight, gain=gain)
     return made
+
+
+class Embedding(StrEnum):
+    """What a profile becomes."""
+
+    RAW = "raw"
+    """Standardised log counters as they are."""
+    ATTENTION = "attention"
+
+
+PUBLISHED = Attention()
+
+
+class Embedder(nn.Module):
+    """Features in their own units -> embedding."""
+
+    def __init__(self, standardise: Standardise, encoder: nn.Module) -> None:
+        super().__init__()
+        self.standardise = standardise
+        self.encoder = encoder
+
+    def forward(self, rows: Tensor) -> Tensor:
+        made: Tensor = self.encoder(self.standardise(rows))
+        return made
+
+
+def learn(
+    kind: Embedding,
+    features: Floats,
+    labels: Floats,
+    seed: int,
+    attention: Attention = PUBLISHED,
+) -> Embedder:
+    """Learn an embedding of rows x features; attention learns it by predicting ``labels``.
+
+    ``labels``: rows x targets, NaN where not known.
+    """
+    with seeded(seed):
+        standardise = Standardise(features)
+        rows = standardise(tensor(features))
+        known = torch.isfinite(tensor(labels))
+        goals = Standardise(labels)(tensor(labels)).masked_fill(~known, torch.nan)
+        encoder = (
+            _attention(rows, goals, attention) if kind is Embedding.ATTENTION else nn.Identity()
+        )
+        made = Embedder(standardise, encoder)
+        made.eval()
+    return made
+
+
+def _attention(rows: Tensor, goals: Tensor, settings: Attention) -> nn.Module:
+    encoder = SequentialAttention(rows.shape[1], settings)
+    head = nn.Linear(settings.width, goals.shape[1], bias=False)
+    parameters = [*encoder.parameters(), *head.parameters()]
+    optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    for _ in range(settings.epochs):
+        for chosen in torch.split(torch.randperm(len(rows)), settings.batch):
+            if len(chosen) < 2:
+                continue  # one row has no variance to normalise by
+            optimiser.zero_grad(set_to_none=True)
+            embedding, _, entropy = encoder.attended(rows[chosen])
+            loss = masked_error(head(embedding), goals[chosen]) + settings.sparsity * entropy
+            torch.autograd.backward(loss)
+            nn.utils.clip_grad_norm_(parameters, settings.clip)
+            optimiser.step()
+    return encoder

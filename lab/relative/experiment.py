@@ -9,6 +9,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
 from berth.plugin.cli.train.site_rows import SiteInput, site_input
+from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
@@ -16,7 +17,7 @@ from lab.experiments.options import Options
 from lab.ground.report import Report, Section
 from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows
-from lab.relative.evaluation import Evaluation, Result
+from lab.relative.evaluation import Entry, Evaluation, Result
 from lab.relative.orders import order_figures
 from lab.relative.pictures import draw_applications
 from lab.relative.rerun import both_figures
@@ -72,25 +73,39 @@ def train(options: Options) -> str:
 
 
 def evaluate(options: Options) -> Report:
-    """Every family (or those of ``only``) by every split on a site's rows, or on AIWC's."""
+    """Evaluate every family (or those of ``only``) by every split on a site's rows, or AIWC's."""
     site = site_input(options.profiles, options.reference, options.platforms)
-    entries, seeds = families.chosen(options.only), options.every_seed
-    rows = aiwc_rows() if site is None else site.rows
-    if site is not None:
-        entries = families.for_kinds(entries, site.kinds)
-    with step_bar("evaluating", evaluation.steps(rows, entries, seeds)) as advance:
-        found = evaluation.evaluate(
-            rows, entries, data=AIWC_DATA if site is None else site.title, seeds=seeds,
-            resume=Resume(options.unfinished), more_figures=order_figures, advance=advance,
-        )  # fmt: skip
-    again: dict[str, dict[str, float]] = {}
+    entries = families.chosen(options.only)
     if site is None:
-        measured = aiwc.rows()
-        again = both_figures(rows, measured.spread_seconds, measured.runs)
-    if options.report is not None and any(r.family == SHIPPED for r in found.results):
-        model = families.COST_MODEL if site is None else CostModelFamily(kinds=site.kinds)
-        draw_applications(rows, model, options.report, seeds[0])
-    return report_of(found, again)
+        return evaluate_on_aiwc(options, entries)
+    entries = families.for_kinds(entries, site.kinds)
+    found = _evaluated(options, site.rows, entries, site.title)
+    return _drawn(options, site.rows, CostModelFamily(kinds=site.kinds), report_of(found, {}))
+
+
+def evaluate_on_aiwc(options: Options, entries: Sequence[Entry]) -> Report:
+    """Evaluate the families of ``entries`` on AIWC, beside what measuring again would reach."""
+    rows, measured = aiwc_rows(), aiwc.rows()
+    found = _evaluated(options, rows, entries, AIWC_DATA)
+    report = report_of(found, both_figures(rows, measured.spread_seconds, measured.runs))
+    return _drawn(options, rows, families.COST_MODEL, report)
+
+
+def _evaluated(options: Options, rows: Rows, entries: Sequence[Entry], data: str) -> Evaluation:
+    seeds = options.every_seed
+    with step_bar("evaluating", evaluation.steps(rows, entries, seeds)) as advance:
+        return evaluation.evaluate(
+            rows, entries, data=data, seeds=seeds, resume=Resume(options.unfinished),
+            more_figures=order_figures, advance=advance,
+        )  # fmt: skip
+
+
+def _drawn(options: Options, rows: Rows, model: CostModelFamily, report: Report) -> Report:
+    """Write a picture of each application where the cost model is among the families."""
+    families_shown = {result.family for result in report.data["results"]}
+    if options.report is not None and SHIPPED in families_shown:
+        draw_applications(rows, model, options.report, options.seed)
+    return report
 
 
 def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Report:

@@ -16,18 +16,47 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.cells import LEAST_DEVIATION
-from berth.predictor.learning.relative.family import Family
+from berth.predictor.learning.cells import LEAST_DEVIATION, Cell, Place, Row
 from berth.predictor.learning.relative.trust import fit_residuals
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.nested import Fold, nested
-from lab.site.world import World, places_of, rows_of
 
+CPU_KINDS = frozenset(("cpu", "manycore"))
 SIZES = {name: n * math.log(8.0) for n, name in enumerate(("tiny", "small", "medium", "large"))}
 """Named sizes of AIWC fit one cache level after the next: about a factor of eight apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Rows x devices of one application; nothing of it was used to make the forecasts."""
+
+    application: str
+    places: tuple[Place, ...]
+    rows: tuple[Row, ...]
+    log_forecast: Floats
+    """Log seconds, without learning."""
+    deviation: Floats
+    """Of those, as the forecaster states it."""
+    log_seconds: Floats
+    """As measured."""
+    noise: Floats
+    """Deviation of log time between runs, as measured."""
+
+    def cell(self, row: int, device: int) -> Cell:
+        """Return the row on the device, as the posterior takes it."""
+        return Cell(self.places[device], self.rows[row], float(self.deviation[row, device]))
+
+    def cells(self, row: int) -> list[Cell]:
+        """Return one cell for each device."""
+        return [self.cell(row, device) for device in range(len(self.places))]
+
+    @property
+    def log_residual(self) -> Floats:
+        """[rows, devices] log of measured over forecast."""
+        return np.asarray(self.log_seconds - self.log_forecast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +70,11 @@ class Arrival:
 def arrivals(
     seed: int, resume: Resume | None = None, advance: Callable[[], None] = lambda: None
 ) -> list[Arrival]:
-    """One an application, with the shipped cost model. ``advance``: after each fit, 45 times."""
+    """Return an arrival for each application, with the shipped cost model; ``advance`` is called
+    after each of 45 fits."""
     rows = aiwc_rows()
     folds = nested(rows, families.COST_MODEL, seed=seed, resume=resume, advance=advance)
     return [_arrival(fold) for fold in folds]
-
-
-def forecast_by(rows: Rows, family: Family, application: str) -> World:
-    """The application with another family's forecasts; deviations from its training rows."""
-    here = np.array([name == application for name in rows.applications])
-    train, held = (rows.take(np.flatnonzero(mask).tolist()) for mask in (~here, here))
-    fitted = family.fit(train, 0)
-    left = train.log_seconds - fitted.log_seconds(train.knowing())
-    weight = train.weights() / train.weights().sum()
-    deviation = np.sqrt((weight[:, None] * left**2).sum(axis=0))
-    stated = np.tile(deviation, (len(held), 1))
-    return _world(held, fitted.log_seconds(held.knowing()), stated, _noise()[here])
 
 
 def _arrival(fold: Fold) -> Arrival:
@@ -81,13 +99,23 @@ def _world(rows: Rows, log_forecast: Floats, deviation: Floats, noise: Floats) -
     stated[:, reference] = LEAST_DEVIATION
     return World(
         rows.applications[0],
-        places_of(rows.platforms, aiwc.KINDS),
-        rows_of(rows.kernels, rows.sizes, SIZES),
+        tuple(map(_place, rows.platforms)),
+        tuple(
+            Row(kernel, SIZES.get(size, 0.0))
+            for kernel, size in zip(rows.kernels, rows.sizes, strict=True)
+        ),
         forecast,
         stated,
         rows.log_seconds,
         noise,
     )
+
+
+def _place(device: str) -> Place:
+    """Return the device: CPUs are one kind, GPUs the other; families are vendors and many-core
+    CPUs."""
+    kind = aiwc.KINDS[device]
+    return Place(device, "cpu" if kind in CPU_KINDS else "gpu", kind)
 
 
 def _noise() -> Floats:
