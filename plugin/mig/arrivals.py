@@ -22,8 +22,7 @@ from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import DocumentError
 from berth.plugin.mig.asked import Asked
 from berth.plugin.mig.settings import OutlookSettings
-from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.outlook import Arrival, expected
+from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
 
 _MAX_KEPT = 50_000
 

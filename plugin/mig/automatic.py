@@ -10,7 +10,7 @@ from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.mig.target import Target
 from berth.policies.mig import Instance
 from berth.policies.mig.demands import Demand
-from berth.policies.mig.hysteresis import Hysteresis, Verdict, worth_recutting
+from berth.policies.mig.plan import Hysteresis, Verdict, worth_recutting
 from berth.policies.mig.planner import plan
 
 TIME_LIMIT_S = 10.0

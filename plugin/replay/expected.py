@@ -16,8 +16,8 @@ from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import EndedJob
 from berth.plugin.users.client import RemoteStore
 from berth.policies.replay import Settings
-from berth.policies.replay.columns import Floats
 from berth.policies.replay.live import Times
+from berth.policies.replay.trace import Floats
 from berth.policies.values import Candidate
 
 RECENT_S = 2 * 86_400.0

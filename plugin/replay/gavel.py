@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from berth.plugin.history.reading import Read, Unreadable
-from berth.policies.replay.columns import Floats
-from berth.policies.replay.trace import Trace, trace_of
+from berth.policies.replay.trace import Floats, Trace, trace_of
 
 FIELDS = 7
 

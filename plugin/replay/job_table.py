@@ -17,8 +17,7 @@ import numpy as np
 from berth.pilot.errors import DocumentError
 from berth.plugin.history.reading import Read, Unreadable
 from berth.plugin.replay.tables import read_table
-from berth.policies.replay.columns import Floats
-from berth.policies.replay.trace import Trace, trace_of
+from berth.policies.replay.trace import Floats, Trace, trace_of
 
 TRUE, PREDICTED = "seconds@", "predicted@"
 _WORDS: tuple[str, ...] = ("user", "partition")

@@ -12,8 +12,7 @@ from berth.plugin.replay.expected import Known
 from berth.plugin.replay.present import InTheirQueues, PresentQueue
 from berth.policies.replay import Settings, Trace
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.expected_waits import wait_table
-from berth.policies.replay.live import SAMPLES, Foreseen, foresee
+from berth.policies.replay.live import SAMPLES, Foreseen, foresee, wait_table
 from berth.policies.replay.predicted import Columns
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate

@@ -18,7 +18,7 @@ from berth.plugin.replay.traces import trace_of_jobs
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.site import Site
 from berth.policies.replay import Trace
-from berth.policies.replay.columns import Floats
+from berth.policies.replay.trace import Floats
 
 GAVEL = "gavel"
 TABLE = "table"

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from berth.plugin.replay.clusters import SiteCluster
 from berth.plugin.replay.truth import Truth
 from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
-from berth.policies.replay.breakdowns import random_failures
-from berth.policies.replay.cluster import Failure, Reservation
+from berth.policies.replay.cluster import Failure, Reservation, random_failures
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.metrics import over_seeds
 from berth.policies.settings import PolicySettings

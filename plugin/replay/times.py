@@ -16,8 +16,7 @@ import numpy as np
 from berth.pilot.errors import DocumentError
 from berth.plugin.replay.tables import Row, read_table
 from berth.policies.replay import Cluster
-from berth.policies.replay.columns import Floats
-from berth.policies.replay.trace import Trace
+from berth.policies.replay.trace import Floats, Trace
 
 _BY_JOB = ("job", "platform", "runtime_s")
 _BY_NAME = ("name", "platform", "gpus", "steps_per_s")

@@ -8,8 +8,7 @@ import numpy as np
 
 from berth.plugin.history.reading import SINGLETON
 from berth.plugin.store.records import PastJobRecord
-from berth.policies.replay.columns import Floats, Ints
-from berth.policies.replay.trace import Trace
+from berth.policies.replay.trace import Floats, Ints, Trace
 
 STARVED = "out-of-memory"
 

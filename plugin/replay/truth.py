@@ -17,8 +17,8 @@ import numpy as np
 from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord
 from berth.policies.replay import Cluster, Trace
-from berth.policies.replay.columns import Floats
 from berth.policies.replay.predicted import Columns, Predictions
+from berth.policies.replay.trace import Floats
 from berth.policies.values import Candidate
 from berth.predictor.core.intervals import NORMAL_90
 

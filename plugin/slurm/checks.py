@@ -17,8 +17,8 @@ from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.doctor.rights import READ, WRITE, persons, wall_before
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.configuration import listed, parse_configuration
-from berth.plugin.slurm.lua_checks import (
+from berth.plugin.slurm.commands import listed, parse_configuration
+from berth.plugin.slurm.filter import (
     check_client_filter,
     check_libraries,
     check_lua_file,

@@ -12,8 +12,7 @@ from pathlib import Path
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.plugin.scheduler import Scheduler, WorkersJob
 from berth.plugin.tune.worker_names import naming, process_name
-from berth.policies.tuning.progress import Progress
-from berth.policies.tuning.storage import Patience, StorageAway, storage_answers
+from berth.policies.tuning.storage import Patience, Progress, StorageAway, storage_answers
 
 LOG = "worker-{}.log"
 POLL_S = 1.0

@@ -20,8 +20,8 @@ from berth.plugin.forecasting import forecaster_for
 from berth.plugin.placing import asked_request, place
 from berth.plugin.site import Site, load_site
 from berth.plugin.users.collecting import leave_for_collection
+from berth.plugin.workloads.filing import with_nodes
 from berth.plugin.workloads.names import caller, own_name
-from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.workload import read_workload, workload_of
 
 _COUNT = click.IntRange(min=1)

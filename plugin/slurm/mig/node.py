@@ -13,8 +13,7 @@ from berth.plugin.mig.keeper import Keeper
 from berth.plugin.mig.settings import NodeSettings
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
-from berth.plugin.slurm.mig.publishing import ControllerPublisher
-from berth.plugin.slurm.mig.restart import CommandRestarter
+from berth.plugin.slurm.mig.publishing import CommandRestarter, ControllerPublisher
 from berth.policies.mig.demands import Demand
 
 
