@@ -185,7 +185,8 @@ def write_bytes(
         durable: wait until content and name are on the disk, so that both survive a power failure.
 
     Raises:
-        OSError: the file cannot be written; the old one is as it was, and no temporary file is left.
+        OSError: the file cannot be written. The old one is as it was (only with ``durable`` may the
+            new one be there, not yet surely on the disk); no temporary file is left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
