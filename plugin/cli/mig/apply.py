@@ -16,7 +16,7 @@ from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report
 from berth.plugin.mig.errors import Busy
 from berth.plugin.mig.settings import load
-from berth.plugin.mig.target_files import read_target
+from berth.plugin.mig.target import read_target
 
 OUTCOMES = {
     "new": "The new layout stands.",

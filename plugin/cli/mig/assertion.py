@@ -14,8 +14,7 @@ from berth.plugin.cli.options.common import SentenceJson
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import previews
 from berth.plugin.mig.settings import load
-from berth.plugin.mig.target import checked
-from berth.plugin.mig.target_files import read_target
+from berth.plugin.mig.target import checked, read_target
 from berth.plugin.mig.wire import preview_data
 
 
