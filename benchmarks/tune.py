@@ -20,7 +20,7 @@ import numpy as np
 
 from berth.plugin.history.files import lines_of
 from berth.plugin.history.swf import read_swf
-from berth.plugin.replay.traces import trace_of_jobs
+from berth.plugin.replay.past import trace_of_jobs
 
 MONTH_S = 30 * 86_400.0
 PLATFORMS = ("broadwell-bdw", "cascadelake-6248", "epyc-genoa-9654")

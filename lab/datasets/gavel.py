@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from berth.pilot.errors import DocumentError
 from berth.plugin.history.files import lines_of
 from berth.plugin.history.reading import Read
-from berth.plugin.replay.gavel import read_gavel
+from berth.plugin.replay.past import read_gavel
 from berth.policies.replay import Trace
 from lab.datasets import DataSet
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.site_rows import SiteInput
-from berth.plugin.cli.train.training_input import command_line
+from berth.plugin.cli.train.training_input import SiteInput, command_line
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.experiments.options import Options

@@ -1,4 +1,6 @@
-"""The one way in for commands and the timer: cut here when we may, else ask the helper."""
+"""The one way to the GPUs for commands and the timer: cut in this process where we may, else by the
+helper, over its socket or through a command such as sudo.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Re-cutting by itself: plan for what waits, and carry it out where that is worth it."""
+"""Re-cutting by itself: plan for jobs that wait or are expected, and re-cut where that is worth it.
+
+Expected are slices like those that jobs asked for lately. The submit filter only asks for slices
+that exist, but writes down which would do (``slices=`` in its stamp): that counts where it is
+there, else the type in the job's gres. So GPUs that are cut too large, or not at all, do not stay
+so for want of jobs that ask for smaller slices.
+
+A scheduler forgets a job some minutes after its end (Slurm: MinJobAge), so each look is remembered
+in a small file of its own; no accounting is needed. Jobs that come and go between two looks and
+are forgotten meanwhile are missed: the forecast is rather too small than too large. Jobs that were
+cancelled before they ran count for nothing: any user could steer the cuts with them at no cost.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +33,7 @@ from berth.policies.mig.outlook import Arrival, expected
 from berth.policies.mig.planner import plan
 
 _MAX_KEPT = 50_000
+TIME_LIMIT_S = 10.0
 
 
 class ArrivalsDocument(Document):
@@ -85,9 +97,6 @@ def expected_demands(
     return expected(
         arrivals(asked), now_s=now_s, window_s=rules.window_s, horizon_s=rules.horizon_s
     )
-
-
-TIME_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)

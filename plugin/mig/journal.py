@@ -1,7 +1,10 @@
-"""What an apply has begun, on disk before it is done: JSON lines, each flushed to the disk.
+"""The state folder of the applier: the lock that one apply holds, and the journal of what it does.
 
-The GPUs themselves say how far the cutting went; the journal says from what to what, and which
-way was taken. A torn last line (power loss while writing) is as if it had not been written.
+The lock is a file lock, which ends with its process, however that ends.
+
+The journal says what an apply has begun, on disk before it is done: JSON lines, each flushed to the
+disk. The GPUs themselves say how far the cutting went; the journal says from which layout to which,
+and which way was taken. A torn last line (power loss while writing) counts as not written.
 
 Records: ``begin`` (both layouts, the scheduler's part), ``cut`` (the new layout was seen
 complete), ``publish`` (the scheduler is being told; ``to`` is ``new`` or ``old``), ``back``
@@ -21,6 +24,12 @@ from typing import Any
 from berth.pilot.errors import BerthError
 from berth.plugin.host import HOST, Files, Host
 from berth.plugin.mig.errors import Locked
+
+Record = dict[str, Any]
+NAME = "apply.journal"
+MAX_BYTES = 64 * 1024 * 1024
+KEPT = 32
+CHANGES = ("destroy", "create")
 
 
 @contextlib.contextmanager
@@ -76,13 +85,6 @@ def _holder(files: Files, descriptor: int) -> str:
         return files.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
     except OSError:
         return "unknown"
-
-
-Record = dict[str, Any]
-NAME = "apply.journal"
-MAX_BYTES = 64 * 1024 * 1024
-KEPT = 32
-CHANGES = ("destroy", "create")
 
 
 class Journal:

@@ -22,6 +22,7 @@ from berth.policies.mig.demands import Demand
 
 Notice = dict[str, Any]
 """``{"old": ..., "new": ...}``, each whatever the keeper needs to publish that layout."""
+_WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 
 
 class Keeper(Protocol):
@@ -67,9 +68,6 @@ class NoKeeper:
 
     def release(self, reason: str) -> None:
         """Nothing to take back."""
-
-
-_WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 
 
 class Asked(Document):

@@ -1,4 +1,7 @@
-"""What an apply is to reach, checked against the GPUs before anything is touched."""
+"""The layouts that an apply is to reach, read from a file and checked before anything is touched.
+
+The file is a plan of ``berth mig plan``, or a configuration of mig-parted.
+"""
 
 from __future__ import annotations
 

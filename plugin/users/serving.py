@@ -9,7 +9,7 @@ from pathlib import Path
 
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.notify import Notifier
-from berth.plugin.site.watch import SiteWatcher
+from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.users.peers import Peer, name_of
 from berth.plugin.users.server import UserServer
