@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+LOOK, WRITE, READ = 0, 2, 4
 _ENTER = 1
 _WORDS = {WRITE: "write to", READ: "read"}
 
@@ -38,7 +39,6 @@ class Finding:
 Findings = Iterator[Finding]
 
 
-LOOK, WRITE, READ = 0, 2, 4
 """To see whether it is there; to write to it (or connect); to read it."""
 
 

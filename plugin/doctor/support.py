@@ -1,4 +1,4 @@
-"""The texts of a support bundle, by file name: what a maintainer needs to understand an installation.
+"""The texts of a support bundle: what a maintainer needs to understand an installation.
 
 Arguments of programs, scripts and profiles are left out. People and accounts become ``user-1``,
 ``account-2`` ... unless their names are asked for.

@@ -1,5 +1,5 @@
-"""The GPUs of this machine as NVML describes them (frozen values, no driver handles), and the device
-files that a job's cgroup must allow for each instance.
+"""The GPUs of this machine as NVML describes them, without driver handles, and the device files
+that a job's cgroup must allow for each instance.
 
 Access to a MIG device goes through ``/dev/nvidia-caps``; the driver tells the minor numbers below
 ``/proc/driver/nvidia/capabilities`` (NVIDIA MIG user guide, "Device Nodes and Capabilities").

@@ -1,4 +1,4 @@
-"""``berth mig apply`` and ``assert``: carry a plan out, or check whether the GPUs are as it says."""
+"""``berth mig apply`` and ``assert``: carry a plan out, or check that the GPUs are as it says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A Profile goes to the store: at the end of a pilot job (``berth pilot deliver``), or at once after
-``berth pilot run --store``.
+"""A Profile goes to the store: at the end of a pilot job (``berth pilot deliver``), or
+at once after ``berth pilot run --store``.
 """
 
 from __future__ import annotations

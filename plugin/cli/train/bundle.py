@@ -1,4 +1,4 @@
-"""``berth bundle``: what a trained predictor is made of, whether it is whole, and how two differ."""
+"""``berth bundle``: what a trained predictor is made of, is it whole, and how do two differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of ``berth train`` starts from: the extra, the command line, a site's measurements."""
+"""What ``berth train`` starts from: its extra, its command line, a site's own measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads go to the store: stored by a command, collected from other hosts, shared with all users."""
+"""How workloads reach the store: from a command, from other hosts, and shared with all users."""
 
 from __future__ import annotations
 
