@@ -10,7 +10,7 @@ SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
 .PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck audit \
-  gate gate-full bench ablations schemas screenshots site differential differential-flux matrix \
+  gate gate-full bench schemas screenshots site differential differential-flux matrix \
   mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python clean
 
@@ -187,9 +187,6 @@ site: venv  ## the documentation as a site and a man page, in build/
 
 bench: venv tools slurm  ## every speed and size bar, as tables with the machine named; TRACE= for replays, NAMES=
 	$(PY) benchmarks/run_all.py $(if $(TRACE),--trace $(TRACE)) $(NAMES)
-
-ablations: deep  ## xAMM against its parts: tables and pictures in report/xamm; about an hour
-	$(PY) -m lab xamm --report report/xamm
 
 fuzz: venv  ## every reader of others' input under Atheris; TARGET=, COUNT=, or REPLAY= of one input
 	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet -e '.[dev,fuzz]'

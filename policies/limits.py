@@ -8,9 +8,11 @@ is looked at: the rest is a matter of waiting, and of how many tasks of an array
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Protocol
 
 
@@ -93,3 +95,24 @@ def broken(
         if over:
             return limit
     return None
+
+
+AT_SHARE = 1.0
+"""Of users of whom nothing is known."""
+
+
+@dataclass(frozen=True)
+class UsedShares:
+    """By user: use of late / fair share. 1: just its share; 0: nothing. Not to be changed."""
+
+    by_user: Mapping[str, float]
+
+    def of(self, user: str) -> float:
+        """The user's; ``AT_SHARE`` where nothing is known."""
+        return self.by_user.get(user, AT_SHARE)
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for equal shares."""
+        text = repr(sorted(self.by_user.items())).encode()
+        return hashlib.blake2b(text, digest_size=8).hexdigest()

@@ -22,11 +22,10 @@ from berth.policies.constraints import (
     within_account_limits,
     within_queue_bounds,
 )
-from berth.policies.limits import Rights
+from berth.policies.limits import Rights, UsedShares
 from berth.policies.objectives.protocol import Offer
 from berth.policies.ranking import Checked, Shape
 from berth.policies.settings import PolicySettings
-from berth.policies.shares import UsedShares
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,

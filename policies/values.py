@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from berth.policies.carbon import Intensity
-from berth.policies.limits import Rights
-from berth.policies.shares import UsedShares
+from berth.policies.limits import Rights, UsedShares
 from berth.policies.waits import Waits
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 

@@ -1,6 +1,6 @@
 """How long jobs wait in a queue, by their size and length: a table made beside the submit path.
 
-A look-ahead simulation of the queue fills it (``policies/replay/expected_waits.py``); the submit
+A look-ahead simulation of the queue fills it (``policies/replay/live.py``); the submit
 path only looks it up.
 """
 

@@ -50,39 +50,21 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.experiments.interval_coverage",
         "how often the 90 % intervals of every family hold, by situation", "2 s",
     ),
-    "start-times": Experiment(
-        "lab.experiments.start_times",
-        "when waiting jobs start: the live replay, and by the users' limits (RICC)", "5 min",
-    ),
-    "gavel-placement": Experiment(
-        "lab.experiments.gavel_placement",
-        "policies on Gavel's traces by true and by predicted throughputs, replayed", "10 min",
-    ),
-    "predicted-backfill": Experiment(
-        "lab.experiments.predicted_backfill",
-        "RICC under EASY backfill that plans with predicted times in place of requests", "5 min",
-        takes=("only",),
-    ),
-    "partition-lists": Experiment(
-        "lab.experiments.partition_lists",
-        "jobs sent to a list of partitions, to one and to all: RICC's arrivals, Gavel's devices",
-        "3 min",
-    ),
     "programs": Experiment(
         "lab.experiments.programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",
         "10 min", "the default bundle", ("profiles", "jobs", "platforms"),
     ),
     "relative": Experiment(
-        "lab.experiments.relative",
+        "lab.relative.experiment",
         "relative performance on 15 devices from counters: cost model, baselines, networks",
         "12 min", "a bundle of relative performance",
         ("profiles", "reference", "platforms", "only", "seeds"),
     ),
     "site-simulation": Experiment(
-        "lab.experiments.site_simulation",
+        "lab.site.site_simulation",
         "a site that learns from finished jobs: regret and coverage by submission",
-        "10 min", "what posteriors assume (components.json)", takes=("only",),
+        "10 min", "what posteriors assume (components.json)",
     ),
     "uncertainty": Experiment(
         "lab.experiments.uncertainty",
@@ -94,14 +76,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "programs on a new platform against the number of its labels", "4 min", takes=("only",),
     ),
     "vae-dnn": Experiment(
-        "lab.experiments.vae_dnn",
+        "lab.published.vae.vae_dnn",
         "VAE + DNN (Nichols et al.) beside its random forest, on two data sets", "15 min",
         "a bundle of VAE + DNN", ("profiles", "reference", "platforms", "seeds"), Needs.DEEP,
     ),
     "xamm": Experiment(
-        "lab.experiments.xamm",
-        "xAMM (Dhakal et al.): ablations of attention and machine models; or what CONFIG asks for",
-        "1 h", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
+        "lab.published.xamm.experiment",
+        "xAMM (Dhakal et al.) beside the cost model; or trained and tested as CONFIG says",
+        "30 min", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
     ),
     "unseen-accelerators": Experiment(
         "lab.experiments.unseen_accelerators",
@@ -176,15 +158,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "run times of a trace's jobs from past jobs alone, in order of time, beside baselines",
         "6 min",
         "the weights of past jobs, with PyTorch",
-    ),
-    "history-by-user": Experiment(
-        "lab.experiments.history_by_user",
-        "run times as the submit filter predicts them, from each user's own past jobs", "3 min",
-    ),
-    "memory-sizing": Experiment(
-        "lab.experiments.memory_sizing",
-        "peak memory of workflow tasks from past peaks, in order of start and of completion",
-        "2 min", takes=("only",),
     ),
     "graph-language": Experiment(
         "lab.experiments.graph_language",

@@ -14,6 +14,22 @@ from lab.kernels.examples import Example, read_examples
 AIWC_DATA = f"{aiwc.AIWC.title} ({aiwc.AIWC.licence})"
 
 
+ANCHORS = (
+    ("bfs", "kernel2#0"),
+    ("dwt", "c_CopySrcToComponents#0"),
+    ("kmeans", "invert_mapping#0"),
+    ("lud", "lud_perimeter#0"),
+    ("nw", "needle_opencl_shared_2#0"),
+)
+"""One of the kernels of each application that has several, at all four sizes: graph walk, copy,
+transposition, dense block, wavefront. Fixed before any figure was seen."""
+
+
+def is_anchor(rows: Rows, anchors: Sequence[tuple[str, str]] = ANCHORS) -> list[bool]:
+    """A row: does it belong to an anchor kernel?"""
+    return [pair in anchors for pair in zip(rows.applications, rows.kernels, strict=True)]
+
+
 def aiwc_rows(reference: str = aiwc.XEON) -> Rows:
     """92 OpenCL kernel launches of 9 applications on 15 devices, piloted on ``reference``."""
     found = aiwc.rows()

@@ -1,7 +1,6 @@
-"""Every family of relative performance that is evaluated: baselines, cost model, networks.
+"""The families of relative performance that are evaluated: baselines and the cost model.
 
-A family that needs an optional library is loaded inside its function and names the library:
-where that is absent it is left out, and the report says so.
+The published networks stand in ``lab.published``; they are evaluated by the same splits.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.baselines import MeanSpeedup, NearestWorkload
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.family import Family, Fitted
+from berth.predictor.learning.relative.family import Family
 from lab.datasets.aiwc import KINDS
 from lab.relative.evaluation import Entry
 
@@ -108,66 +107,11 @@ BASELINES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Committee:
-    """The mean of several families' log times, for when their errors are unlike."""
-
-    members: Sequence[Family]
-    name: str = "committee"
-
-    @property
-    def what(self) -> str:
-        """One line for a reader."""
-        return f"geometric mean of the times of {', '.join(m.name for m in self.members)}"
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """Platform -> kind, as the members have it."""
-        return {k: v for member in self.members for k, v in getattr(member, "kinds", {}).items()}
-
-    def fit(self, rows: Rows, seed: int) -> CommitteeFitted:
-        """Every member on all rows. Raises UsageError for a committee of none."""
-        if not self.members:
-            raise UsageError("a committee needs members")
-        return CommitteeFitted(tuple(member.fit(rows, seed) for member in self.members))
-
-
-@dataclass(frozen=True, slots=True)
-class CommitteeFitted:
-    """See ``Committee``."""
-
-    members: tuple[Fitted, ...]
-
-    def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back."""
-        mean = np.mean([member.log_seconds(rows) for member in self.members], axis=0)
-        return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, mean)
-
-
-def _vae() -> Sequence[Family]:
-    from lab.published.vae.family import VaeFamily  # noqa: PLC0415
-
-    return (VaeFamily(),)
-
-
-def _xamm() -> Sequence[Family]:
-    from lab.published.xamm.family import FAMILIES  # noqa: PLC0415
-
-    return FAMILIES
-
-
 COST_MODEL = CostModelFamily(kinds=KINDS)
 """The shipped one, of AIWC's devices."""
 ENTRIES: tuple[Entry, ...] = (
     Entry("baselines", lambda: BASELINES),
     Entry("cost-model", lambda: (COST_MODEL,)),
-    Entry(
-        "committee",
-        lambda: (Committee((COST_MODEL, FOREST, RIDGE_REGRESSION)),),
-        by_default=False,
-    ),
-    Entry("vae", _vae, needs=("torch",), by_default=False, slow=True),
-    Entry("xamm", _xamm, needs=("torch", "xgboost"), by_default=False, slow=True),
 )
 
 
@@ -183,17 +127,8 @@ def chosen(groups: Iterable[str] = ()) -> tuple[Entry, ...]:
 
 
 def for_kinds(entries: Iterable[Entry], kinds: Mapping[str, str]) -> tuple[Entry, ...]:
-    """The same for a site's platforms (name -> kind of hardware).
-
-    Raises UsageError for xAMM, whose signatures here are AIWC's anchor kernels.
-    """
-    wanted = tuple(entries)
-    if any(entry.group == "xamm" for entry in wanted):
-        raise UsageError(
-            "the group xamm is of the public data's anchor kernels",
-            hint="`python -m lab xamm CONFIG` takes a site's own runs and benchmarks",
-        )
-    return tuple(replace(e, load=partial(_of_kinds, e.load, kinds)) for e in wanted)
+    """Return the entries for a site's platforms (name -> kind of hardware)."""
+    return tuple(replace(e, load=partial(_of_kinds, e.load, kinds)) for e in entries)
 
 
 def _of_kinds(load: Callable[[], Sequence[Family]], kinds: Mapping[str, str]) -> Sequence[Family]:
@@ -203,6 +138,4 @@ def _of_kinds(load: Callable[[], Sequence[Family]], kinds: Mapping[str, str]) ->
 def _of(family: Family, kinds: Mapping[str, str]) -> Family:
     if isinstance(family, CostModelFamily):
         return replace(family, kinds=kinds)
-    if isinstance(family, Committee):
-        return replace(family, members=[_of(member, kinds) for member in family.members])
     return family

@@ -25,7 +25,7 @@ from berth.predictor.learning.relative.splits import by_application
 from berth.predictor.learning.relative.trust import next_application_quantile
 from berth.predictor.learning.resume import Resume
 from lab.ground.new_machines import Knowledge, NewMachine, averaged, known
-from lab.published.xamm.anchors import is_anchor
+from lab.relative.data import is_anchor
 from lab.relative.nested import without
 from lab.relative.transfer import Transfer, fit_transfer, targets
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.cells import Cell, covariance
 from berth.predictor.learning.components import SHIPPED, Components
-from lab.site.world import World
+from lab.site.worlds import World
 
 SHARES = (
     "program", "kind", "family", "platform", "part", "part_on_kind", "row", "row_on_kind", "cell",

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.doctor.findings import Findings
 from berth.plugin.flux import commands, past_jobs, present_jobs
+from berth.plugin.flux.cluster import read_cluster
+from berth.plugin.flux.jobspec import flux_submit, node_batch, workers_batches
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
-from berth.plugin.flux.reading import read_cluster
-from berth.plugin.flux.render import flux_submit, node_batch, workers_batches
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
@@ -130,7 +130,7 @@ class Flux(Scheduler):
     def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
         """See Scheduler. Flux's times are Unix times, so ``utc`` says nothing."""
         if lines and lines[0].startswith(past_jobs.SQLITE):
-            from berth.plugin.flux.job_archive import read_archive  # noqa: PLC0415 - not in the daemon
+            from berth.plugin.flux.past_jobs import read_archive  # noqa: PLC0415 - not in the daemon
 
             return read_archive(Path(source), cluster)
         return past_jobs.read_flux("\n".join(lines), cluster, source=source)

@@ -1,16 +1,22 @@
-"""A file of past jobs, whatever wrote it."""
+"""Files of past jobs, whatever wrote them.
+
+A scheduler's accounting is read by the scheduler's own module; here is the Standard Workload Format
+(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html): eighteen numbers a line, -1 for what is
+not known; ``; UnixStartTime: N`` says when second 0 was.
+"""
 
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.reading import Read, text_of
-from berth.plugin.history.swf import read_swf
+from berth.plugin.history.reading import Read, Unreadable, checked_times, read_lines, text_of
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
+from berth.plugin.store.records import PastJobRecord
 
 SWF = "swf"
 _GZIP = b"\x1f\x8b"
@@ -44,3 +50,85 @@ def read_past_jobs(
         if formats or scheduler.begins_past_jobs(first):
             return scheduler.read_past_jobs(lines, cluster, source=source, utc=utc)
     return read_swf(lines, cluster)
+
+
+_FIELDS = 18
+_START = "UnixStartTime:"
+_MOST, _LAST_JOB = 2**31, 2**53
+_STATES = {0: "failed", 1: "completed", 2: "cancelled", 3: "completed", 4: "failed", 5: "cancelled"}
+
+
+def read_swf(lines: Iterable[str], cluster: str) -> Read:
+    """Every job that ran; lines of checkpointed parts (status 2 to 4 of one job) count as runs."""
+    read = Read()
+    first_s = 0.0
+    numbered = []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text.startswith(";"):
+            head, mark, value = text.lstrip("; ").partition(_START)
+            if mark and not head:
+                first_s = _start(value)
+        elif text:
+            numbered.append((number, text))
+    read_lines(numbered, read, lambda line: _swf_job(line, cluster, first_s))
+    return read
+
+
+def _start(value: str) -> float:
+    try:
+        found = float(value.split(maxsplit=1)[0])
+    except (ValueError, IndexError):
+        return 0.0
+    return found if found > 0 and math.isfinite(found) else 0.0
+
+
+def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
+    parts = line.split()
+    if len(parts) != _FIELDS:
+        raise Unreadable(f"{len(parts)} fields where SWF has {_FIELDS}")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        raise Unreadable("a field is not a number") from None
+    if not all(math.isfinite(number) for number in numbers):
+        raise Unreadable("a field is not a finite number")
+    job, submit, wait, run, used, _, memory, asked, limit, wanted = numbers[:10]
+    status, user, group, executable, queue, partition = numbers[10:16]
+    if submit < 0:
+        raise Unreadable("no time of submission")
+    if run < 0 and run != -1:
+        raise Unreadable("a negative run time")
+    if run < 0 or (status == 5 and run == 0) or (wait < 0 and run <= 0):
+        return None
+    submit_s = first_s + submit
+    start_s = submit_s + max(wait, 0.0)
+    cores = int(asked if asked > 0 else used)
+    if not 1 <= cores < _MOST:
+        raise Unreadable("no number of processors that can be")
+    if max(map(abs, numbers[10:16])) >= _MOST or abs(job) >= _LAST_JOB:
+        raise Unreadable("a number of its job, user, group, program or queue that cannot be")
+    runtime_s = checked_times(submit_s, start_s, start_s + run, run)
+    return PastJobRecord(
+        cluster=cluster,
+        job_id=str(int(job)),
+        user=f"user{int(user)}" if user >= 0 else "",
+        account=f"group{int(group)}" if group >= 0 else "",
+        name=f"application{int(executable)}" if executable >= 0 else "",
+        queue=f"queue{int(queue)}" if queue >= 0 else f"partition{int(partition)}",
+        state=_STATES.get(int(status), "unknown"),
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=start_s + run,
+        elapsed_s=runtime_s,
+        cores=cores,
+        time_limit_s=limit if limit > 0 else None,
+        request_bytes=_bytes(wanted, asked if asked > 0 else used),
+        peak_bytes=_bytes(memory, used if used > 0 else asked),
+        peak_source="reported" if memory > 0 else "",
+    )
+
+
+def _bytes(kib_per_processor: float, processors: float) -> int | None:
+    found = kib_per_processor * 1024.0 * max(processors, 1.0)
+    return int(found) if kib_per_processor > 0 and found < 2**60 else None

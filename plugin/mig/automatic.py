@@ -27,9 +27,8 @@ from berth.plugin.mig.node import Asked
 from berth.plugin.mig.settings import OutlookSettings, TriggerSettings
 from berth.plugin.mig.target import Target
 from berth.policies.mig import Instance
-from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.hysteresis import Hysteresis, Verdict, worth_recutting
-from berth.policies.mig.outlook import Arrival, expected
+from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
+from berth.policies.mig.plan import Hysteresis, Verdict, worth_recutting
 from berth.policies.mig.planner import plan
 
 _MAX_KEPT = 50_000

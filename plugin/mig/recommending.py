@@ -18,8 +18,7 @@ from berth.plugin.workloads.filing import stored_for, workload_in
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobEntry, JobsDocument, demand_of
 from berth.policies.mig.on_slices import OnSlices, of_forecast, of_slice_workload
-from berth.policies.mig.recommend import recommend
-from berth.policies.mig.slice_demand import demand_on
+from berth.policies.mig.recommend import demand_on, recommend
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.on_gpu import profiles_of

@@ -174,7 +174,7 @@ def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
 
 def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
     """mig-parted names no places: those that change least, busy instances where they are."""
-    from berth.policies.mig.arrange import arrange  # noqa: PLC0415 (enumerates layouts)
+    from berth.policies.mig.layout import arrange  # noqa: PLC0415 (enumerates layouts)
 
     state = gpu.state()
     try:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from berth.plugin.store.history import Decisions
+from berth.plugin.store.decisions import Decisions
 from berth.policies.exploring import Allowance
 from berth.policies.settings import Explore
 from berth.policies.values import Request

@@ -22,11 +22,10 @@ from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import EndedJob
 from berth.plugin.users.client import RemoteStore
 from berth.policies.replay import Settings, Trace
-from berth.policies.replay.columns import Floats
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.expected_waits import wait_table
-from berth.policies.replay.live import SAMPLES, Foreseen, Times, foresee
+from berth.policies.replay.live import SAMPLES, Foreseen, Times, foresee, wait_table
 from berth.policies.replay.predicted import Columns
+from berth.policies.replay.trace import Floats
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 from berth.policies.waits import WaitTable

@@ -23,8 +23,7 @@ from berth.plugin.replay.tables import begins_job_table, read_job_table, with_ti
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import PastJobRecord
-from berth.policies.replay.columns import Floats, Ints
-from berth.policies.replay.trace import Trace, trace_of
+from berth.policies.replay.trace import Floats, Ints, Trace, trace_of
 
 GAVEL = "gavel"
 TABLE = "table"

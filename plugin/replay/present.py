@@ -21,8 +21,8 @@ from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.states import nodes_of
 from berth.policies.replay import Cluster, NodeKind, Option, Partition, Present, Trace
 from berth.policies.replay.cluster import Reservation
-from berth.policies.replay.columns import Ints
 from berth.policies.replay.live import Queue
+from berth.policies.replay.trace import Ints
 from berth.policies.values import Candidate
 
 

@@ -33,8 +33,7 @@ from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.states import nodes_of
 from berth.policies.replay.changes import nodes_in
 from berth.policies.replay.cluster import Cluster, Failure, Reservation
-from berth.policies.replay.columns import Floats
-from berth.policies.replay.trace import Trace, trace_of
+from berth.policies.replay.trace import Floats, Trace, trace_of
 from berth.policies.values import Candidate
 
 _WORDS: tuple[str, ...] = ("user", "partition")

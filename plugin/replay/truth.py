@@ -18,12 +18,11 @@ from berth.plugin.replay.clusters import SiteCluster
 from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord
 from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
-from berth.policies.replay.breakdowns import random_failures
-from berth.policies.replay.cluster import Failure, Reservation
-from berth.policies.replay.columns import Floats
+from berth.policies.replay.cluster import Failure, Reservation, random_failures
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.metrics import over_seeds
 from berth.policies.replay.predicted import Columns, Predictions
+from berth.policies.replay.trace import Floats
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 from berth.predictor.core.intervals import NORMAL_90

@@ -24,8 +24,7 @@ from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
 from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
-from berth.plugin.workloads.amounts import amount_text
-from berth.plugin.workloads.files import title
+from berth.plugin.workloads.files import amount_text, title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Interval, Prediction

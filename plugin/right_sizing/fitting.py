@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import resources
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes
@@ -11,7 +14,6 @@ from berth.plugin.daemon.messages import Job
 from berth.plugin.history.advice import WORTH_SAYING
 from berth.plugin.history.matching import plain_name
 from berth.plugin.right_sizing.guard import Guard
-from berth.plugin.right_sizing.self_sizing import sizes_itself
 from berth.plugin.site.site import RightSizing
 from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
@@ -111,3 +113,39 @@ def why_not(job: Job, request: Request, need: MemoryNeedRecord, watch: Watch) ->
     if problem is None and (command := sizes_itself(job.script or "")) is not None:
         problem = f"{command[:40]} takes what its job is given"
     return problem
+
+
+_WORD = re.compile(r"[^\s;&|()`'\"$<>={}\[\]]+")
+_SUFFIX = re.compile(r"\.(?:sh|py|pl|jar|exe|bin)$")
+
+
+def sizes_itself(script: str) -> str | None:
+    """What in the script sizes itself, as it is called there; None: nothing that is known."""
+    commands, following, variables = _known()
+    for variable in variables:
+        if variable in script:
+            return variable
+    for line in script.splitlines():
+        text = line.lstrip()
+        if text.startswith("#"):
+            continue
+        words: list[str] = _WORD.findall(text)
+        for place, word in enumerate(words):
+            called = word.rpartition("/")[2]
+            name = _SUFFIX.sub("", called).lower()
+            if name in commands or called.endswith(".jar"):
+                return called
+            if name in following and not following[name].isdisjoint(words[place + 1 :]):
+                return called
+    return None
+
+
+@cache
+def _known() -> tuple[frozenset[str], dict[str, frozenset[str]], tuple[str, ...]]:
+    text = resources.files(__package__).joinpath("self_sizing.json").read_text(encoding="utf-8")
+    read = json.loads(text)
+    return (
+        frozenset(one.lower() for one in read["commands"]),
+        {name: frozenset(words) for name, words in read["with"].items()},
+        tuple(read["variables"]),
+    )

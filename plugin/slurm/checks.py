@@ -24,8 +24,8 @@ from berth.plugin.doctor.findings import (
 )
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.configuration import listed, parse_configuration
-from berth.plugin.slurm.lua_checks import (
+from berth.plugin.slurm.commands import listed, parse_configuration
+from berth.plugin.slurm.filter import (
     check_client_filter,
     check_libraries,
     check_lua_file,

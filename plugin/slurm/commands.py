@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 
@@ -73,3 +73,20 @@ def _failed(name: str, status: int, stderr: str) -> SchedulerError:
     down = "Unable to contact slurm controller" in stderr or "Connection refused" in stderr
     hint = "is slurmctld up? `scontrol ping` tells" if down else None
     return SchedulerError(f"{name} failed with status {status}: {said[:300]}", hint=hint)
+
+
+def read_configuration() -> dict[str, str]:
+    """Values by key. Raises SchedulerError or ToolMissing."""
+    return parse_configuration(run(("scontrol", "show", "config")))
+
+
+def parse_configuration(text: str) -> dict[str, str]:
+    """``KEY = VALUE`` lines; others are left out."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def listed(configuration: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """The members of a value that is a list; none where it is ``(null)``."""
+    value = configuration.get(key, "")
+    return () if value in ("", "(null)", "none") else tuple(filter(None, value.split(",")))

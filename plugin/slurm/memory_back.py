@@ -25,7 +25,7 @@ from berth.pilot.units import whole_number
 from berth.plugin.right_sizing import guard
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.configuration import read_configuration
+from berth.plugin.slurm.commands import read_configuration
 from berth.plugin.slurm.put_back import STAMP, field
 
 log = logging.getLogger("berth.putback")

@@ -19,7 +19,7 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.history.matching import Described, described, plain_name
 from berth.plugin.history.reading import SINGLETON, Read, Unreadable, checked_times, name_of
-from berth.plugin.slurm import commands, stored_scripts
+from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
     count,
     duration_s,
@@ -27,9 +27,9 @@ from berth.plugin.slurm.records import (
     gpus_in,
     moment_s,
     node_peak_bytes,
+    state_of,
 )
-from berth.plugin.slurm.states import state_of
-from berth.plugin.slurm.submit_line import said
+from berth.plugin.slurm.submitted import said
 from berth.plugin.store.records import PastJobRecord
 
 COLUMNS = (
@@ -81,7 +81,7 @@ def ask(cluster: str, since_s: float) -> Read:
 
 def add_scripts(read: Read) -> None:
     """The texts of the scripts of each user's and name's last jobs, as far as they are stored."""
-    if not stored_scripts.are_stored():
+    if not submitted.are_stored():
         return
     wanted: dict[str, list[str]] = {}
     taken: dict[tuple[str, str], int] = {}
@@ -90,7 +90,7 @@ def add_scripts(read: Read) -> None:
         taken[kind] = taken.get(kind, 0) + (job.job_id in read.given)
         if job.job_id in read.given and job.user and taken[kind] <= _SCRIPTS_OF_KIND:
             wanted.setdefault(job.user, []).append(job.job_id)
-    for job_id, script in stored_scripts.scripts_of(wanted).items():
+    for job_id, script in submitted.scripts_of(wanted).items():
         digest = described("", (), script).script
         read.jobs[job_id] = replace(read.jobs[job_id], script=digest)
 

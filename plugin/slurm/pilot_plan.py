@@ -17,10 +17,16 @@ from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.launchers import Launch, split
-from berth.plugin.slurm.partition_times import check_time
-from berth.plugin.slurm.pilot_job import TAIL_S, Shape, job_script, pilot_script, with_srun
-from berth.plugin.slurm.records import records
+from berth.plugin.slurm.pilot_job import (
+    TAIL_S,
+    Launch,
+    Shape,
+    job_script,
+    pilot_script,
+    split,
+    with_srun,
+)
+from berth.plugin.slurm.records import Record, duration_s, records
 
 _PASSED_ON = ("size", "sizes", "threads_sweep", "repeats", "max_slowdown", "runs_on", "needs")
 _FIXED = frozenset(("-n", "-np", "--np", "--ntasks", "-N", "--nodes", "-H", "--host", "-hosts"))
@@ -310,3 +316,26 @@ def _berth() -> str:
     """This program's own path: the compute nodes must have it at the same place."""
     beside = Path(sys.executable).with_name("berth")
     return str(beside) if beside.exists() else shutil.which("berth") or "berth"
+
+
+def check_time(
+    given: str, limit_s: float, asked: str | None, partitions: Sequence[Record], *, hint: str
+) -> None:
+    """Raises UsageError, naming MaxTime, where no partition that is asked for gives so much time.
+
+    ``given``: the option as it was written; ``asked``: partitions as sbatch takes them, with
+    commas, None: the default one; ``partitions``: all records of ``scontrol show partition``.
+    Slurm counts whole minutes.
+    """
+    names = asked.split(",") if asked else _default(partitions)
+    here = [one for one in partitions if one["PartitionName"] in names]
+    limits_s = [duration_s(one.get("MaxTime")) for one in here]
+    longest_s = max((math.inf if one is None else one for one in limits_s), default=math.inf)
+    if math.ceil(limit_s / 60) * 60 <= longest_s:
+        return
+    limits = ", ".join(f"{one['PartitionName']} (MaxTime={one['MaxTime']})" for one in here)
+    raise UsageError(f"{given} is more time than a job may have in partition {limits}", hint=hint)
+
+
+def _default(partitions: Sequence[Record]) -> list[str]:
+    return [one["PartitionName"] for one in partitions if one.get("Default") == "YES"]

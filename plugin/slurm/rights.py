@@ -1,14 +1,242 @@
-"""Keeps the limits of users and accounts, read again now and then."""
+"""Who may use a partition, and how much at once: associations and QOS as ``sacctmgr`` lists them.
+
+Slurm looks at a limit in the partition's QOS first, then in the job's (the other way round where
+that has OverPartQOS), then in the association and the accounts above it; the first that sets it
+holds. Source: the manual pages sacctmgr(1) and resource_limits of Slurm 22.05.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.scheduler import ClusterFacts
-from berth.plugin.slurm import accounts
-from berth.policies.limits import Rights
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.commands import read_configuration
+from berth.plugin.slurm.records import duration_s
+from berth.policies.limits import Denied, Limit, Rights, Scope
+
+_IN_BOTH = ("maxtresperjob", "maxtrespernode", "maxtresminsperjob", "maxwall", "grptres",
+            "grptresmins", "grptresrunmins", "grpwall", "grpsubmitjobs", "grpjobs")  # fmt: skip
+_ASSOCIATION = ("account", "user", "partition", "parentname", "qos", "defaultqos", "maxsubmitjobs",
+                "maxjobs", *_IN_BOTH)  # fmt: skip
+_QUALITY = ("name", "flags", "maxtresperuser", "maxtresperaccount", "mintresperjob",
+            "maxsubmitjobsperuser", "maxsubmitjobsperaccount", "maxjobsperuser",
+            "maxjobsperaccount", *_IN_BOTH)  # fmt: skip
+_USER = ("user", "defaultaccount")
+
+_MINUTE_S = 60.0
+_MIB = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
+_TRES = (
+    ("maxtresperjob", Scope.JOB),
+    ("maxtresperuser", Scope.JOB),
+    ("maxtresperaccount", Scope.JOB),
+    ("grptres", Scope.JOB),
+    ("maxtrespernode", Scope.NODE),
+    ("mintresperjob", Scope.LEAST),
+    ("maxtresminsperjob", Scope.SECONDS),
+    ("grptresmins", Scope.SECONDS),
+    ("grptresrunmins", Scope.SECONDS),
+)
+_TIMES = ("maxwall", "grpwall")
+_SUBMITS = ("maxsubmitjobsperuser", "maxsubmitjobsperaccount", "grpsubmitjobs")
+_JOBS = ("maxjobs", "maxjobsperuser", "maxjobsperaccount", "grpjobs")
+_CONSUMED = ("grptresmins",)
+_TOGETHER = ("maxtresperuser", "maxtresperaccount", "grptres")
+_DEFAULT_QOS = "normal"
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Rights that could not be read_rights: nobody is sent anywhere by them."""
+
+    problem: str
+
+    @property
+    def digest(self) -> str:
+        """See Rights."""
+        return f"unknown: {self.problem}"
+
+    def limits(
+        self, user: str, account: str | None, qos: str | None, queue: str
+    ) -> tuple[Limit, ...] | Denied:
+        """See Rights."""
+        return Denied(f"your limits are not known: {self.problem}")
+
+
+class Accounts:
+    """The associations and QOS of one cluster at one moment."""
+
+    def __init__(
+        self,
+        associations: Sequence[Row],
+        qualities: Sequence[Row],
+        users: Sequence[Row],
+        *,
+        partition_qos: Mapping[str, str],
+        limits_enforced: bool,
+        qos_enforced: bool,
+    ) -> None:
+        self._of_user = {(r["account"], r["user"], r["partition"]): r for r in associations}
+        self._of_account = {r["account"]: r for r in associations if not r["user"]}
+        self._qualities = {r["name"]: r for r in qualities}
+        self._default_account = {r["user"]: r["defaultaccount"] for r in users}
+        self._partition_qos = dict(partition_qos)
+        self._limits_enforced, self._qos_enforced = limits_enforced, qos_enforced
+        self._known: dict[object, tuple[Limit, ...] | Denied] = {}
+        text = repr(
+            (
+                [sorted(r.items()) for r in (*associations, *qualities, *users)],
+                sorted(partition_qos.items()),
+                limits_enforced,
+                qos_enforced,
+            )
+        )
+        self.digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def limits(
+        self, user: str, account: str | None, qos: str | None, queue: str
+    ) -> tuple[Limit, ...] | Denied:
+        """See Rights."""
+        key = (user, account, qos, queue)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._limits(user, account, qos, queue)
+        return found
+
+    def _limits(
+        self, user: str, account: str | None, qos: str | None, queue: str
+    ) -> tuple[Limit, ...] | Denied:
+        name = account or self._default_account.get(user, "")
+        own = self._of_user.get((name, user, queue)) or self._of_user.get((name, user, ""))
+        if own is None:
+            return Denied(f"account {name or '(none)'} gives {user} no access to {queue}")
+        quality = self._quality_of(own, qos, queue)
+        if isinstance(quality, Denied):
+            return quality
+        sources = [(f"QOS {r['name']}", r) for r in self._order(quality, queue)]
+        partition = self._qualities.get(self._partition_qos.get(queue, ""))
+        if partition is not None and any(partition[key] for key in _SUBMITS):
+            return Denied(f"QOS {partition['name']} of {queue} limits how many jobs are submitted")
+        chain = [(f"the association of {user} with account {name}", own), *self._above(name)]
+        if any(row.get(key) == "0" for _, row in (*sources, *chain) for key in _JOBS):
+            return Denied(f"you may run no job in {queue}")
+        return tuple(_first_set(sources, chain)) if self._limits_enforced else ()
+
+    def _quality_of(self, own: Row, asked: str | None, queue: str) -> Row | Denied | None:
+        allowed = own["qos"].split(",")
+        name = asked or own["defaultqos"]
+        if not name:
+            name = _DEFAULT_QOS if _DEFAULT_QOS in allowed or len(allowed) != 1 else allowed[0]
+        if self._qos_enforced and name not in allowed:
+            return Denied(f"QOS {name} is not yours in {queue}")
+        return self._qualities.get(name)
+
+    def _order(self, quality: Row | None, queue: str) -> list[Row]:
+        partition = self._qualities.get(self._partition_qos.get(queue, ""))
+        both = [row for row in (partition, quality) if row is not None]
+        if quality is not None and "OverPartQOS" in quality["flags"]:
+            both.reverse()
+        return both
+
+    def _above(self, account: str) -> Iterator[tuple[str, Row]]:
+        seen: set[str] = set()
+        while account and account not in seen:
+            seen.add(account)
+            row = self._of_account.get(account)
+            if row is None:
+                return
+            yield f"account {account}", row
+            account = row["parentname"]
+
+
+def _first_set(
+    qualities: Iterable[tuple[str, Row]], chain: Iterable[tuple[str, Row]]
+) -> Iterator[Limit]:
+    """Each limit where Slurm finds it first; those of groups above each other hold together."""
+    taken: set[tuple[str, str]] = set()
+    for source, row in qualities:
+        found = list(_set_in(row, source))
+        yield from (limit for key, limit in found if key not in taken)
+        taken.update(key for key, _ in found)
+    for source, row in chain:
+        yield from (limit for key, limit in _set_in(row, source) if key not in taken)
+
+
+def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
+    for key, scope in _TRES:
+        for resource, amount in _tres(row.get(key, "")):
+            most = amount * (_MINUTE_S if scope is Scope.SECONDS else 1.0)
+            if key in _CONSUMED and resource.startswith("gres/"):
+                most = 0.0  # what is used up of it already is not looked at
+            yield (key, resource), Limit(scope, most, source, resource, key in _TOGETHER)
+    for key in _JOBS:
+        if row.get(key, "").isdigit():
+            yield (key, ""), Limit(Scope.RUNNING, float(row[key]), source)
+    for key in _TIMES:
+        seconds = duration_s(row.get(key))
+        if seconds is not None:
+            yield (key, ""), Limit(Scope.TIME, seconds, source)
+
+
+def _tres(text: str) -> Iterator[tuple[str, float]]:
+    """``cpu=4,mem=3G,gres/gpu:h200=1``; memory in MiB. Raises SchedulerError."""
+    for part in filter(None, text.split(",")):
+        name, _, amount = part.rpartition("=")
+        unit = amount[-1:] if amount[-1:] in "KMGTP" else ""
+        try:
+            number = float(amount.removesuffix(unit)) if unit else float(amount)
+        except ValueError:
+            raise SchedulerError(
+                f"sacctmgr wrote a limit that cannot be read_rights: {part!r}"
+            ) from None
+        if name in ("mem", "vmem"):
+            number *= _MIB[unit]
+        elif unit:
+            number *= _MIB[unit] * 2.0**20
+        yield name, number
+
+
+def read_rights(partition_qos: Mapping[str, str]) -> Rights | None:
+    """What slurmctld enforces; None: nothing. Raises SchedulerError or ToolMissing.
+
+    ``partition_qos``: the QOS of partitions that have one.
+    """
+    config = read_configuration()
+    enforced = config.get("AccountingStorageEnforce", "none").lower().split(",")
+    if "slurmdbd" not in config.get("AccountingStorageType", "") or "none" in enforced:
+        return None
+    strict = "limits" in enforced or "safe" in enforced
+    if not strict and not {"associations", "qos", "wckeys"} & set(enforced):
+        return None
+    cluster = config.get("ClusterName", "")
+    associations = _rows(("show", "assoc", f"cluster={cluster}"), _ASSOCIATION)
+    return Accounts(
+        associations,
+        _rows(("show", "qos"), _QUALITY),
+        _rows(("show", "user"), _USER),
+        partition_qos=partition_qos,
+        limits_enforced=strict,
+        qos_enforced="qos" in enforced,
+    )
+
+
+def _rows(what: Sequence[str], columns: Sequence[str]) -> list[Row]:
+    text = commands.run(("sacctmgr", "-n", "-P", *what, f"format={','.join(columns)}"))
+    found: list[Row] = []
+    for line in text.splitlines():
+        values = line.split("|")
+        if len(values) != len(columns):
+            raise SchedulerError(f"sacctmgr wrote something unreadable: {line[:80]!r}")
+        found.append(dict(zip(columns, values, strict=True)))
+    return found
+
 
 log = logging.getLogger("berth.serve.accounts")
 
@@ -36,11 +264,11 @@ class RightsReader:
             return self._rights
         self._tried_s, self._queues = now_s, queues
         try:
-            self._rights, self._read_s, self._problem = accounts.read(queues), now_s, None
+            self._rights, self._read_s, self._problem = read_rights(queues), now_s, None
         except BerthError as error:
             if error.message != self._problem:
                 log.warning("limits of accounts cannot be read: %s", error.message)
             self._problem = error.message
             if self._read_s is None or now_s - self._read_s > _OLDEST_S:
-                self._rights = accounts.Unknown(error.message)
+                self._rights = Unknown(error.message)
         return self._rights

@@ -1,4 +1,4 @@
-"""Slurm behind the Scheduler protocol."""
+"""Slurm behind the Scheduler protocol, and its own table in the site file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
+
+from berth.pilot.documents import Document
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.doctor.findings import Findings
 from berth.plugin.scheduler import (
@@ -29,23 +32,36 @@ from berth.plugin.slurm import (
     accounting,
     cluster,
     commands,
-    now,
     past_jobs,
     pilot_tail,
     present_jobs,
-    reservations,
     with_pyslurm,
 )
-from berth.plugin.slurm.configuration import read_configuration
+from berth.plugin.slurm.commands import read_configuration
 from berth.plugin.slurm.render import node_sbatch, sbatch, workers_sbatch
 from berth.plugin.slurm.rights import RightsReader
-from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
     from berth.plugin.history.reading import Read
     from berth.plugin.mig.node import NodeSettings
     from berth.plugin.site.site import Site
+
+
+class SlurmSettings(Document):
+    """`[slurm]`: only at a site with `scheduler = "slurm"`."""
+
+    read_with: Literal["commands", "pyslurm"] = Field(
+        "commands",
+        description="how queues and nodes are read: by Slurm's own `commands`, or by `pyslurm` "
+        "(only where it is installed for the very Slurm that runs here)",
+    )
+    accounts_refresh_s: float = Field(
+        60.0,
+        ge=1,
+        description="how often associations and QOS are read (`sacctmgr`), in seconds; a user who "
+        "is new to a partition is sent there only after that",
+    )
 
 
 _NOT_ENDED = "PD,CF,R,CG,S,ST,RQ,RH,SI,SO"
@@ -124,7 +140,7 @@ class Slurm(Scheduler):
 
     def job_now(self, job_id: str) -> JobNow | None:
         """See Scheduler. By squeue, which knows a job for MinJobAge after its end."""
-        return now.job_now(job_id)
+        return present_jobs.job_now(job_id)
 
     def present_jobs(self) -> tuple[PresentJob, ...]:
         """See Scheduler. From squeue."""
@@ -132,7 +148,7 @@ class Slurm(Scheduler):
 
     def reservations(self) -> tuple[ReservationFacts, ...]:
         """See Scheduler. From scontrol; those that hold no whole nodes are left out."""
-        return reservations.ask()
+        return cluster.read_reservations()
 
     def past_jobs(self, cluster: str, since_s: float) -> Read:
         """See Scheduler. From sacct."""

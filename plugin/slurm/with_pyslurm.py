@@ -19,9 +19,8 @@ from typing import Any
 from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.cluster import UNUSABLE, not_for_users, system_of
-from berth.plugin.slurm.memory_defaults import MemoryDefaults
-from berth.plugin.slurm.states import closed_as, waits_for_room
+from berth.plugin.slurm.cluster import UNUSABLE, MemoryDefaults, not_for_users, system_of
+from berth.plugin.slurm.records import closed_as, waits_for_room
 from berth.policies.values import QueueBounds
 
 _MIB = 2**20

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, sele
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.history import in_pieces
+from berth.plugin.store.decisions import in_pieces
 from berth.plugin.store.outcomes import RECORD
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord

@@ -11,7 +11,7 @@ from sqlalchemy import Column, Select, func, select, tuple_
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.history import in_pieces
+from berth.plugin.store.decisions import in_pieces
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EndedJob, OutcomeRecord
 from berth.plugin.store.statements import count_of, distinct, upsert

@@ -1,17 +1,17 @@
-"""Past jobs from accounting, by cluster and job id."""
+"""Past jobs from accounting, by cluster and job id, and the memory that jobs like them needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import Connection, delete, func, select, tuple_
 
 from berth.pilot.progress import is_shown, report, steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import PastJobRecord
-from berth.plugin.store.statements import upsert
+from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord
+from berth.plugin.store.statements import next_revision, upsert
 
 _KEYS = ("cluster", "job_id")
 _PAGE = 1_000
@@ -73,3 +73,43 @@ class PastJobs:
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; gives how many."""
         return delete_before(self._database, tables.past_jobs.c.end_s, before_s)
+
+
+class MemoryNeeds:
+    """One row for each key."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, records: Sequence[MemoryNeedRecord]) -> None:
+        """Store a batch in one transaction; what is there of the same keys is replaced."""
+        if not records:
+            return
+        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        rows.sort(key=lambda row: row["digest"])
+        statement = upsert(self._database, tables.memory_needs, rows[0], ("digest",))
+        with self._database.write() as connection:
+            next_revision(connection)
+            connection.execute(statement, rows)
+
+    def all(self) -> list[MemoryNeedRecord]:
+        """Every one, by user."""
+        table = tables.memory_needs
+        with self._database.read() as connection:
+            return memory_needs(connection, table.c.user, table.c.digest)
+
+    def prune(self, before_s: float) -> int:
+        """Delete those that were not renewed since Unix time ``before_s``; gives how many."""
+        table = tables.memory_needs
+        with self._database.write() as connection:
+            next_revision(connection)
+            found = connection.execute(delete(table).where(table.c.updated_s < before_s))
+            return int(found.rowcount)
+
+
+def memory_needs(connection: Connection, *order: object) -> list[MemoryNeedRecord]:
+    """All of them."""
+    query = select(tables.memory_needs)
+    if order:
+        query = query.order_by(*order)  # type: ignore[arg-type]
+    return [MemoryNeedRecord(**row._mapping) for row in connection.execute(query)]

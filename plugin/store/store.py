@@ -12,11 +12,10 @@ from sqlalchemy.exc import IntegrityError
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, Database
-from berth.plugin.store.history import Decisions, in_pieces
+from berth.plugin.store.decisions import Decisions, in_pieces
 from berth.plugin.store.learning import Learning, changed_since
-from berth.plugin.store.memory_needs import MemoryNeeds, memory_needs
 from berth.plugin.store.outcomes import Outcomes
-from berth.plugin.store.past_jobs import PastJobs
+from berth.plugin.store.past_jobs import MemoryNeeds, PastJobs, memory_needs
 from berth.plugin.store.records import (
     FingerprintRecord,
     ForecastRecord,

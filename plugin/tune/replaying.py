@@ -17,7 +17,7 @@ from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
 from berth.policies.replay.engine import WORTH_COMPILING
-from berth.policies.replay.sliced import Recutting
+from berth.policies.replay.settings import Recutting
 from berth.policies.tuning.replayed import TraceReplayer
 
 OPTIONS = ("backfill", "format", "recut", "times", "utc")

@@ -31,12 +31,17 @@ from berth.plugin.tune.folder import (
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.workers import LocalWorkers, follow, is_gone, own_name, submit
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import METRICS
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, chosen, values_of
-from berth.policies.tuning.progress import Progress, progress_of, settle_running
-from berth.policies.tuning.replayer import Part
-from berth.policies.tuning.storage import Patience, StorageUnusable, storage_answers
+from berth.policies.tuning.replayer import METRICS, Part
+from berth.policies.tuning.storage import (
+    Patience,
+    Progress,
+    StorageUnusable,
+    progress_of,
+    settle_running,
+    storage_answers,
+)
 from berth.policies.tuning.study import Tuned, Tuning
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.plugin.scheduler import ENDED, SCHEDULERS, Scheduler, WorkersJob
-from berth.policies.tuning.progress import Progress
-from berth.policies.tuning.storage import Patience, StorageAway, storage_answers
+from berth.policies.tuning.storage import Patience, Progress, StorageAway, storage_answers
 
 NAME = "BERTH_TUNE_WORKER"
 """Variable of the environment in which a submitted worker finds its name."""

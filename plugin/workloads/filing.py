@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from berth.pilot.documents import to_json
+from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
@@ -16,7 +17,7 @@ from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
 from berth.plugin.workloads.names import LONGEST
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
-from berth.predictor.core.workload import Workload, parse_workload
+from berth.predictor.core.workload import Workload, parse_workload, workload_of
 
 
 def add_workload(
@@ -153,3 +154,37 @@ def put_forecast(store: Store, forecast: Forecast) -> None:
     store.put_forecast(
         ForecastRecord(forecast.workload, forecast.bundle, forecast.to_json(), time.time())
     )
+
+
+def with_nodes(
+    workload: Workload, others: Sequence[Path], *, all_of_them: bool = False
+) -> tuple[Workload, tuple[Path, ...]]:
+    """The workload with the runs of ``others`` on other numbers of nodes, and those left over.
+
+    Left over are profiles of other platforms, unless ``all_of_them`` must be runs of the same
+    one. Raises UsageError for runs that do not belong together, DocumentError.
+    """
+    measured = workload.document
+    if not others:
+        return workload, ()
+    if not isinstance(measured, Profile):
+        if not all_of_them:
+            return workload, tuple(others)
+        raise UsageError(
+            f"{others[0]}: several files are the profiles of one program on several numbers of "
+            f"nodes, and {workload.name!r} is no profile"
+        )
+    found = {path: read_json(path, Profile) for path in others}
+    same = [p for p in found.values() if all_of_them or _on_other_nodes(measured, p)]
+    if not same:
+        return workload, tuple(others)
+    from berth.predictor.families.program.node_runs import together  # noqa: PLC0415 - loads numpy
+
+    made = workload_of(together([measured, *same]).model_copy(update={"name": measured.name}))
+    left = tuple(path for path, profile in found.items() if profile not in same)
+    return dataclasses.replace(made, name=workload.name), left
+
+
+def _on_other_nodes(measured: Profile, other: Profile) -> bool:
+    nodes = (measured.runs_on.nodes or 1, other.runs_on.nodes or 1)
+    return other.platform == measured.platform and nodes[0] != nodes[1]

@@ -1,10 +1,11 @@
-"""What is to be placed: jobs with the slices each may run on, and what each slice gives it."""
+"""What is to be placed: jobs with the slices that each may run on, in the queue or expected."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from berth.pilot.errors import UsageError
@@ -103,3 +104,42 @@ def grouped(demands: Iterable[Demand]) -> tuple[DemandType, ...]:
         types.setdefault((demand.options, demand.priority), []).append(demand.check())
     made = [DemandType(o, p, tuple(members)) for (o, p), members in types.items()]
     return tuple(sorted(made, key=lambda t: (-t.priority, len(t.options))))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Jobs of a kind that came at one moment in the past."""
+
+    at_s: float
+    """Unix time."""
+    demand: Demand
+    """Its own count and priority do not matter."""
+    count: int = 1
+
+
+def expected(
+    history: Iterable[Arrival],
+    *,
+    now_s: float,
+    window_s: float,
+    horizon_s: float,
+    priority: int = -1,
+) -> tuple[Demand, ...]:
+    """The jobs to expect within ``horizon_s``, from those of the last ``window_s``.
+
+    The mean of a Poisson process, rounded down: what comes less than once in the horizon is not
+    cut for. Kinds of jobs are told apart by name and options. Raises UsageError for a window or
+    horizon that is not positive.
+    """
+    if not (window_s > 0 and horizon_s > 0):
+        raise UsageError("window and horizon of a forecast must be positive")
+    seen: Counter[Demand] = Counter()
+    for arrival in history:
+        if now_s - window_s < arrival.at_s <= now_s:
+            kind = replace(arrival.demand, count=1, priority=priority)
+            seen[kind] += arrival.count
+    # A hair more, so that 3 in 3 hours are one an hour in floating point, too.
+    mean = {demand: n * horizon_s / window_s + 1e-9 for demand, n in seen.items()}
+    return tuple(
+        replace(demand, count=math.floor(number)) for demand, number in mean.items() if number >= 1
+    )

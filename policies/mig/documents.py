@@ -15,10 +15,9 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError, UsageError
 from berth.policies.digest import of_text
 from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.explain import of_gpu, of_plan
 from berth.policies.mig.layout import GpuState, Layout, Running
-from berth.policies.mig.plan import Plan
-from berth.policies.mig.steps import steps
+from berth.policies.mig.plan import Plan, steps
+from berth.policies.mig.solution import of_gpu, of_plan
 from berth.predictor.hardware.mig.table import lookup
 
 

@@ -15,16 +15,12 @@ from importlib.util import find_spec
 from berth.pilot.errors import UsageError
 from berth.pilot.progress import lasting
 from berth.policies.mig import heuristic, planner_fleet
-from berth.policies.mig.allot import Cut, allot
 from berth.policies.mig.demands import Demand
-from berth.policies.mig.explain import unplaced
 from berth.policies.mig.layout import GpuState
-from berth.policies.mig.objectives import Objective, ordered
-from berth.policies.mig.plan import GpuPlan, Plan, Reached
+from berth.policies.mig.plan import GpuPlan, Objective, Plan, Reached, ordered
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
 from berth.policies.mig.problem import Problem, build
-from berth.policies.mig.reached import in_units, stages_of
-from berth.policies.mig.solution import Solution
+from berth.policies.mig.solution import Cut, Solution, allot, in_units, stages_of, unplaced
 
 SOLVERS = ("auto", "table", "cp-sat", "heuristic")
 

@@ -18,13 +18,10 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import ToolMissing
-from berth.policies.mig.columns import Bundle, bundles_by_group, bundles_by_slots
-from berth.policies.mig.merge import dealt_out, merged
-from berth.policies.mig.objectives import Objective
-from berth.policies.mig.offers import Kind
-from berth.policies.mig.problem import Problem
-from berth.policies.mig.reached import Stage, steps
-from berth.policies.mig.solution import Solution
+from berth.policies.mig.columns import Bundle, bundles_by_group, bundles_by_slots, dealt_out, merged
+from berth.policies.mig.plan import Objective
+from berth.policies.mig.problem import Kind, Problem
+from berth.policies.mig.solution import Solution, Stage, steps
 
 SEED = 20_261_121
 MANY_FLOWS = 2000

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
-from berth.policies.mig.objectives import Objective
-from berth.policies.mig.offers import Kind, Offer
-from berth.policies.mig.problem import Edge, Group, Problem
+from berth.policies.mig.plan import Objective
+from berth.policies.mig.problem import Edge, Group, Kind, Offer, Problem
 
 Value = tuple[int, ...]
 """Larger is better, the first entry deciding before the second."""

@@ -7,13 +7,19 @@ are only rules. The same input gives the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.mig import thesis
+from berth.policies.mig.by_memory import (
+    THESIS_LIMITS_MB,
+    thesis_by_memory,
+    thesis_by_utilisation,
+)
+from berth.policies.mig.demands import Demand, SliceOption
+from berth.policies.mig.layout import GpuState
 from berth.policies.mig.on_slices import OnSlice, OnSlices
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 from berth.predictor.families.slices.profiles import plain_profiles
@@ -228,10 +234,64 @@ def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
 
 
 def _baselines(known: OnSlices, geometry: Geometry, memory: Interval | None) -> Baselines:
-    if not set(thesis.LIMITS_MB) <= set(geometry.by_name):
+    if not set(THESIS_LIMITS_MB) <= set(geometry.by_name):
         return Baselines(None, None)
     used = known.utilisation
     return Baselines(
-        None if memory is None else thesis.by_memory(memory.mid / 1e6),
-        None if used is None else thesis.by_utilisation(used),
+        None if memory is None else thesis_by_memory(memory.mid / 1e6),
+        None if used is None else thesis_by_utilisation(used),
     )
+
+
+def makeable(fleet: Iterable[GpuState], *, recut: bool) -> frozenset[str]:
+    """Return the profiles that the fleet has or, with ``recut``, can be cut to."""
+    cut_gpus = [state for state in fleet if state.mig_enabled]
+    present = {i.profile for state in cut_gpus for i in state.layout.instances}
+    plain = {p.name for state in cut_gpus for p in state.geometry.profiles if p.is_plain}
+    return frozenset(present | plain if recut else present)
+
+
+def demand(
+    made: Recommendation, *, runtime_s: float | None = None, count: int = 1, priority: int = 0
+) -> Demand:
+    """For the planner: the slices that may be chosen, with predicted throughput and run time.
+
+    Throughput is relative to the whole GPU; ``runtime_s`` is the job's on the whole GPU (default:
+    as the workload's amount says), and energy is given with it where it is known. Raises
+    UsageError where no slice may be chosen.
+    """
+    return demand_on([made], runtime_s=runtime_s, count=count, priority=priority)
+
+
+def demand_on(
+    made: Sequence[Recommendation],
+    *,
+    runtime_s: float | None = None,
+    count: int = 1,
+    priority: int = 0,
+) -> Demand:
+    """The same of one workload on slices of several GPU models; at least one of them."""
+    options = tuple(option for one in made for option in _options(one, runtime_s))
+    if not options:
+        why = "; ".join(f"{one.gpu}: {one.reason}" for one in made)
+        raise UsageError(f"no slice is good for {made[0].workload} ({why})")
+    return Demand(made[0].workload, options, count, priority).check()
+
+
+def _options(made: Recommendation, runtime_s: float | None) -> tuple[SliceOption, ...]:
+    allowed = [c for c in made.choices if c.refused is None]
+    found = []
+    for choice in allowed:
+        on = choice.prediction
+        whole_s = on.time_s.mid / on.slowdown.mid
+        units = made.units if runtime_s is None else runtime_s / whole_s
+        found.append(
+            SliceOption(
+                profile=choice.profile.name,
+                gpu=made.gpu,
+                throughput=1 / on.slowdown.mid,
+                runtime_s=None if units is None else on.time_s.mid * units,
+                energy_j=None if units is None or on.energy_j is None else on.energy_j.mid * units,
+            )
+        )
+    return tuple(found)

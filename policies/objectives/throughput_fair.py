@@ -9,8 +9,8 @@ has already had.
 
 from __future__ import annotations
 
+from berth.policies.limits import AT_SHARE
 from berth.policies.objectives.protocol import Objective, Offer, Term, time_terms
-from berth.policies.shares import AT_SHARE
 
 MOST_USE = 2.0
 """From twice its share on, a user pays no more for scarcity."""

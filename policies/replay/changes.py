@@ -10,8 +10,7 @@ from dataclasses import replace
 from berth.pilot.errors import UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.policies.mig.layout import Layout
-from berth.policies.replay.cluster import Cluster, Partition, slices_of
-from berth.policies.replay.sliced import SlicedGpus, plain, whole
+from berth.policies.replay.cluster import Cluster, Partition, SlicedGpus, plain, slices_of, whole
 from berth.predictor.hardware.mig import lookup
 
 _FIELDS = {"count": "count", "cores": "cores", "gpus": "gpus", "memory": "memory_bytes"}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.policies.carbon import Intensity
-from berth.policies.replay.sliced import SlicedGpus, part_of, platform_of
+from berth.policies.mig.layout import Instance, Layout
+from berth.predictor.hardware.mig import Geometry, SliceProfile
+from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,47 @@ class Failure:
     node: int
     begin_s: float
     end_s: float
+
+
+@dataclass(frozen=True)
+class SlicedGpus:
+    """GPUs of one model."""
+
+    name: str
+    geometry: Geometry
+    count: int
+    layout: Layout
+    """Of each at first."""
+    profiles: tuple[str, ...]
+    """Those that jobs can ask for; a GPU is cut into no others."""
+
+    def __post_init__(self) -> None:
+        self.layout.check(self.geometry)
+        unknown = sorted({i.profile for i in self.layout.instances} - set(self.profiles))
+        if unknown:
+            raise UsageError(f"{self.name}: no job can ask for the slice {unknown[0]}")
+        if self.count < 0:
+            raise UsageError(f"{self.name} has a negative number of GPUs")
+
+    def kind(self, profile: str) -> str:
+        """Name of the kind of nodes that slices of this profile are."""
+        return f"{self.name}-{profile}"
+
+    def places(self, profile: str) -> tuple[int, ...]:
+        """Where on a GPU such a slice may begin, in the order of the kind's rows."""
+        return tuple(self.geometry.profile(profile).placements)
+
+    def rows(self, profile: str) -> int:
+        """How many rows the kind has."""
+        return self.count * len(self.places(profile))
+
+    def instances(self) -> Iterator[tuple[str, int, int, Instance]]:
+        """``(kind, row in it, GPU, instance)`` of every slice that may ever be."""
+        for profile in self.profiles:
+            places = self.places(profile)
+            for gpu in range(self.count):
+                for at, begin in enumerate(places):
+                    yield self.kind(profile), gpu * len(places) + at, gpu, Instance(begin, profile)
 
 
 @dataclass(frozen=True)
@@ -189,3 +234,74 @@ def _unique(what: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"two of the same name: {what} {name!r}")
+
+
+def whole(geometry: Geometry) -> Layout:
+    """One slice that is all of the GPU."""
+    largest = max(plain(geometry), key=lambda p: (p.compute_slices, p.memory_slices))
+    return Layout((Instance(largest.placements[0], largest.name),))
+
+
+def full_layouts(gpus: SlicedGpus) -> tuple[Layout, ...]:
+    """Ways to cut a GPU into slices that jobs can ask for, with room for no other: one for each
+    number of slices of each profile."""
+    found: dict[tuple[tuple[str, int], ...], Layout] = {}
+    todo = [Layout()]
+    while todo:
+        one = todo.pop()
+        more = [i for i in one.additions(gpus.geometry) if i.profile in gpus.profiles]
+        last = one.instances[-1].start if one.instances else -1
+        todo += [one.plus(i) for i in more if i.start > last]
+        if not more:
+            found.setdefault(tuple(sorted(one.counts().items())), one)
+    return tuple(sorted(found.values(), key=lambda layout: (len(layout.instances), str(layout))))
+
+
+def plain(geometry: Geometry) -> Sequence[SliceProfile]:
+    """Profiles without media extensions."""
+    return [profile for profile in geometry.profiles if profile.is_plain]
+
+
+def platform_of(whole_gpu: str, profile: str) -> str:
+    """Name of the platform of a slice."""
+    return f"{whole_gpu}{MARK}{profile}"
+
+
+def part_of(gpus: SlicedGpus, profile: str) -> float:
+    """Of the GPU that others cannot have."""
+    return part_of_gpu(gpus.geometry, gpus.geometry.profile(profile))
+
+
+MOST_FAILURES = 100_000
+"""Failures of one replay: more are a mistake in the numbers."""
+
+
+def random_failures(
+    cluster: Cluster, *, mean_s: float, repair_s: float, begin_s: float, end_s: float, seed: int = 0
+) -> tuple[Failure, ...]:
+    """Failures within ``[begin_s, end_s)``, in order of time.
+
+    ``mean_s``: mean time between the failures of one node, exponential; ``repair_s``: how long each
+    is out, always the same. Slices do not break on their own. Raises UsageError.
+    """
+    if not (mean_s > 0 and repair_s > 0):
+        raise UsageError("nodes break and are repaired after more than 0 s")
+    nodes = [
+        (kind.name, node)
+        for kind in cluster.kinds
+        if kind.name not in cluster.slice_kinds
+        for node in range(kind.count)
+    ]
+    if (end_s - begin_s) * len(nodes) > MOST_FAILURES * mean_s:
+        raise UsageError(
+            f"{len(nodes)} nodes would break more than {MOST_FAILURES} times",
+            hint="give a longer time between failures",
+        )
+    dice = np.random.default_rng(seed)
+    found: list[Failure] = []
+    for kind, node in nodes:
+        moment = begin_s + float(dice.exponential(mean_s))
+        while moment < end_s:
+            found.append(Failure(kind, node, moment, moment + repair_s))
+            moment += repair_s + float(dice.exponential(mean_s))
+    return tuple(sorted(found, key=lambda one: (one.begin_s, one.kind, one.node)))

@@ -12,12 +12,8 @@ import numpy as np
 from berth.pilot import progress
 from berth.pilot.errors import UsageError
 from berth.policies.replay.cluster import Cluster
-from berth.policies.replay.columns import Flags, Ints
 from berth.policies.replay.compiled import Run, kernel
-from berth.policies.replay.kernel import state as at
-from berth.policies.replay.kernel.jobs import start, submit
-from berth.policies.replay.kernel.state import State
-from berth.policies.replay.options import (
+from berth.policies.replay.inputs import (
     LARGER,
     MIB,
     NO_PARTITION,
@@ -27,14 +23,18 @@ from berth.policies.replay.options import (
     Inputs,
     held_beside_s,
     inputs,
+    prepare,
     row_of,
+    site_claims,
 )
+from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.jobs import start, submit
+from berth.policies.replay.kernel.state import State
 from berth.policies.replay.placement import AsksForSlices, Option, Placement, Present
-from berth.policies.replay.prepare import prepare, site_claims
 from berth.policies.replay.recutting import Recutter
 from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.replay.settings import Settings
-from berth.policies.replay.trace import Trace
+from berth.policies.replay.trace import Flags, Ints, Trace
 
 WORTH_COMPILING = 5_000
 """Jobs."""

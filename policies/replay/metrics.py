@@ -14,10 +14,9 @@ import numpy as np
 
 from berth.policies.carbon import Intensity
 from berth.policies.replay.cluster import NodeKind
-from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.replayed import Counts, Replayed
-from berth.policies.replay.users import bounded_slowdown, by_user
-from berth.policies.replay.weeks import DRAWS, Range, Weeks, ratio, span
+from berth.policies.replay.trace import Floats, Ints
+from berth.policies.replay.users import DRAWS, Range, Weeks, bounded_slowdown, by_user, ratio, span
 
 HOUR_S = 3_600.0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from berth.policies.replay.columns import Ints
+from berth.policies.replay.trace import Ints
 
 
 class Option(NamedTuple):

@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from berth.pilot.bounded import BoundedCache
-from berth.policies.replay.columns import Floats
-from berth.policies.replay.trace import Trace
+from berth.policies.replay.trace import Floats, Trace
 from berth.policies.values import Candidate
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import NORMAL_90

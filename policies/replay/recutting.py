@@ -13,19 +13,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.hysteresis import worth_recutting
+from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
 from berth.policies.mig.layout import GpuState, Instance, Layout, Running
-from berth.policies.mig.outlook import Arrival, expected
-from berth.policies.mig.plan import GpuPlan
+from berth.policies.mig.plan import GpuPlan, worth_recutting
 from berth.policies.mig.planner import plan
-from berth.policies.replay.columns import Ints
+from berth.policies.replay.cluster import SlicedGpus
+from berth.policies.replay.inputs import Inputs
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import claim, unclaim
 from berth.policies.replay.kernel.loop import look
 from berth.policies.replay.kernel.state import State
-from berth.policies.replay.options import Inputs
-from berth.policies.replay.sliced import Recut, Recutting, SlicedGpus
+from berth.policies.replay.replayed import Recut
+from berth.policies.replay.settings import Recutting
+from berth.policies.replay.trace import Ints
 
 MOST_WAITING = 200
 """Jobs that are planned for, the first in the queue."""

@@ -6,11 +6,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from berth.policies.mig.layout import Layout
 from berth.policies.replay.cluster import Cluster
-from berth.policies.replay.columns import Flags, Floats, Ints
 from berth.policies.replay.settings import Settings
-from berth.policies.replay.sliced import Recut
-from berth.policies.replay.trace import Trace
+from berth.policies.replay.trace import Flags, Floats, Ints, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Recut:
+    """One GPU that was cut anew."""
+
+    at_s: float
+    gpus: str
+    """Name of the ``SlicedGpus``."""
+    gpu: int
+    before: Layout
+    after: Layout
+    ready_s: float
+    """From then on the new slices take jobs."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from berth.policies.replay.sliced import Recutting
+from berth.pilot.errors import UsageError
+from berth.policies.mig.plan import Hysteresis
 
 
 class Backfill(StrEnum):
@@ -37,6 +38,32 @@ class Multifactor:
     partition: float = 0.0
     period_s: float = 300.0
     """Priorities are computed anew at most this often."""
+
+
+PATIENCE = Hysteresis(min_dwell_s=1_800.0, min_gain=0.05)
+"""As ``[trigger]`` of the site's settings has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recutting:
+    """When GPUs are cut anew while jobs come: the rules of ``berth mig auto``."""
+
+    every_s: float = 300.0
+    """How often the queue is looked at."""
+    cost_s: float = 60.0
+    """From the decision until the new slices take jobs. Until then the GPU is drained: no job
+    starts on it; those that run there run on."""
+    objectives: str = "jobs"
+    patience: Hysteresis = PATIENCE
+    window_s: float = 4 * 3_600.0
+    """Jobs that came so lately are expected to go on coming; 0: only what waits counts."""
+    horizon_s: float = 1_800.0
+    solver: str = "heuristic"
+    """As ``berth mig plan --solver``; the heuristic needs milliseconds for a fleet."""
+
+    def __post_init__(self) -> None:
+        if not (self.every_s > 0 and self.cost_s >= 0):
+            raise UsageError("GPUs are looked at every some seconds, and cut in no less than 0 s")
 
 
 @dataclass(frozen=True, slots=True)

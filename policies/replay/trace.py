@@ -1,4 +1,4 @@
-"""The jobs of a trace as columns, in order of submission."""
+"""Types of the columns that a replay works on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from berth.pilot.errors import UsageError
-from berth.policies.replay.columns import Floats, Ints
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
 
 WEEK_S = 7 * 86_400.0
 

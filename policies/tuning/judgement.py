@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import METRICS, Figures, Metric
 from berth.policies.tuning.parameters import settings_with
-from berth.policies.tuning.replayer import Part, Replayer
+from berth.policies.tuning.replayer import METRICS, Figures, Metric, Part, Replayer
 from berth.policies.tuning.study import Tried, Tuned
 
 DAY_S = 86_400.0

@@ -10,14 +10,14 @@ import numpy as np
 from berth.policies.mig.layout import Layout
 from berth.policies.ranking import SHAPES_KEPT, Remembered
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
-from berth.policies.replay.columns import Floats
+from berth.policies.replay.cluster import full_layouts
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.predicted import Columns
-from berth.policies.replay.sliced import PATIENCE, Recutting, full_layouts
+from berth.policies.replay.settings import PATIENCE, Recutting
+from berth.policies.replay.trace import Floats
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import Figures
-from berth.policies.tuning.replayer import Part
-from berth.policies.tuning.slicing import Slicing
+from berth.policies.tuning.parameters import Slicing
+from berth.policies.tuning.replayer import Figures, Part
 from berth.policies.values import Candidate
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, ToolMissing, UsageError
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import Figures, Metric
 from berth.policies.tuning.parameters import (
     ENABLED,
     Parameter,
@@ -27,13 +26,16 @@ from berth.policies.tuning.parameters import (
     settings_with,
     values_of,
 )
-from berth.policies.tuning.progress import STOPPED, WORKER, Progress, progress_of
-from berth.policies.tuning.replayer import Part, Replayer
+from berth.policies.tuning.replayer import Figures, Metric, Part, Replayer
 from berth.policies.tuning.storage import (
+    STOPPED,
+    WORKER,
     Patience,
+    Progress,
     StorageAway,
     StorageUnusable,
     of_storage,
+    progress_of,
     storage_of,
     without_password,
 )

@@ -19,8 +19,8 @@ from flux_daemon import FluxHarbour, flux_harbour
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.flux import banks
-from berth.plugin.flux.banks import Banks, banks_of
+from berth.plugin.flux import cluster
+from berth.plugin.flux.cluster import Banks, banks_of
 from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.flux.scheduler import Flux
 from berth.plugin.usernames import UserNumbers
@@ -51,7 +51,7 @@ def test_a_user_whose_number_is_slow_to_find_goes_nowhere_until_it_is(
         found.wait(30)
         return 0
 
-    monkeypatch.setattr(banks, "_NUMBERS", UserNumbers(slow))
+    monkeypatch.setattr(cluster, "_NUMBERS", UserNumbers(slow))
     assert limits("physics", "cpu", "ada") == Denied("the number of user ada is not known yet")
     found.set()
     wait_until(lambda: limits("physics", "cpu", "ada") == ())

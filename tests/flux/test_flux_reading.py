@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.flux.cluster import parse_cluster
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
-from berth.plugin.flux.reading import parse_cluster
 from berth.plugin.flux.services import stamp_of
 from berth.plugin.scheduler import ClusterFacts, state_reader
 from berth.plugin.scheduler.host_lists import hostlist, idset

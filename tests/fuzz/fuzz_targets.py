@@ -34,15 +34,14 @@ from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.written import Writer
 from berth.plugin.flux import frobnicator, past_jobs, present_jobs
 from berth.plugin.flux import outcomes as flux_outcomes
-from berth.plugin.history.files import read_past_jobs
+from berth.plugin.history.files import read_past_jobs, read_swf
 from berth.plugin.history.openb import begins_openb, read_openb
 from berth.plugin.history.reading import Read, text_of
-from berth.plugin.history.swf import read_swf
 from berth.plugin.replay.past import trace_of_jobs
 from berth.plugin.scheduler.host_lists import hostlist, idset
 from berth.plugin.site.energy import read_intensity
 from berth.plugin.site.load import load_site
-from berth.plugin.slurm import accounting, cluster, remembered, reservations
+from berth.plugin.slurm import accounting, cluster
 from berth.plugin.slurm import past_jobs as slurm_past_jobs
 from berth.plugin.slurm import present_jobs as slurm_present_jobs
 from berth.predictor.core.workload import Workload, read_workload
@@ -254,9 +253,9 @@ def squeue(data: bytes) -> None:
     with refusing(BerthError):
         slurm_present_jobs.parse(text, "|")
     with refusing(BerthError):
-        for job in remembered.jobs_in(text):
+        for job in accounting.jobs_in(text):
             with refusing(BerthError):
-                remembered.outcome_of(job)
+                accounting.outcome_of(job)
 
 
 def scontrol(data: bytes) -> None:
@@ -269,7 +268,7 @@ def scontrol(data: bytes) -> None:
     with refusing(BerthError):
         cluster.parse_cluster(of["Partition"], of["Node"], "cpu|None", "slurm 25.05", as_of_s=0.0)
     with refusing(BerthError):
-        reservations.read(of["Reservation"])
+        cluster.parse_reservations(of["Reservation"])
 
 
 def flux(data: bytes) -> None:

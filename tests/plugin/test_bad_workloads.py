@@ -18,8 +18,7 @@ from berth.plugin.doctor.bundles import check_bundles
 from berth.plugin.doctor.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.store import Store
-from berth.plugin.workloads.amounts import amount_text, parse_amount
-from berth.plugin.workloads.files import WorkloadOptions, read_file
+from berth.plugin.workloads.files import WorkloadOptions, amount_text, parse_amount, read_file
 from berth.predictor.core.bundle import SHIPPED_BUNDLES
 
 MODEL = "berth.model-workload/1"

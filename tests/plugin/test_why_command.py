@@ -15,7 +15,7 @@ from berth.plugin.cli.jobs.learn import learn
 from berth.plugin.cli.jobs.why import _decided, _elsewhere, _others, why
 from berth.plugin.learning.learner import Learner
 from berth.plugin.scheduler import JobNow
-from berth.plugin.slurm import commands, now
+from berth.plugin.slurm import commands, present_jobs
 from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.store import Store
 
@@ -63,7 +63,7 @@ def test_a_pending_job(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_job_that_waits_in_vain_is_not_said_to_wait(
     jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stands(monkeypatch, JobNow("pending", "auto", now.waits_for("(PartitionNodeLimit)")))
+    stands(monkeypatch, JobNow("pending", "auto", present_jobs.waits_for("(PartitionNodeLimit)")))
     text = run(jobs, jobs.job("app", 120))
     assert "pending in auto, never starts as it is: it asks for more nodes than" in text
     assert "waits for" not in text
@@ -131,7 +131,7 @@ def test_squeues_line_is_read(
     elapsed_s: float | None,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(commands, "run", lambda *_a, **_k: line + "\n")
-    found = now.job_now("1")
+    found = present_jobs.job_now("1")
     assert found is not None
     assert (found.state, found.waits_for, found.elapsed_s) == (state, waits, elapsed_s)
     assert (found.start_s is None) == ("N/A" in line)
@@ -140,7 +140,7 @@ def test_squeues_line_is_read(
 @pytest.mark.parametrize("text", ["", "garbage", "a|b|c"])
 def test_a_line_that_is_none_is_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(commands, "run", lambda *_a, **_k: text)
-    assert now.job_now("1") is None
+    assert present_jobs.job_now("1") is None
 
 
 def test_learning_by_hand(jobs: SiteJobs) -> None:

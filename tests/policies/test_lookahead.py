@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from berth.policies.lookahead import MOST_UNITS, Lookahead
 from berth.policies.replay import Backfill, Settings, one_pool, replay, trace_of
+from berth.policies.replay.seen import MOST_UNITS, Lookahead
 
 
 def test_jobs_start_in_order_as_soon_as_there_is_room() -> None:

@@ -23,9 +23,9 @@ from berth.policies import (
     Weights,
 )
 from berth.policies.carbon import HOUR_S, Intensity
+from berth.policies.limits import UsedShares
 from berth.policies.objectives import Offer
 from berth.policies.objectives.energy import PowerSource, energy_of
-from berth.policies.shares import UsedShares
 from berth.policies.values import Needs, Request
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval

@@ -18,8 +18,7 @@ from flux_instance import frobnicators, live_flux, why_no_flux
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
 
 from berth.plugin.scheduler import scheduler_named
-from berth.plugin.slurm.scheduler import Slurm
-from berth.plugin.slurm.settings import SlurmSettings
+from berth.plugin.slurm.scheduler import Slurm, SlurmSettings
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from slurm_cluster import ClusterUnavailable, cluster, require_slurm
 
 from berth.pilot.errors import DocumentError, SchedulerError, ToolMissing
 from berth.plugin.site import load_site
-from berth.plugin.slurm.scheduler import Slurm
-from berth.plugin.slurm.settings import SlurmSettings
+from berth.plugin.slurm.scheduler import Slurm, SlurmSettings
 from berth.plugin.slurm.with_pyslurm import matching_pyslurm
 
 MIB = 2**20

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
 from berth.pilot.ranks import records_in
-from berth.plugin.slurm.launchers import Launch, split
 from berth.plugin.slurm.pilot_job import (
     RANK_SCRIPT,
+    Launch,
     Shape,
     job_script,
     pilot_script,
+    split,
     with_srun,
 )
 

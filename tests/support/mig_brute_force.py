@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from berth.policies.mig import GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.objectives import Objective, ordered
-from berth.policies.mig.offers import Kind
-from berth.policies.mig.problem import Problem, build
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import enumerate_states
+from berth.policies.mig.plan import Objective, ordered
+from berth.policies.mig.problem import Kind, Problem, build
 
 Value = tuple[int, ...]
 MODELS = ("A30", "A100-40GB", "H100-80GB", "RTX-PRO-6000")

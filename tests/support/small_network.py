@@ -51,8 +51,8 @@ def networked() -> Profile:
 
 def trained(folder: Path) -> Path:
     """The bundle, trained in ``folder`` in some ten seconds; needs the extra ``deep``."""
-    from lab.published.vae.family import VaeFamily
-    from lab.published.vae.settings import VaeDnn
+    from lab.published.vae.network import VaeDnn
+    from lab.published.vae.vae_dnn import VaeFamily
 
     rng = np.random.default_rng(0)
     runs = folder / "runs"

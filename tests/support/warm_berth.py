@@ -33,7 +33,7 @@ IMPORTED = (
     "berth.plugin.cli.jobs.why",
     "berth.plugin.cli.workload.command",
     "berth.plugin.daemon.app",
-    "berth.plugin.users.serving",
+    "berth.plugin.users.service",
     "sqlalchemy.dialects.sqlite",
 )
 """What most commands need; the others are imported by the forked process itself."""

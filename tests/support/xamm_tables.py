@@ -47,7 +47,6 @@ def write_case(folder: Path, **changes: str) -> Path:
     write_runs(folder / "test.csv", ["minivite"], ["alpha", "gamma", "delta"])
     write_machines(folder / "machines.csv", list(BANDWIDTH))
     lines = {
-        "run": '["amm", "train", "test"]',
         "machine_data": '"machines.csv"',
         "app_train_data": '"train.csv"',
         "app_test_data": '"test.csv"',

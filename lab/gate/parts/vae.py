@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from berth.predictor.learning.resume import Resume
-from lab.experiments.vae_dnn import evaluate_both
 from lab.gate.part import Work
+from lab.published.vae.vae_dnn import evaluate_both
 
 LINES = {
     ("AIWC", "random rows"): ("aiwc.rows", ("r2", "order")),

@@ -18,7 +18,7 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError, ToolMissing
 from lab.published.graph_language.texts import CLOSE, OPEN
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import seeded
 
 CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -31,7 +31,7 @@ from lab.published.graph_networks.node_features import (
     compact,
     static_features,
 )
-from lab.published.relative_networks.layers import Standardise, tensor
+from lab.published.networks import Standardise, tensor
 
 STATICS = len(STATIC_FEATURES)
 FEATURES = len(NODE_FEATURES)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch_geometric.data import Data
 
 from lab.published.graph_networks.encoder import Encoder, EncoderSettings, Kind, mean_nodes
-from lab.published.relative_networks.layers import perceptron
+from lab.published.networks import perceptron
 
 
 def gin(layers: int, width: int) -> Encoder:

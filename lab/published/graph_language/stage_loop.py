@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from berth.pilot.documents import Document, read_json, to_json, write_bytes, write_text
 from berth.pilot.errors import BerthError, DocumentError
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import seeded
 
 _ADAM = ("exp_avg", "exp_avg_sq", "step")
 Loss = Callable[[Sequence[int]], Tensor]

@@ -43,7 +43,7 @@ from lab.published.graph_language.stage_loop import (
     ended,
 )
 from lab.published.graph_language.texts import SUMMARISE, read, write
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import seeded
 
 PRETRAIN, ALIGN, REGRESS = "pretrain", "align", "regress"
 FORMAT = 2

@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 from torch_geometric.utils import scatter
 
 from lab.published.graph_networks.node_features import NODE_FEATURES, STEPS
-from lab.published.relative_networks.layers import perceptron
+from lab.published.networks import perceptron
 
 
 class Kind(StrEnum):

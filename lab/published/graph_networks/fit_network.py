@@ -14,7 +14,7 @@ from berth.pilot.errors import BerthError
 from lab.ground.table import Floats
 from lab.published.graph_networks.graph_data import batches
 from lab.published.graph_networks.latency_network import TARGETS, Network, Readout, Shape
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import seeded
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from torch_geometric.loader import DataLoader
 
 from lab.ground.table import Floats, Places
 from lab.published.graph_networks.node_features import CompactGraph
-from lab.published.relative_networks.layers import tensor
+from lab.published.networks import tensor
 
 
 def data_of(graph: CompactGraph) -> Data:

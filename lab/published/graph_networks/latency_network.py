@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 from lab.ground.table import Floats
 from lab.published.graph_networks.encoder import Encoder, EncoderSettings, mean_nodes
 from lab.published.graph_networks.node_features import LOG_WORK, RATES
-from lab.published.relative_networks.layers import Standardise, perceptron
+from lab.published.networks import Standardise, perceptron
 
 TARGETS = ("latency", "memory", "energy")
 """Heads, in this order: logarithms of seconds an image, bytes, joules an image."""

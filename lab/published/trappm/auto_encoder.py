@@ -22,8 +22,7 @@ from torch_geometric.utils import batched_negative_sampling, coalesce
 from lab.ground.table import Floats
 from lab.published.graph_networks.encoder import Encoder, EncoderSettings
 from lab.published.graph_networks.fit_network import Training, descend
-from lab.published.relative_networks.layers import Standardise
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import Standardise, seeded
 
 
 @dataclass(frozen=True, slots=True)

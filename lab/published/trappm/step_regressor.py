@@ -19,8 +19,7 @@ from torch_geometric.data import Data
 
 from lab.published.graph_networks.encoder import Encoder, EncoderSettings, summed_nodes
 from lab.published.graph_networks.fit_network import Training, answers, descend
-from lab.published.relative_networks.layers import Standardise, masked_error
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import Standardise, masked_error, seeded
 
 
 @dataclass(frozen=True, slots=True)

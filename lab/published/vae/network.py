@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,19 +12,83 @@ from torch import Tensor, nn
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from lab.published.relative_networks.calibrated import (
-    CalibratedVae,
-    divergence,
-    reconstruction_loss,
-)
-from lab.published.relative_networks.layers import (
+from lab.published.networks import (
     Standardise,
     masked_error,
     perceptron,
+    seeded,
     tensor,
 )
-from lab.published.relative_networks.seeded import seeded
-from lab.published.vae.settings import VaeDnn
+
+LEAST_LOG_SIGMA = -6.0
+"""Below it the likelihood of a perfect reconstruction would be infinite (theirs too)."""
+_TINY = 1e-12
+"""So that its logarithm has a slope."""
+
+
+class CalibratedVae(nn.Module):
+    """Standardised rows -> mean and log variance of the latent code -> rows."""
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], latent: int) -> None:
+        super().__init__()
+        self.latent = latent
+        self.encoder = perceptron((inputs, *hidden, 2 * latent))
+        self.decoder = perceptron((latent, *reversed(hidden), inputs))
+
+    def encode(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log variance, rows x latent each."""
+        mean, log_variance = self.encoder(rows).split(self.latent, dim=1)
+        return mean, log_variance.clamp(-12.0, 12.0)
+
+    def sample(self, mean: Tensor, log_variance: Tensor) -> Tensor:
+        """A draw of the code, differentiable."""
+        return mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """The code's mean: what is used once trained."""
+        return self.encode(rows)[0]
+
+
+def reconstruction_loss(rows: Tensor, rebuilt: Tensor) -> Tensor:
+    """Negative log likelihood a row under the decoder's optimal variance, nats."""
+    log_sigma = 0.5 * (((rows - rebuilt) ** 2).mean() + _TINY).log()
+    soft = LEAST_LOG_SIGMA + nn.functional.softplus(log_sigma - LEAST_LOG_SIGMA)
+    error = 0.5 * ((rows - rebuilt) / soft.exp()) ** 2 + soft + 0.5 * math.log(2 * math.pi)
+    return error.sum(dim=1).mean()
+
+
+def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Kullback-Leibler divergence of the code from the standard normal, nats a row."""
+    each = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance)
+    return each.sum(dim=1).mean()
+
+
+@dataclass(frozen=True, slots=True)
+class VaeDnn:
+    """Sizes and schedules. None of the values left open was tuned on a held-out row."""
+
+    latent: int = 8
+    """Left open."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Of encoder and, reversed, decoder; left open."""
+    dnn: tuple[int, ...] = (1024, 1024, 1024)
+    """As published."""
+    calibration_epochs: int = 200
+    """On rows of CPUs only."""
+    vae_epochs: int = 600
+    """On all rows."""
+    annealed_until: float = 0.5
+    """The weight of the divergence grows linearly from 0 to 1 over this share of the epochs."""
+    feedback: tuple[float, float] = (0.5, 0.75)
+    """Share of the epochs in which the loss of the downstream network is added."""
+    feedback_every: int = 5
+    """In every so-manieth epoch of these: a step of the big network costs fifty of the VAE."""
+    dnn_epochs: int = 150
+    """On the latent code, the encoder frozen."""
+    vae_learning_rate: float = 2e-3
+    dnn_learning_rate: float = 5e-4
+    fewest_cpu_rows: int = 4
+    """With fewer the first calibration is left out."""
 
 
 class Network(nn.Module):
@@ -50,7 +115,7 @@ class History:
     dnn: tuple[float, ...]
 
 
-def train(
+def train_network(
     features: Floats, log_speedup: Floats, on_cpu: Floats, settings: VaeDnn, seed: int
 ) -> tuple[Network, History]:
     """Learn from rows x features and rows x platforms (NaN: no label).

@@ -1,9 +1,14 @@
-"""Benchmark data of machines: several runs (samples) of the same benchmarks on each of them."""
+"""Benchmark data of machines: several runs (samples) of the same benchmarks on each of them.
+
+Where no benchmark was run (AIWC), the times of anchor kernels stand in for them: one sample a
+problem size (there: a thread count), one feature an anchor kernel. Anchors are left out of every
+test of xAMM, and where an application is held out its anchors are not in the signature.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +16,8 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, Signature
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.relative.rows import Rows
+from lab.relative.data import ANCHORS
 
 LEVELS = ("l1", "l2", "l3", "dram")
 
@@ -72,3 +79,23 @@ def _sample(signature: Signature, *, core: bool) -> list[float]:
         signature.launch_overhead_s,
     ]
     return [math.nan if not rate else math.log(rate) for rate in rates]
+
+
+def signatures(rows: Rows, anchors: Sequence[tuple[str, str]] = ANCHORS) -> Benchmarks:
+    """Platform -> sizes x anchors that are among ``rows``: log time over that on the reference."""
+    cells = {
+        (a, k, s): i
+        for i, (a, k, s) in enumerate(zip(rows.applications, rows.kernels, rows.sizes, strict=True))
+        if (a, k) in anchors
+    }
+    sizes = sorted({size for _, _, size in cells})
+    present = sorted({(a, k) for a, k, _ in cells})
+    relative = -rows.log_speedup
+    samples = {}
+    for column, platform in enumerate(rows.platforms):
+        table = np.full((len(sizes), len(present)), np.nan)
+        for (application, kernel, size), row in cells.items():
+            place = sizes.index(size), present.index((application, kernel))
+            table[place] = relative[row, column]
+        samples[platform] = table
+    return Benchmarks(tuple(f"{a}/{k}" for a, k in present), samples)

@@ -1,27 +1,102 @@
-"""xAMM as a family of relative performance: both models, with AMMs and without."""
+"""xAMM as a family of relative performance: both downstream models, with AMMs and without."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import xgboost
+from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor, RandomForestRegressor
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.onnx_export import agreement
-from lab.published.relative_networks.attention import Attention
-from lab.published.relative_networks.export import TOLERANCE, apply
-from lab.published.xamm.anchors import signatures
-from lab.published.xamm.benchmarks import Benchmarks
-from lab.published.xamm.choices import Choices, Embedding, Machines
-from lab.published.xamm.downstream import train
-from lab.published.xamm.embeddings import PUBLISHED, Embedder, learn
-from lab.published.xamm.machines import MachineModels, learn_machines, mean_speedups
+from lab.published.networks import TOLERANCE, apply
+from lab.published.xamm.benchmarks import Benchmarks, signatures
+from lab.published.xamm.embedding import PUBLISHED, Attention, Embedder, Embedding, learn
+from lab.published.xamm.machine_models import (
+    Aggregation,
+    MachineModels,
+    Scale,
+    learn_machines,
+    mean_speedups,
+)
 from lab.published.xamm.one_graph import network_onnx, one_graph, trees_onnx
 from lab.published.xamm.samples import Samples, joined, one_hot, samples_of
+
+
+class Machines(StrEnum):
+    """What the downstream model knows of source and target."""
+
+    NONE = "none"
+    """Nothing, as in the paper's runs without AMMs: it cannot tell targets apart."""
+    NAMES = "names"
+    """Which of the trained machines each is (one-hot): not in the paper; what any method knows."""
+    AMM = "amm"
+
+
+class Downstream(StrEnum):
+    """The ensemble of trees, its library's defaults."""
+
+    ADABOOST = "adaboost"
+    BAGGING = "bagging"
+    FOREST = "random-forest"
+    XGBOOST = "xgboost"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """One way through xAMM."""
+
+    embedding: Embedding = Embedding.ATTENTION
+    machines: Machines = Machines.AMM
+    aggregation: Aggregation = Aggregation.L2
+    scale: Scale = Scale.SUBTRACT
+    downstream: Downstream = Downstream.XGBOOST
+
+
+def regressor(kind: Downstream, seed: int) -> Any:
+    """An untrained regressor (scikit-learn's interface) on one thread."""
+    if kind is Downstream.ADABOOST:
+        return AdaBoostRegressor(random_state=seed)
+    if kind is Downstream.BAGGING:
+        return BaggingRegressor(random_state=seed, n_jobs=1)
+    if kind is Downstream.FOREST:
+        return RandomForestRegressor(random_state=seed, n_jobs=1)
+    # "hist" splits at training values themselves: a machine's vector that ONNX makes 1e-7 apart
+    # would fall on the other side. "exact" splits half-way between two values.
+    return xgboost.XGBRegressor(random_state=seed, n_jobs=1, tree_method="exact")
+
+
+def train_trees(
+    kind: Downstream,
+    samples: Samples,
+    embedded: Floats,
+    vectors: Mapping[str, Floats] | None,
+    seed: int,
+) -> Any:
+    """Learn log speedups from equation 3; pairs without a label, or a vector, are left out.
+
+    None where nothing is left.
+    """
+    known = np.isfinite(samples.log_speedup)
+    sources, targets = np.array(samples.sources), samples.targets
+    if vectors is not None:
+        known = known & np.isin(targets, list(vectors))[None, :]
+        known = known & np.isin(sources, list(vectors))[:, None]
+        blank = np.zeros_like(next(iter(vectors.values())))
+        vectors = {**dict.fromkeys({*targets, *sources}, blank), **vectors}
+    inputs = joined(embedded, samples.sources, targets, vectors)[known.ravel()]
+    if not len(inputs):
+        return None
+    model = regressor(kind, seed)
+    model.fit(inputs, samples.log_speedup[known])
+    return model
+
 
 LIBRARIES = ("torch", "xgboost-cpu", "scikit-learn", "skl2onnx", "numpy")
 
@@ -129,10 +204,10 @@ def fit(
         embedder=embedder,
         machines=machines,
         vectors=vectors,
-        with_machines=train(choices.downstream, samples, embedded, vectors, seed)
+        with_machines=train_trees(choices.downstream, samples, embedded, vectors, seed)
         if vectors
         else None,
-        without_machines=train(choices.downstream, samples, embedded, None, seed),
+        without_machines=train_trees(choices.downstream, samples, embedded, None, seed),
     )
 
 

@@ -13,7 +13,7 @@ from skl2onnx.common.data_types import FloatTensorType
 from berth.predictor.core.arrays import Floats
 from berth.predictor.learning import trees_onnx as convert
 from berth.predictor.learning.onnx_export import OnnxGraph, agreement
-from lab.published.relative_networks.export import OPSET, TOLERANCE, check_agreement, to_onnx
+from lab.published.networks import OPSET, TOLERANCE, check_agreement, to_onnx
 
 
 def network_onnx(network: Any, rows: Floats) -> bytes:

@@ -25,9 +25,8 @@ from berth.plugin.site import Site, load_site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import leave_for_collection
-from berth.plugin.workloads.filing import add_workload, check_name
+from berth.plugin.workloads.filing import add_workload, check_name, with_nodes
 from berth.plugin.workloads.names import caller, own_name
-from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.workload import read_workload, workload_of
 
 _COUNT = click.IntRange(min=1)

@@ -16,8 +16,7 @@ from berth.plugin.cli.output.forecast_text import (
     usable,
 )
 from berth.plugin.cli.predict.asked import Asked
-from berth.plugin.workloads.amounts import amount_text
-from berth.plugin.workloads.files import title
+from berth.plugin.workloads.files import amount_text, title
 
 
 def predict_any(asked: Asked) -> None:

@@ -14,7 +14,7 @@ from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
 from berth.plugin.workloads.files import WorkloadOptions, read_file
-from berth.plugin.workloads.node_profiles import with_nodes
+from berth.plugin.workloads.filing import with_nodes
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
 

@@ -13,7 +13,7 @@ from berth.plugin.cli.output.intervals import as_numbers
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
-    from berth.policies.mig.model_profile import ModelProfile
+    from berth.policies.mig.by_memory import ModelProfile
     from berth.predictor.families.slices.physics import ShareModel
     from berth.predictor.footprint.energy import Energy
     from berth.predictor.footprint.footprint import Footprint, Task
@@ -94,7 +94,7 @@ def _shares() -> ShareModel:
 
 def slices(found: Iterable[Roofline], known: Memories) -> dict[str, ModelProfile]:
     """The MIG profile for the model on each GPU that can be cut, by platform."""
-    from berth.policies.mig.model_profile import profile_for  # noqa: PLC0415
+    from berth.policies.mig.by_memory import profile_for  # noqa: PLC0415
     from berth.predictor.core.prediction import Bound  # noqa: PLC0415
     from berth.predictor.hardware.mig.table import lookup  # noqa: PLC0415
 

@@ -23,8 +23,8 @@ from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Settings
+from berth.policies.replay.inputs import LARGER, REASONS
 from berth.policies.replay.live import Foreseen
-from berth.policies.replay.options import LARGER, REASONS
 from berth.policies.replay.settings import Backfill
 
 _SHOWN = 20

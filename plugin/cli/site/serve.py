@@ -89,7 +89,7 @@ def serve(
 
     logs.to_stderr(logging.DEBUG if verbose else logging.INFO)
     if users:
-        from berth.plugin.users.serving import serve_users  # noqa: PLC0415
+        from berth.plugin.users.service import serve_users  # noqa: PLC0415
 
         sys.exit(serve_users(site_file))
     if metrics:

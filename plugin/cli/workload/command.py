@@ -42,9 +42,14 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, following_shape, read_file
-from berth.plugin.workloads.filing import others_of_name, refresh, stored_for, workload_in
+from berth.plugin.workloads.filing import (
+    others_of_name,
+    refresh,
+    stored_for,
+    with_nodes,
+    workload_in,
+)
 from berth.plugin.workloads.names import caller
-from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
 

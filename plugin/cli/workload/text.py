@@ -10,8 +10,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
 from berth.plugin.store.records import WorkloadRecord
-from berth.plugin.workloads.amounts import amount_text
-from berth.plugin.workloads.files import title
+from berth.plugin.workloads.files import amount_text, title
 from berth.predictor.core.workload import Workload, parse_workload
 
 if TYPE_CHECKING:

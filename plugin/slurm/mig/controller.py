@@ -20,8 +20,8 @@ from pydantic import Field, field_validator
 from berth.pilot.documents import Document, read_toml
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.mig.settings import refuse_if_shared
-from berth.plugin.slurm.mig import config_files, gres_files
-from berth.plugin.slurm.mig.restart import CommandRestarter
+from berth.plugin.slurm.mig import publishing, slots
+from berth.plugin.slurm.mig.publishing import CommandRestarter
 
 PATH = Path("/etc/berth/mig-nodes.toml")
 MAX_BYTES = 256 * 1024
@@ -56,14 +56,16 @@ def publish(settings: ControllerSettings, node: str, request: Any) -> None:
     if not _NODE.fullmatch(node) or ".." in node:
         raise UsageError(f"{node!r} is not a node's name")
     conf, own = Path(settings.slurm_conf), Path(settings.gres_conf.format(node=node))
-    with config_files.one_writer(conf, timeout_s=_LOCK_S):
+    with publishing.one_writer(conf, timeout_s=_LOCK_S):
         gres, lines = _checked(request, node, _before(own))
-        whole = gres_files.with_node_gres(config_files.read(conf), node, gres, source=str(conf))
-        there = config_files.read(own)
-        if not there.startswith(gres_files.HEADER):
+        whole = slots.with_node_gres(
+            publishing.read_config_file(conf), node, gres, source=str(conf)
+        )
+        there = publishing.read_config_file(own)
+        if not there.startswith(slots.HEADER):
             _keep_before(own, there)
-        config_files.replace(own, lines)
-        config_files.replace(conf, whole)
+        publishing.replace_config_file(own, lines)
+        publishing.replace_config_file(conf, whole)
         CommandRestarter(settings.restart, ()).controller()
 
 
@@ -81,7 +83,7 @@ def _checked(request: Any, node: str, before: str | None) -> tuple[str, str]:
     form = re.compile(_LINE.format(node=re.escape(node), device=_DEVICE))
     first, *rest = lines.removesuffix("\n").split("\n")
     odd = next((line for line in rest if not form.fullmatch(line) or ".." in line), None)
-    if first != gres_files.HEADER or odd is not None:
+    if first != slots.HEADER or odd is not None:
         raise UsageError(f"not a line of this node's slices: {(odd or first)[:80]!r}")
     return gres, lines
 
@@ -94,14 +96,14 @@ def _before(own: Path) -> str | None:
     """What an admin had written there before the first cut: it may come back as it was."""
     aside = _aside(own)
     if aside.exists():
-        return config_files.read(aside)
-    return config_files.read(own)
+        return publishing.read_config_file(aside)
+    return publishing.read_config_file(own)
 
 
 def _keep_before(own: Path, text: str) -> None:
     aside = _aside(own)
     aside.touch(mode=0o600)
-    config_files.replace(aside, text)
+    publishing.replace_config_file(aside, text)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,10 +19,21 @@ from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.mig.inventory import DeviceFiles, Fleet, GpuRecord
 from berth.plugin.mig.node import Notice
 from berth.plugin.slurm.commands import run
-from berth.plugin.slurm.mig import config_files, gres_files
-from berth.plugin.slurm.mig.publishing import LocalPublisher, Publisher
+from berth.plugin.slurm.mig.publishing import LocalPublisher, Publisher, read_config_file
 from berth.plugin.slurm.mig.queue import STRANDED, waiting
-from berth.plugin.slurm.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
+from berth.plugin.slurm.mig.slots import (
+    HEADER,
+    Slot,
+    arrange,
+    from_rows,
+    gres_conf,
+    gres_of,
+    node_gres,
+    numbers,
+    read_slots,
+    to_rows,
+    type_name,
+)
 from berth.plugin.slurm.records import gres, records
 from berth.policies.mig import Instance, Layout
 
@@ -193,14 +204,12 @@ class SlurmKeeper:
             return [Slot(gpu.name.lower().replace(" ", "_"), gpu.uuid)]
         layout = gpu.layout if target is None else target
         pattern = self._files.type_pattern
-        return [
-            Slot(gres_files.type_name(i.profile, pattern), gpu.uuid, i) for i in layout.instances
-        ]
+        return [Slot(type_name(i.profile, pattern), gpu.uuid, i) for i in layout.instances]
 
     def _rendered(self, slots: tuple[Slot, ...], fleet: Fleet) -> str:
         files = self._files
         if not files.explicit:
-            return f"{gres_files.HEADER}\nNodeName={files.node} AutoDetect=nvml\n"
+            return f"{HEADER}\nNodeName={files.node} AutoDetect=nvml\n"
         gpus = {gpu.uuid: gpu for gpu in fleet}
 
         def paths(slot: Slot) -> tuple[str, ...]:
@@ -212,7 +221,7 @@ class SlurmKeeper:
                 raise BerthError(f"{slot.instance} on {gpu.uuid} is not there to be published")
             return files.devices.of_instance(gpu, record)
 
-        return gres_files.gres_conf(
+        return gres_conf(
             files.node, slots, paths, lambda number: files.padding.format(number=number)
         )
 
@@ -228,13 +237,13 @@ class SlurmKeeper:
         write_text(self._files.device_map, "".join(lines))
 
     def _slots(self) -> tuple[Slot, ...] | None:
-        return gres_files.read_slots(self._lines(), self._files.node)
+        return read_slots(self._lines(), self._files.node)
 
     def _lines(self) -> str:
-        return config_files.read(self._files.gres_conf)
+        return read_config_file(self._files.gres_conf)
 
     def _gres(self) -> str:
-        return gres_files.node_gres(config_files.read(self._files.slurm_conf), self._files.node)
+        return node_gres(read_config_file(self._files.slurm_conf), self._files.node)
 
     def _node(self) -> dict[str, str]:
         text = self._command(["scontrol", "-d", "-o", "show", "node", self._files.node])
@@ -244,7 +253,7 @@ class SlurmKeeper:
         return dict(found[0])
 
     def _used(self) -> tuple[int, ...]:
-        return gres_files.numbers(self._node().get("GresUsed", ""))
+        return numbers(self._node().get("GresUsed", ""))
 
     def _answers(self) -> bool:
         return " is UP" in self._command(["scontrol", "ping"])

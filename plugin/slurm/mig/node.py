@@ -11,8 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from berth.plugin.mig.node import Asked, Keeper, NodeSettings
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
-from berth.plugin.slurm.mig.publishing import ControllerPublisher
-from berth.plugin.slurm.mig.restart import CommandRestarter
+from berth.plugin.slurm.mig.publishing import CommandRestarter, ControllerPublisher
 from berth.policies.mig.demands import Demand
 
 

@@ -1,16 +1,147 @@
-"""How a node's new gres comes into Slurm's configuration: written here, or by the controller."""
+"""How a node's new gres comes into Slurm's configuration: written here, or by the controller.
+
+Files of the configuration are locked, replaced whole and keep owner and mode; Slurm's daemons are
+restarted by commands of the site's own settings.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from berth.pilot.errors import BerthError
-from berth.plugin.slurm.mig import config_files, gres_files
-from berth.plugin.slurm.mig.site_command import run_site_command
+from berth.plugin.slurm.mig.slots import with_node_gres
+
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it ended, with the last line that it wrote to its standard error ("": none)."""
+
+    status: int
+    last_line: str
+
+
+def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> Ended:
+    """Run it, with ``sent`` on its standard input. Raises BerthError where it does not end."""
+    try:
+        done = subprocess.run(
+            command,
+            input=sent,
+            capture_output=True,
+            env=ENVIRONMENT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BerthError(f"{command[0]} did not end within {timeout_s:.0f} s") from None
+    except OSError as error:
+        raise BerthError(f"{command[0]} could not be started: {error.strerror}") from None
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return Ended(done.returncode, lines[-1] if lines else "")
+
+
+RESTART_TIMEOUT_S = 120.0
+
+
+class CommandRestarter:
+    """Restarts Slurm's daemons by the site's own commands; no shell."""
+
+    def __init__(self, controller: Sequence[str], node: Sequence[str]) -> None:
+        self._controller, self._node = controller, node
+
+    def controller(self) -> None:
+        """Runs ``restart_controller``."""
+        self._run(self._controller)
+
+    def node(self) -> None:
+        """Runs ``restart_node``."""
+        self._run(self._node)
+
+    def _run(self, command: Sequence[str]) -> None:
+        done = run_site_command(command, timeout_s=RESTART_TIMEOUT_S)
+        if done.status != 0:
+            last = f": {done.last_line[:200]}" if done.last_line else ""
+            raise BerthError(f"{' '.join(command)} failed with status {done.status}{last}")
+
+
+POLL_S = 0.05
+
+
+@contextmanager
+def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
+    """Nobody else is in here for this file: nodes that are cut at once may share slurm.conf.
+
+    A file beside it is locked, for the file itself is replaced; over NFS, too, where that locks.
+    Raises BerthError where another writer does not end in time.
+    """
+    real = path.resolve()
+    beside = real.with_name(f".{real.name}.berth-lock")
+    try:
+        lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise BerthError(f"{beside}: cannot be opened: {error.strerror}") from None
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _taken(lock):
+            if time.monotonic() > deadline:
+                raise BerthError(f"{path}: another node's cut has been at it for {timeout_s:.0f} s")
+            time.sleep(POLL_S)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # this file system knows no locks: as good as it gets
+    return True
+
+
+def read_config_file(path: Path) -> str:
+    """The text. Raises BerthError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BerthError(f"{path}: is not UTF-8 text") from None
+    except OSError as error:
+        raise BerthError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def replace_config_file(path: Path, text: str) -> None:
+    """Write atomically and flush to the disk; a symbolic link keeps pointing where it does."""
+    real = path.resolve()
+    temporary = None
+    try:
+        before = real.stat()
+        handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fchmod(stream.fileno(), before.st_mode & 0o7777)
+            if os.geteuid() == 0:
+                os.fchown(stream.fileno(), before.st_uid, before.st_gid)
+            os.fsync(stream.fileno())
+        Path(temporary).replace(real)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise BerthError(f"{path}: cannot be written: {error.strerror}") from None
+
 
 CONTROLLER_TIMEOUT_S = 300.0
 
@@ -43,12 +174,10 @@ class LocalPublisher:
     def published(self, gres: str, lines: str) -> Iterator[None]:
         """See Publisher. No other node's change begins before this one is known to Slurm."""
         conf = self._slurm_conf
-        with config_files.one_writer(conf, timeout_s=self._timeout_s):
-            whole = gres_files.with_node_gres(
-                config_files.read(conf), self._node, gres, source=str(conf)
-            )
-            config_files.replace(self._gres_conf, lines)
-            config_files.replace(conf, whole)
+        with one_writer(conf, timeout_s=self._timeout_s):
+            whole = with_node_gres(read_config_file(conf), self._node, gres, source=str(conf))
+            replace_config_file(self._gres_conf, lines)
+            replace_config_file(conf, whole)
             self._restart()
             yield
 

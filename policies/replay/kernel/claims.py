@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.columns import Ints
 from berth.policies.replay.kernel.state import (
     BACKFILL,
     C_ALLOC,
@@ -17,6 +16,7 @@ from berth.policies.replay.kernel.state import (
     C_OWNER,
     D_BEGIN,
     D_END,
+    E_HOLE,
     E_LIMIT,
     E_PLAN,
     J_COUNT,
@@ -28,6 +28,7 @@ from berth.policies.replay.kernel.state import (
     O_UNITS,
     P_AT,
     P_TRIED,
+    R_HOLE,
     R_UNITS,
     RESOLUTION,
     S_LIMIT,
@@ -35,7 +36,7 @@ from berth.policies.replay.kernel.state import (
     S_RESERVED,
     State,
 )
-from berth.policies.replay.kernel.tried import needs_no_less, needs_no_more, put_tried, try_anew
+from berth.policies.replay.trace import Floats, Ints
 
 
 def claim(s: State, k: int, begin: float, end: float) -> None:
@@ -255,3 +256,38 @@ def forget(s: State, i: int) -> None:
             had = True
     if had:
         try_anew(s)
+
+
+def try_anew(s: State) -> None:
+    """There may be room again: what was tried does not count any more."""
+    for p in range(len(s.part_values)):
+        s.parts[p, P_TRIED] = 0
+
+
+def needs_no_less(tried: Ints, k: int, need: Ints, o: int) -> bool:
+    """Whether the option needs at least what the tried one does, of each resource."""
+    for r in range(need.shape[1]):
+        if need[o, r] < tried[k, r]:
+            return False
+    return True
+
+
+def needs_no_more(tried: Ints, k: int, need: Ints, o: int) -> bool:
+    """Whether the option needs at most what the tried one does, of each resource."""
+    for r in range(need.shape[1]):
+        if need[o, r] > tried[k, r]:
+            return False
+    return True
+
+
+def put_tried(
+    tried: Ints, spans: Floats, k: int, need: Ints, units: int, plan: float, limit: float
+) -> None:
+    """What needs so much of so many nodes, and runs so long, into row ``k``."""
+    for r in range(len(need)):
+        tried[k, r] = need[r]
+        tried[k, R_HOLE + r] = 0
+    tried[k, R_UNITS] = units
+    spans[k, E_PLAN] = plan
+    spans[k, E_LIMIT] = limit
+    spans[k, E_HOLE] = np.inf

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.columns import Floats, Ints
+from berth.policies.replay.kernel.claims import needs_no_less, needs_no_more, put_tried
 from berth.policies.replay.kernel.profile import Profile, lacks, profile_of, segment_from, take
 from berth.policies.replay.kernel.state import (
     E_HOLE,
@@ -32,7 +32,7 @@ from berth.policies.replay.kernel.state import (
     V_WAKE,
     State,
 )
-from berth.policies.replay.kernel.tried import needs_no_less, needs_no_more, put_tried
+from berth.policies.replay.trace import Floats, Ints
 
 
 def pass_over(

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel.claims import claim, unclaim
-from berth.policies.replay.kernel.heap import push
 from berth.policies.replay.kernel.holes import give_back
 from berth.policies.replay.kernel.priority import charge_ended
-from berth.policies.replay.kernel.queues import enqueue, queue_of, unlink
-from berth.policies.replay.kernel.running import add_running, remove_running
+from berth.policies.replay.kernel.queues import (
+    add_running,
+    enqueue,
+    push,
+    queue_of,
+    remove_running,
+    unlink,
+)
 from berth.policies.replay.kernel.state import (
     A_HEAD,
     A_LIMIT,

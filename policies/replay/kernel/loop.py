@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel.claims import claim, unclaim
-from berth.policies.replay.kernel.heap import pop, push
 from berth.policies.replay.kernel.jobs import exceed, finish, interrupt, submit
-from berth.policies.replay.kernel.nodes import pass_nodes
-from berth.policies.replay.kernel.pools import conservative, easy, fcfs, replanned
+from berth.policies.replay.kernel.passes import conservative, easy, fcfs, pass_nodes, replanned
 from berth.policies.replay.kernel.priority import rank
+from berth.policies.replay.kernel.queues import pop, push
 from berth.policies.replay.kernel.state import (
     BACKFILL,
     C_ALLOC,

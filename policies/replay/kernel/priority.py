@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.columns import Ints
 from berth.policies.replay.kernel.state import (
     AGE,
     CHARGED,
@@ -38,6 +37,7 @@ from berth.policies.replay.kernel.state import (
     V_PRIORITY,
     State,
 )
+from berth.policies.replay.trace import Ints
 
 
 def charge(s: State) -> None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.kernel.state import (
     O_AFTER_ME,
     P_AT,
@@ -24,6 +23,7 @@ from berth.policies.replay.kernel.state import (
     S_RESERVED,
     State,
 )
+from berth.policies.replay.trace import Floats, Ints
 
 
 class Profile(NamedTuple):

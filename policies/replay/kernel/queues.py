@@ -1,7 +1,4 @@
-"""Waiting jobs: a linked list of options for each queue, by priority, then by when they came.
-
-On pools each partition has its queue. On nodes there is one for all, with a job's first option.
-"""
+"""Ordered lists: events by time, waiting jobs by priority, running jobs by planned end."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import numpy as np
 
 from berth.policies.replay.kernel.priority import rank_one
 from berth.policies.replay.kernel.state import (
+    HEAP,
     J_COUNT,
     J_FIRST,
     J_STATUS,
@@ -20,10 +18,13 @@ from berth.policies.replay.kernel.state import (
     P_DIRTY,
     P_FRESH,
     P_HEAD,
+    P_RUN_AT,
+    P_RUN_COUNT,
     P_TAIL,
     P_WAITING,
     POOLED,
     QUEUED,
+    S_PLAN_END,
     S_PRIORITY,
     S_RESERVED,
     T_ELIGIBLE,
@@ -97,3 +98,84 @@ def enqueue(s: State, i: int) -> None:
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + options):
         rank_one(s, o)
         insert(s, o)
+
+
+def push(s: State, time: float, code: int) -> None:
+    """Add an event."""
+    i = s.counters[HEAP]
+    s.counters[HEAP] = i + 1
+    while i > 0:
+        up = (i - 1) // 2
+        if s.heap_time[up] < time or (s.heap_time[up] == time and s.heap_code[up] <= code):
+            break
+        s.heap_time[i] = s.heap_time[up]
+        s.heap_code[i] = s.heap_code[up]
+        i = up
+    s.heap_time[i] = time
+    s.heap_code[i] = code
+
+
+def pop(s: State) -> int:
+    """Take the first event away; its code."""
+    found = int(s.heap_code[0])
+    n = s.counters[HEAP] - 1
+    s.counters[HEAP] = n
+    time = s.heap_time[n]
+    code = s.heap_code[n]
+    i = 0
+    while True:
+        low = 2 * i + 1
+        if low >= n:
+            break
+        right = low + 1
+        if right < n and (
+            s.heap_time[right] < s.heap_time[low]
+            or (s.heap_time[right] == s.heap_time[low] and s.heap_code[right] < s.heap_code[low])
+        ):
+            low = right
+        if time < s.heap_time[low] or (time == s.heap_time[low] and code <= s.heap_code[low]):
+            break
+        s.heap_time[i] = s.heap_time[low]
+        s.heap_code[i] = s.heap_code[low]
+        i = low
+    s.heap_time[i] = time
+    s.heap_code[i] = code
+    return found
+
+
+def place_of(s: State, p: int, end: float) -> int:
+    """Where a job with this planned end goes: behind those with the same."""
+    low = s.parts[p, P_RUN_AT]
+    high = low + s.parts[p, P_RUN_COUNT]
+    while low < high:
+        middle = (low + high) // 2
+        if s.spans[s.run_options[middle], S_PLAN_END] <= end:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+def add_running(s: State, o: int) -> None:
+    """By its ``plan_end``."""
+    p = s.options[o, O_PART]
+    at = place_of(s, p, s.spans[o, S_PLAN_END])
+    i = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT]
+    while i > at:
+        s.run_options[i] = s.run_options[i - 1]
+        i -= 1
+    s.run_options[at] = o
+    s.parts[p, P_RUN_COUNT] += 1
+
+
+def remove_running(s: State, o: int) -> None:
+    """``plan_end`` must still be what it was added by."""
+    p = s.options[o, O_PART]
+    i = place_of(s, p, s.spans[o, S_PLAN_END]) - 1
+    while s.run_options[i] != o:
+        i -= 1
+    last = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT] - 1
+    while i < last:
+        s.run_options[i] = s.run_options[i + 1]
+        i += 1
+    s.parts[p, P_RUN_COUNT] -= 1

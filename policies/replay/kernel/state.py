@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from berth.policies.replay.columns import Floats, Ints
+from berth.policies.replay.trace import Floats, Ints
 
 RESOURCES: Final = 3
 """Cores, GPUs, memory in MiB."""

@@ -1,6 +1,6 @@
 """A model on platforms, in one call: time, memory and energy of a run, each with what it stands on.
 
-Numpy and onnxruntime. The MIG profile is a matter of policy: ``policies/mig/model_profile.py``.
+Numpy and onnxruntime. The MIG profile is a matter of policy: ``policies/mig/by_memory.py``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from lab.published.graph_language.graph_token import (
 )
 from lab.published.graph_networks.graph_data import data_of
 from lab.published.graph_networks.node_features import compact
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import seeded
 
 
 def made(width: int = 16) -> MaskedAutoEncoder:

@@ -16,7 +16,7 @@ from lab.published.graph_language.language_model import (
     Adapter,
     GraphLanguage,
 )
-from lab.published.relative_networks.seeded import seeded
+from lab.published.networks import seeded
 
 PROMPTS, ANSWERS = ["time on 3090:", "time on 3090, batch 1:"], ["4308", "12"]
 

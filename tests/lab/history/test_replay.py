@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,7 @@ import pytest
 from berth.predictor.learning.history import RunTimePredictor
 from berth.predictor.learning.history.replay import Event
 from lab.datasets.ricc import Trace
-from lab.datasets.sizey import TaskRun
 from lab.history.baselines import baselines
-from lab.history.by_user import by_user
-from lab.history.peaks import LargestSoFar, Preset, waste
 from lab.history.replay import events, replay
 
 
@@ -62,20 +58,6 @@ def test_a_job_that_waited_is_predicted_anew_at_its_start() -> None:
     assert later.renewed_s[1] < later.mid_s[1] * 1.001
 
 
-def run(number: int, start_s: float, peak: float) -> TaskRun:
-    return TaskRun("align", f"s{number}", start_s, start_s + 10.0, 10.0, 100.0, peak)
-
-
-def test_waste_counts_undersized_attempts_and_what_had_ended() -> None:
-    runs = [run(0, 0.0, 50.0), run(1, 5.0, 60.0), run(2, 20.0, 80.0)]
-    largest = waste(runs, LargestSoFar(), by_start=True)
-    # The second starts before the first has ended; the third gets 66 and needs 80.
-    assert largest.undersized == 1
-    assert abs(largest.byte_seconds - 10 * (50 + 40 + 66.0 + 20)) < 1e-6
-    assert waste(runs, Preset(), by_start=True).byte_seconds == 10 * (50 + 40 + 20)
-    assert waste(runs, LargestSoFar(), by_start=False).undersized == 2
-
-
 def test_fitting_learns_that_the_own_past_tells(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from lab.history import fit
@@ -89,18 +71,3 @@ def test_fitting_learns_that_the_own_past_tells(tmp_path: Path) -> None:
     read = json.loads(path.read_text())
     assert np.array(read["submitted"]["hidden"]).shape == (23, fit.UNITS)
     assert np.isfinite(read["waited"]["out"]).all()
-
-
-def test_of_a_user_only_the_users_own_jobs_are_known() -> None:
-    jobs = trace([0.0, 100.0, 200.0, 300.0, 400.0], [10.0, 10.0, 50.0, 10.0, 10.0])
-    jobs = replace(
-        jobs,
-        user=np.array([1, 1, 2, 1, 1]),
-        request_s=np.array([3600.0, 3600.0, 3600.0, 3600.0, 7200.0]),
-    )
-    found = by_user(jobs)
-    assert np.isnan(found.mid_s).tolist() == [True, False, True, False, False]
-    assert found.same.tolist() == [0, 1, 0, 2, 0]
-    assert found.mid_s[3] == pytest.approx(10.0)
-    assert np.isnan(found.weak_mid_s).tolist() == [True] * 4 + [False]
-    assert found.weak_high_s[4] >= found.weak_mid_s[4] >= found.weak_low_s[4] > 0

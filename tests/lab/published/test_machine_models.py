@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from toy_rows import toy
 
 from berth.predictor.hardware import platforms
-from lab.published.xamm.anchors import is_anchor, signatures
-from lab.published.xamm.benchmarks import from_platforms
-from lab.published.xamm.machine_model import Aggregation, Scale, machine_model
+from lab.published.xamm.benchmarks import from_platforms, signatures
+from lab.published.xamm.machine_models import Aggregation, Scale, machine_model
+from lab.relative.data import is_anchor
 
 RUNS = np.array([[3.0, 0.0, -1.0], [1.0, 0.0, -3.0]])
 

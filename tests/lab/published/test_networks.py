@@ -9,28 +9,26 @@ torch = pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import BerthError  # noqa: E402
 from berth.predictor.learning.onnx_export import run, session_of  # noqa: E402
-from lab.published.relative_networks.attention import (  # noqa: E402
-    Attention,
-    SequentialAttention,
-    sparsemax,
+from lab.published.networks import (  # noqa: E402  # noqa: E402
+    Standardise,
+    apply,
+    check_agreement,
+    masked_error,
+    perceptron,
+    seeded,
+    tensor,
+    to_onnx,
 )
-from lab.published.relative_networks.calibrated import (  # noqa: E402
+from lab.published.vae.network import (  # noqa: E402
     CalibratedVae,
     divergence,
     reconstruction_loss,
 )
-from lab.published.relative_networks.export import (  # noqa: E402
-    apply,
-    check_agreement,
-    to_onnx,
+from lab.published.xamm.embedding import (  # noqa: E402
+    Attention,
+    SequentialAttention,
+    sparsemax,
 )
-from lab.published.relative_networks.layers import (  # noqa: E402
-    Standardise,
-    masked_error,
-    perceptron,
-    tensor,
-)
-from lab.published.relative_networks.seeded import seeded  # noqa: E402
 
 
 def test_sparsemax_is_the_nearest_point_of_the_simplex() -> None:

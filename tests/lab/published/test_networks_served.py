@@ -16,14 +16,14 @@ from xamm_tables import BANDWIDTH, COUNTERS, write_case, write_runs
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
+from berth.pilot.documents import read_toml
 from berth.plugin.cli import berth
 from berth.predictor.families.relative import bundle
 from lab.__main__ import lab
-from lab.experiments import vae_dnn
-from lab.published.vae.family import VaeFamily
-from lab.published.vae.settings import VaeDnn
-from lab.published.xamm.config import read_config
-from lab.published.xamm.steps import training_rows
+from lab.published.vae import vae_dnn
+from lab.published.vae.network import VaeDnn
+from lab.published.vae.vae_dnn import VaeFamily
+from lab.published.xamm.experiment import XammConfig, training_rows
 
 SMALL = VaeDnn(
     latent=3, hidden=(32,), dnn=(64, 64), calibration_epochs=50, vae_epochs=150, dnn_epochs=150
@@ -65,7 +65,7 @@ def test_a_network_learns_from_a_site_s_profiles_and_predicts_with_intervals(
 @pytest.fixture
 def xamm_case(tmp_path: Path) -> Path:
     """Five applications on three machines; of ``delta`` only benchmark data are known."""
-    config = write_case(tmp_path, embedding='"nn"')
+    config = write_case(tmp_path, embedding='"attention"')
     names = ["lulesh", "kripke", "laghos", "amg", "quicksilver"]
     write_runs(tmp_path / "train.csv", names, list(BANDWIDTH)[:3])
     return config
@@ -77,7 +77,7 @@ def test_xamm_is_served_as_one_graph_also_for_a_machine_without_times(
 ) -> None:
     folder = tmp_path / "bundle"
     run(lab, "xamm", xamm_case, "--train", folder)
-    rows, family = training_rows(read_config(xamm_case), tmp_path)
+    rows, family = training_rows(read_toml(xamm_case, XammConfig), tmp_path)
     assert rows.platforms == ("alpha", "beta", "gamma", "delta")
     fitted = family.fit(rows, 0)
     served = bundle.load(folder).log_seconds(rows.knowing())

@@ -15,9 +15,8 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.bundle import open_model
 from berth.predictor.families.relative.bundle import OnnxModel
 from berth.predictor.families.relative.rows import Rows
-from lab.published.vae.family import VaeFamily
-from lab.published.vae.network import train
-from lab.published.vae.settings import VaeDnn
+from lab.published.vae.network import VaeDnn, train_network
+from lab.published.vae.vae_dnn import VaeFamily
 from lab.relative.families import log_features
 
 SMALL = VaeDnn(
@@ -99,12 +98,12 @@ def test_the_decoder_is_calibrated_on_rows_that_are_fastest_on_a_cpu() -> None:
 
 def test_all_steps_lower_their_loss_and_too_few_cpu_rows_leave_the_first_out() -> None:
     rows = bound()
-    _, history = train(log_features(rows), rows.log_speedup, np.ones(len(rows)), SMALL, 0)
+    _, history = train_network(log_features(rows), rows.log_speedup, np.ones(len(rows)), SMALL, 0)
     assert history.calibration[-1] < history.calibration[0]
     assert np.isfinite(history.vae).all()
     assert history.feedback[-1] < history.feedback[0]
     assert history.dnn[-1] < history.dnn[0]
-    _, history = train(log_features(rows), rows.log_speedup, np.zeros(len(rows)), SMALL, 0)
+    _, history = train_network(log_features(rows), rows.log_speedup, np.zeros(len(rows)), SMALL, 0)
     assert not history.calibration
 
 
@@ -122,6 +121,6 @@ def test_nothing_to_learn_from_is_said() -> None:
     rows = toy()
     nothing = np.full_like(rows.log_speedup, np.nan)
     with pytest.raises(UsageError, match="two rows and one label"):
-        train(log_features(rows), nothing, np.zeros(len(rows)), SMALL, 0)
+        train_network(log_features(rows), nothing, np.zeros(len(rows)), SMALL, 0)
     with pytest.raises(UsageError, match="two rows and one label"):
         FAMILY.fit(rows.take([0]), 0)

@@ -10,7 +10,7 @@ from toy_rows import toy
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
-from lab.experiments.vae_dnn import TEN_FOLDS, without_missing
+from lab.published.vae.vae_dnn import TEN_FOLDS, without_missing
 
 
 def test_each_kernel_is_held_out_once_and_never_learnt_beside() -> None:

@@ -1,4 +1,4 @@
-"""Few labels place a platform among the others; a committee is the mean of its members."""
+"""Few labels place a platform among the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from berth.pilot.errors import UsageError
 from berth.predictor.families.relative.rows import Rows
 from lab.relative import few_shot
-from lab.relative.families import Committee, MeanSpeedup, Regression
+from lab.relative.families import Regression
 from lab.relative.transfer import fit_transfer, targets
 
 RIDGE = Regression("ridge", "ridge", lambda _seed: Ridge(0.1), weighed=True)
@@ -102,15 +102,3 @@ def test_a_suite_is_chosen_by_what_it_tells_without_the_new_device() -> None:
     assert len(set(suite)) == 4
     assert left(suite) <= min(left([i, i + 1, i + 2, i + 3]) for i in range(20)) + 1e-9
     assert left(suite[:2]) >= left(suite)
-
-
-def test_a_committee_is_the_mean_of_its_members() -> None:
-    data, asked = rows(), rows(seed=1).knowing()
-    found = Committee((RIDGE, MeanSpeedup())).fit(data, 0).log_seconds(asked)
-    each = [family.fit(data, 0).log_seconds(asked) for family in (RIDGE, MeanSpeedup())]
-    assert found == pytest.approx((each[0] + each[1]) / 2)
-
-
-def test_a_committee_needs_members() -> None:
-    with pytest.raises(UsageError, match="members"):
-        Committee(()).fit(rows(), 0)

@@ -13,13 +13,11 @@ from berth.pilot.errors import UsageError
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import resume_key
 from berth.predictor.learning.resume import Resume
-from lab.experiments.relative import HEADER, report_of, verdicts_of
 from lab.relative import evaluation as run
 from lab.relative.evaluation import Entry
+from lab.relative.experiment import HEADER, report_of, verdicts_of
 from lab.relative.families import (
     ENTRIES,
-    RIDGE_REGRESSION,
-    Committee,
     MeanSpeedup,
     chosen,
 )
@@ -153,11 +151,8 @@ def test_folds_resume_of_data_by_other_names_are_not_taken(changed) -> None:
 
 
 def test_folds_resume_of_other_kinds_of_platforms_are_not_taken() -> None:
-    costs, ridge = CostModelFamily(kinds={"gpu": "nvidia"}), RIDGE_REGRESSION
+    costs = CostModelFamily(kinds={"gpu": "nvidia"})
     assert resume_key(costs) != resume_key(CostModelFamily(kinds={"gpu": "amd"}))
-    assert resume_key(Committee((costs, ridge))) != resume_key(
-        Committee((CostModelFamily(), ridge))
-    )
 
 
 def test_a_resume_file_cut_short_is_made_anew(tmp_path) -> None:

@@ -16,9 +16,13 @@ from berth_daemon import Harbour, fake_slurm, harbour
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm.checks import check_munge, check_running, check_setup
-from berth.plugin.slurm.configuration import listed, parse_configuration
-from berth.plugin.slurm.filter import CLIENT_FILTER_PATH, FILTER_PATH
-from berth.plugin.slurm.lua_checks import check_libraries, check_lua_file
+from berth.plugin.slurm.commands import listed, parse_configuration
+from berth.plugin.slurm.filter import (
+    CLIENT_FILTER_PATH,
+    FILTER_PATH,
+    check_libraries,
+    check_lua_file,
+)
 
 SOUND = {
     "AccountingStorageType": "accounting_storage/slurmdbd",

@@ -8,12 +8,12 @@ import pytest
 
 from berth.pilot.errors import DocumentError, SchedulerError
 from berth.plugin.flux.past_jobs import read_flux
+from berth.plugin.history.files import read_swf
 from berth.plugin.history.matching import Described, described
 from berth.plugin.history.reading import Read, summary, text_of
-from berth.plugin.history.swf import read_swf
 from berth.plugin.slurm import past_jobs
 from berth.plugin.slurm.past_jobs import COLUMNS, read_sacct
-from berth.plugin.slurm.stored_scripts import parse, scripts_of
+from berth.plugin.slurm.submitted import parse_scripts, scripts_of
 
 GIB = 2**30
 HEADER = (
@@ -369,7 +369,7 @@ def test_an_answer_that_holds_other_jobs_than_asked_for_is_not_used(
     monkeypatch.setattr(past_jobs.commands, "run", slurm)
     found = scripts_of({"alice": ["7", "8_2", "9", "10"]})
     assert {number: text.split()[-1] for number, text in found.items()} == {"7": "a", "9": "b"}
-    assert dict(parse(STORED, ["7", "8_2"]) or {}) == {
+    assert dict(parse_scripts(STORED, ["7", "8_2"]) or {}) == {
         "7": "#!/bin/bash\n#SBATCH -n 4\n./align $1\n"
     }
     for text in (
@@ -378,4 +378,4 @@ def test_an_answer_that_holds_other_jobs_than_asked_for_is_not_used(
         f"Batch Script for 7\n{RULE}\n",
         "Batch Script for 7\n--\nx\n",
     ):
-        assert parse(text, ["7"]) == {}
+        assert parse_scripts(text, ["7"]) == {}

@@ -29,9 +29,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from berth.pilot.errors import BerthError, StoreError, UsageError
-from berth.plugin.metrics.exporter import STORE_PERIOD_S, Exporter
-from berth.plugin.metrics.listening import listening
-from berth.plugin.metrics.of_store import store_metrics
+from berth.plugin.metrics.exporter import STORE_PERIOD_S, Exporter, store_metrics
+from berth.plugin.metrics.serving import listening
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import EvidenceRecord
 

@@ -15,9 +15,8 @@ from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.inventory import DeviceFiles
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.target import Target
-from berth.plugin.slurm.mig.gres_files import read_slots
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
-from berth.plugin.slurm.mig.slots import Slot
+from berth.plugin.slurm.mig.slots import Slot, read_slots
 from berth.policies.mig import Layout
 
 FIRST = "1g.5gb@0 1g.5gb@1 2g.10gb@2 3g.20gb@4"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import BerthError
-from berth.plugin.slurm.mig import config_files, gres_files
+from berth.plugin.slurm.mig import publishing, slots
 
 NODES = [f"gpu{n:02}" for n in range(12)]
 
@@ -20,16 +20,14 @@ def test_nodes_that_are_cut_at_once_do_not_undo_each_others_lines(tmp_path: Path
     conf.chmod(0o640)
 
     def cut(node: str) -> None:
-        with config_files.one_writer(conf, timeout_s=60):
-            text = config_files.read(conf)
-            new = gres_files.with_node_gres(text, node, f"gpu:of-{node}:7", source="slurm.conf")
-            config_files.replace(conf, new)
+        with publishing.one_writer(conf, timeout_s=60):
+            text = publishing.read_config_file(conf)
+            new = slots.with_node_gres(text, node, f"gpu:of-{node}:7", source="slurm.conf")
+            publishing.replace_config_file(conf, new)
 
     with ThreadPoolExecutor(len(NODES)) as pool:
         list(pool.map(cut, NODES))
-    assert {gres_files.node_gres(conf.read_text(), n) for n in NODES} == {
-        f"gpu:of-{n}:7" for n in NODES
-    }
+    assert {slots.node_gres(conf.read_text(), n) for n in NODES} == {f"gpu:of-{n}:7" for n in NODES}
     assert stat.S_IMODE(conf.stat().st_mode) == 0o640
 
 
@@ -37,12 +35,12 @@ def test_a_writer_that_does_not_end_is_not_waited_for_for_ever(tmp_path: Path) -
     conf = tmp_path / "slurm.conf"
     conf.write_text("")
     with (
-        config_files.one_writer(conf, timeout_s=1),
+        publishing.one_writer(conf, timeout_s=1),
         pytest.raises(BerthError, match="another node's cut"),
-        config_files.one_writer(conf, timeout_s=0.1),
+        publishing.one_writer(conf, timeout_s=0.1),
     ):
         pytest.fail("two at once")
-    with config_files.one_writer(conf, timeout_s=0.1):
+    with publishing.one_writer(conf, timeout_s=0.1):
         pass
 
 
@@ -53,5 +51,5 @@ def test_a_file_system_without_locks_is_no_hindrance(
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr("fcntl.flock", refused)
-    with config_files.one_writer(tmp_path / "slurm.conf", timeout_s=0.1):
+    with publishing.one_writer(tmp_path / "slurm.conf", timeout_s=0.1):
         pass

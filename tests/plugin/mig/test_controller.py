@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from berth.pilot.errors import BerthError
 from berth.plugin.slurm.mig import controller
 from berth.plugin.slurm.mig.controller import ControllerSettings, publish
-from berth.plugin.slurm.mig.gres_files import HEADER
 from berth.plugin.slurm.mig.publishing import ControllerPublisher
+from berth.plugin.slurm.mig.slots import HEADER
 
 CONF = """\
 ClusterName=lab

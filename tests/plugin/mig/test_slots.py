@@ -8,18 +8,22 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.errors import PlanRefused
-from berth.plugin.slurm.mig.gres_files import (
+from berth.plugin.slurm.mig.slots import (
+    Slot,
+    arrange,
+    from_rows,
     gres_conf,
+    gres_of,
     is_found_by_nvml,
     node_gres,
     numbers,
     read_slots,
+    to_rows,
     type_name,
     with_node_gres,
 )
-from berth.plugin.slurm.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
 from berth.policies.mig import Instance, Layout, lookup
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import enumerate_states
 
 STATES = enumerate_states(lookup("A100-SXM4-40GB").plain()).layouts
 GPUS = ("GPU-a", "GPU-b")

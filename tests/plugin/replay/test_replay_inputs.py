@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.cli import berth
-from berth.plugin.flux.job_archive import read_archive
-from berth.plugin.flux.job_ids import job_number
+from berth.plugin.flux.past_jobs import read_archive
+from berth.plugin.flux.present_jobs import job_number
 from berth.plugin.history.openb import SHARES, read_openb
 from berth.plugin.history.reading import SINGLETON, Read
 from berth.plugin.slurm.past_jobs import read_sacct

@@ -11,9 +11,9 @@ from thin_site import thin_site
 
 from berth.pilot.errors import BerthError
 from berth.plugin.cli import berth
+from berth.plugin.slurm.cluster import parse_reservations
 from berth.plugin.slurm.past_jobs import read_sacct
-from berth.plugin.slurm.reservations import read
-from berth.plugin.slurm.submit_line import said
+from berth.plugin.slurm.submitted import said
 from berth.policies.objectives.fastest import Fastest
 from berth.policies.objectives.protocol import Offer
 
@@ -145,12 +145,12 @@ def test_reservations_of_slurm_are_read() -> None:
         "ReservationName=lic StartTime=2026-12-01T08:00:00 EndTime=2026-12-02T08:00:00 "
         "Nodes=(null) Flags=ANY_NODES\n"
     )
-    (only,) = read(text)
+    (only,) = parse_reservations(text)
     assert only.nodes == {"n01", "n02", "gpu1"}
     assert only.end_s - only.begin_s == 36_000
-    assert read("No reservations in the system\n") == ()
+    assert parse_reservations("No reservations in the system\n") == ()
     with pytest.raises(BerthError, match="unreadable"):
-        read("what is this\n")
+        parse_reservations("what is this\n")
 
 
 def test_jobs_wait_for_those_that_they_waited_for_in_fact(tmp_path: Path, site: Path) -> None:

@@ -14,10 +14,9 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.daemon import requests
 from berth.plugin.daemon.messages import parse
 from berth.plugin.right_sizing import guard
-from berth.plugin.right_sizing.fitting import Fit, Watch, fit
+from berth.plugin.right_sizing.fitting import Fit, Watch, fit, sizes_itself
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.right_sizing.needs import learn_needs, needs_of
-from berth.plugin.right_sizing.self_sizing import sizes_itself
 from berth.plugin.site.site import RightSizing
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord

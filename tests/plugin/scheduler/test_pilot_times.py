@@ -10,7 +10,7 @@ from fake_slurm import PARTITIONS, FakeSlurm
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.pilot.submit import submit
-from berth.plugin.slurm.partition_times import check_time
+from berth.plugin.slurm.pilot_plan import check_time
 from berth.plugin.slurm.records import records
 
 SITE = """\

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import Outcome
-from berth.plugin.slurm.accounting import ended, parse_sacct
-from berth.plugin.slurm.remembered import jobs_in, outcome_of
+from berth.plugin.slurm.accounting import ended, jobs_in, outcome_of, parse_sacct
 from berth.plugin.slurm.scheduler import Slurm
 
 BEGIN_S = 1_795_284_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from berth.plugin.slurm.accounts import Accounts
+from berth.plugin.slurm.rights import Accounts
 from berth.policies.limits import Limit, Scope, broken
 
 

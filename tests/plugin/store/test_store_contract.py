@@ -24,7 +24,7 @@ from berth.plugin.store import (
     WorkloadRecord,
     pruning,
 )
-from berth.plugin.store.history import Decisions
+from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.records import Asked, EndedJob, FingerprintRecord, Ranking
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version

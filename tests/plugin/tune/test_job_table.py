@@ -22,11 +22,10 @@ from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.run import changed_only, join, slices_text
 from berth.policies import PolicySettings
-from berth.policies.mig.hysteresis import Hysteresis
-from berth.policies.replay.sliced import PATIENCE
+from berth.policies.mig.plan import Hysteresis
+from berth.policies.replay.settings import PATIENCE
 from berth.policies.tuning import METRICS, Part
-from berth.policies.tuning.parameters import chosen
-from berth.policies.tuning.slicing import Slicing
+from berth.policies.tuning.parameters import Slicing, chosen
 
 SITE = """schema = "berth.site/1"
 [policy]

@@ -26,8 +26,7 @@ from berth.plugin.site import load_site
 from berth.plugin.tune import run, workers
 from berth.plugin.tune.folder import Order, read_order, write_order
 from berth.policies.tuning.parameters import PARAMETERS
-from berth.policies.tuning.progress import Progress
-from berth.policies.tuning.storage import StorageUnusable
+from berth.policies.tuning.storage import Progress, StorageUnusable
 from berth.policies.tuning.study import Tuning
 
 SITE = """schema = "berth.site/1"

@@ -21,7 +21,7 @@ from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.mig.journal import Journal as ApplyJournal
 from berth.plugin.mig.transaction import Transaction
-from berth.plugin.store.history import Decisions
+from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.store import Store
 from simulator.flux import Worker
 from simulator.slurm import Slurmctld

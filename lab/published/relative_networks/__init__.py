@@ -1,1 +1,0 @@
-"""Networks (PyTorch) that families of relative performance are made of; the extra ``deep``."""

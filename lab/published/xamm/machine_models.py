@@ -1,0 +1,135 @@
+"""Abstract machine models: one vector for a platform, from embeddings of its benchmark runs.
+
+Dhakal et al., "xAMM: Attention to details improves cross-platform prediction accuracy",
+Algorithm 1. Two places of the listing can be read in two ways:
+
+* step 6 has lost its operator; the text says "scales relative to the maximum value by subtracting
+  it": ``Scale.SUBTRACT``, the default; ``Scale.DIVIDE`` is the other reading of "relative to";
+* option 2 is written for one sample; here it is the norm of each feature of the embedding over
+  the samples, so that all three options give a vector of the embedding's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
+from lab.published.networks import apply
+from lab.published.xamm.benchmarks import Benchmarks
+from lab.published.xamm.embedding import PUBLISHED, Attention, Embedder, Embedding, learn
+from lab.published.xamm.machine_tables import Runs
+from lab.published.xamm.samples import times
+
+LEAK = 0.01
+
+
+class Aggregation(StrEnum):
+    """How many embeddings become one (options 1, 2 and 3)."""
+
+    MEAN = "mean"
+    L2 = "l2"
+    VARIANCE = "variance"
+
+
+class Scale(StrEnum):
+    """The reading of step 6."""
+
+    SUBTRACT = "subtract"
+    DIVIDE = "divide"
+
+
+def machine_model(
+    embeddings: Floats, aggregation: Aggregation, scale: Scale = Scale.SUBTRACT
+) -> Floats:
+    """Algorithm 1: benchmark embeddings (samples x width) to one vector (width).
+
+    Raises ValueError where there is no sample or a value is not finite.
+    """
+    if embeddings.ndim != 2 or not len(embeddings) or not np.isfinite(embeddings).all():
+        raise ValueError("an abstract machine model needs finite embeddings of one run at least")
+    if aggregation is Aggregation.MEAN:
+        made = embeddings.mean(axis=0)
+    elif aggregation is Aggregation.L2:
+        made = np.sqrt((embeddings**2).sum(axis=0))
+    else:
+        made = embeddings.var(axis=0)
+    positive = np.maximum(made, 0) + LEAK * np.maximum(-made, 0)
+    damped = np.log1p(positive)
+    largest = damped.max()
+    if scale is Scale.SUBTRACT:
+        return np.asarray(damped - largest)
+    return np.asarray(damped / largest if largest > 0 else damped)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineModels:
+    """The embedding of benchmark runs, and what it made of each machine's."""
+
+    embedder: Embedder
+    embedded: Mapping[str, Floats]
+    """Machine -> samples x width."""
+
+    def vectors(self, aggregation: Aggregation, scale: Scale) -> dict[str, Floats]:
+        """Machine -> its abstract machine model."""
+        return {
+            name: machine_model(rows, aggregation, scale) for name, rows in self.embedded.items()
+        }
+
+
+def learn_machines(
+    benchmarks: Benchmarks,
+    labels: Mapping[str, Floats],
+    seed: int,
+    attention: Attention = PUBLISHED,
+) -> MachineModels:
+    """An embedding of benchmark runs that predicts ``labels``, and all machines through it.
+
+    ``labels``: machine -> its mean log speedup over the reference for each group of training
+    workloads (NaN: not known), the relative performance that the paper's attention queries. A
+    machine without labels is embedded but nothing is learnt from it. Raises UsageError where no
+    machine has both.
+    """
+    labelled = [name for name in benchmarks.complete() if name in labels]
+    if not labelled:
+        raise UsageError(
+            "no machine has both benchmark data and times",
+            hint="give benchmark data of the machines that the profiles are from",
+        )
+    runs = {name: benchmarks.samples[name] for name in benchmarks.complete()}
+    features = np.vstack([runs[name] for name in labelled])
+    goals = np.vstack([np.tile(labels[name], (len(runs[name]), 1)) for name in labelled])
+    embedder = learn(Embedding.ATTENTION, features, goals, seed, attention)
+    return MachineModels(embedder, {name: apply(embedder, each) for name, each in runs.items()})
+
+
+def mean_speedups(
+    log_seconds: Floats, machines: Sequence[str], groups: Sequence[str]
+) -> dict[str, Floats]:
+    """Machine -> mean log speedup over the mean machine, for each group of workloads.
+
+    ``log_seconds``: workloads x machines. Relative to the mean of all machines rather than to one,
+    so that no machine's labels are all 0. Machines without any time are left out.
+    """
+    relative = np.nanmean(log_seconds, axis=1, keepdims=True) - log_seconds
+    names = np.array(groups)
+    rows = []
+    for group in sorted(set(groups)):
+        part = relative[names == group]
+        known = np.isfinite(part)
+        total = np.where(known, part, 0).sum(axis=0)
+        rows.append(np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan))
+    table = np.array(rows).T
+    return {name: table[i] for i, name in enumerate(machines) if np.isfinite(table[i]).any()}
+
+
+def machine_labels(runs: Runs) -> dict[str, Floats]:
+    """For ``learn_machines``: mean log speedup of each machine for each application."""
+    keys, machines, table = times(runs)
+    several = np.isfinite(table).sum(axis=1) > 1
+    chosen = [application for (application, _), keep in zip(keys, several, strict=True) if keep]
+    return mean_speedups(table[several], machines, chosen) if chosen else {}

@@ -1,0 +1,170 @@
+"""Families of relative performance by every split, and the bundle of the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.command import of_relative, train_relative
+from berth.plugin.cli.train.training_input import SiteInput, site_input
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.relative.cost_model_family import CostModelFamily
+from berth.predictor.learning.resume import Resume
+from lab.datasets import aiwc
+from lab.experiments.options import Options
+from lab.ground.report import Report, Section
+from lab.relative import evaluation, families
+from lab.relative.data import AIWC_DATA, aiwc_rows
+from lab.relative.evaluation import Entry, Evaluation, Result
+from lab.relative.orders import order_figures
+from lab.relative.pictures import draw_applications
+from lab.relative.rerun import both_figures
+
+_COLUMNS = (
+    ("regret", "regret", "{:.3f}"),
+    ("worst", "worst_regret", "{:.2f}"),
+    ("tau", "kendall_tau", "{:.3f}"),
+    ("median error", "median_time_error", "{:.1%}"),
+    ("mean error", "mean_time_error", "{:.0%}"),
+    ("of speedup", "median_speedup_error", "{:.1%}"),
+    ("R2 log", "r2_log_speedup", "{:.3f}"),
+    ("pairs right", "pairs_right", "{:.1%}"),
+    ("order of 4", "order_of_four", "{:.1%}"),
+    ("ROC", "order_of_four_roc_area", "{:.2f}"),
+)
+HEADER = ("family", *(title for title, _, _ in _COLUMNS))
+MEANING = (
+    "Regret: geometric mean of the time on the platform picked over the least time; worst: of an "
+    "application. Errors of time and of speedup: medians (mean) of an application, averaged. "
+    "Pairs: of those over 5 % apart. Order of 4: the whole order of four platforms; ROC: the area "
+    "under the curve of whether that order is the usual one."
+)
+RERUN = "No method: what measuring again on every platform would reach as the prediction"
+SHIPPED = families.COST_MODEL.name
+BARS = (
+    ("unseen application", "regret", "<=", 1.12),
+    ("unseen application", "worst_regret", "<=", 1.5),
+    ("unseen application", "kendall_tau", ">=", 0.75),
+    ("unseen application", "median_time_error", "<=", 0.60),
+    ("unseen application", "median_speedup_error", "<=", 0.60),
+    ("unseen size", "r2_log_speedup", ">=", 0.95),
+    ("unseen size", "regret", "<=", 1.03),
+    ("unseen size, new counters", "r2_log_speedup", ">=", 0.95),
+    ("unseen size, new counters", "regret", "<=", 1.03),
+    ("random rows", "r2_log_speedup", ">=", 0.95),
+    ("random rows", "order_of_four", ">=", 0.91),
+    ("random rows", "pairs_right", ">=", 0.95),
+)
+"""Of the shipped family on AIWC."""
+
+
+def train(options: Options) -> str:
+    """A bundle of the cost model from a site's measurements, or from the AIWC data set."""
+    if options.figures is not None:
+        raise UsageError("relative computes its own figures; leave out --figures")
+    site = site_input(options.profiles, options.reference, options.platforms)
+    if site is not None:
+        return of_relative(train_relative(site, options.bundle, options.seed))
+    public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
+    source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
+    return of_relative(train_relative(public, options.bundle, options.seed, source))
+
+
+def evaluate(options: Options) -> Report:
+    """Evaluate every family (or those of ``only``) by every split on a site's rows, or AIWC's."""
+    site = site_input(options.profiles, options.reference, options.platforms)
+    entries = families.chosen(options.only)
+    if site is None:
+        return evaluate_on_aiwc(options, entries)
+    entries = families.for_kinds(entries, site.kinds)
+    found = _evaluated(options, site.rows, entries, site.title)
+    return _drawn(options, site.rows, CostModelFamily(kinds=site.kinds), report_of(found, {}))
+
+
+def evaluate_on_aiwc(options: Options, entries: Sequence[Entry]) -> Report:
+    """Evaluate the families of ``entries`` on AIWC, beside what measuring again would reach."""
+    rows, measured = aiwc_rows(), aiwc.rows()
+    found = _evaluated(options, rows, entries, AIWC_DATA)
+    report = report_of(found, both_figures(rows, measured.spread_seconds, measured.runs))
+    return _drawn(options, rows, families.COST_MODEL, report)
+
+
+def _evaluated(options: Options, rows: Rows, entries: Sequence[Entry], data: str) -> Evaluation:
+    seeds = options.every_seed
+    with step_bar("evaluating", evaluation.steps(rows, entries, seeds)) as advance:
+        return evaluation.evaluate(
+            rows, entries, data=data, seeds=seeds, resume=Resume(options.unfinished),
+            more_figures=order_figures, advance=advance,
+        )  # fmt: skip
+
+
+def _drawn(options: Options, rows: Rows, model: CostModelFamily, report: Report) -> Report:
+    """Write a picture of each application where the cost model is among the families."""
+    families_shown = {result.family for result in report.data["results"]}
+    if options.report is not None and SHIPPED in families_shown:
+        draw_applications(rows, model, options.report, options.seed)
+    return report
+
+
+def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Report:
+    """A table for each split; ``again``: figures of measuring again, by how often."""
+    sections = []
+    for split in evaluation.SHOWN:
+        if not (results := [r for r in found.results if r.split == split.name]):
+            continue
+        title = f"{split.name}: {split.what}"
+        sections.append(Section(title, HEADER, [(r.family, *_cells(r.figures)) for r in results]))
+        names = sorted(results[0].regret_by_application)
+        sections.append(
+            Section(
+                f"{split.name}: regret by application, and its range over seeds",
+                ("family", *names, "range"),
+                [
+                    (
+                        r.family,
+                        *(f"{r.regret_by_application[name]:.2f}" for name in names),
+                        f"{r.low['regret']:.3f} to {r.high['regret']:.3f}",
+                    )
+                    for r in results
+                ],
+            )
+        )
+    if again:
+        sections.append(Section(RERUN, HEADER, [(n, *_cells(f)) for n, f in again.items()]))
+    if set(found.platforms) == set(aiwc.KINDS) and (verdicts := verdicts_of(found.results)):
+        header = ("split", "figure", "bar", "is", "")
+        sections.append(Section(f"Bars, and what {SHIPPED!r} reaches", header, verdicts))
+    return Report(
+        "Relative performance: every family by every split",
+        (
+            f"{found.data}: {found.rows} rows of {found.applications} applications, "
+            f"{len(found.platforms)} platforms, piloted on {found.reference}; "
+            f"mean of seeds {', '.join(map(str, found.seeds))}.",
+            MEANING,
+        ),
+        tuple(sections),
+        {**asdict(found), "rerun": again},
+        after=(
+            *dict.fromkeys(f"{r.family}: {r.what}" for r in found.results),
+            *(f"left out: {group} ({why})" for group, why in found.left_out.items()),
+        ),
+    )  # fmt: skip
+
+
+def verdicts_of(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[str, ...]]:
+    """One row a bar that ``family`` was evaluated for; met by the unrounded figure."""
+    found = {result.split: result.figures for result in results if result.family == family}
+    rows: list[tuple[str, ...]] = []
+    for split, figure, sense, bound in BARS:
+        if (value := found.get(split, {}).get(figure)) is not None:
+            met = value <= bound if sense == "<=" else value >= bound
+            rows.append(
+                (split, figure, f"{sense} {bound:g}", f"{value:.4f}", "met" if met else "missed")
+            )
+    return rows
+
+
+def _cells(figures: Mapping[str, float]) -> list[str]:
+    return [form.format(figures[key]) if key in figures else "-" for _, key, form in _COLUMNS]

@@ -1,0 +1,191 @@
+"""What the command that submitted a job says of others: dependencies, and limits of its array."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.commands import listed, read_configuration
+
+MOST = 1_000
+"""Jobs that one waits for; more are not read."""
+_OPTION = {"-d": "dependency", "--dependency": "dependency", "-a": "array", "--array": "array"}
+_SHORT = frozenset("ABbCcDeFGiJLMmNnopqtwx")
+"""One-letter options with a value."""
+_ENDS = ("afterok", "afterany", "afternotok", "afterburstbuffer")
+_JOB = re.compile(r"(\d{1,18})(?:_(\d{1,18}|\*))?(?:\+\d{1,9})?")
+_AT_ONCE = re.compile(r"%(\d{1,9})")
+
+
+class Said(NamedTuple):
+    """Of one line."""
+
+    after: tuple[str, ...]
+    """Jobs, or whole arrays by their number, whose end the job waited for."""
+    with_task: tuple[str, ...]
+    """Arrays whose task of the same number it waited for."""
+    singleton: bool
+    """It waited for all earlier jobs of its user and name."""
+    at_once: int | None
+    """Most tasks of its array that run at once."""
+    others: int
+    """Dependencies that are none of these."""
+
+
+NOTHING = Said((), (), False, None, 0)
+
+
+def said(line: str) -> Said:
+    """Read a SubmitLine of Slurm's accounting; what cannot be read says nothing."""
+    if "-d" not in line and "--dep" not in line and "-a" not in line and "--array" not in line:
+        return NOTHING
+    options = _options(line)
+    limit = _AT_ONCE.search(options.get("array", ""))
+    at_once = int(limit[1]) if limit is not None and int(limit[1]) > 0 else None
+    return dependencies(options.get("dependency", ""))._replace(at_once=at_once)
+
+
+def dependencies(text: str) -> Said:
+    """Read ``afterok:12:13,singleton``."""
+    after: list[str] = []
+    with_task: list[str] = []
+    singleton, others = False, 0
+    for part in re.split(r"[,?]", text):
+        kind, *jobs = part.split(":")
+        if not kind:
+            continue
+        found = [match for one in jobs if (match := _JOB.fullmatch(one)) is not None]
+        if kind == "singleton":
+            singleton = True
+        elif kind in _ENDS and len(found) == len(jobs) > 0:
+            after += [m[1] if m[2] in (None, "*") else f"{m[1]}_{m[2]}" for m in found]
+        elif kind == "aftercorr" and len(found) == len(jobs) > 0:
+            with_task += [m[1] for m in found]
+        else:
+            others += 1
+    return Said(tuple(after[:MOST]), tuple(with_task[:MOST]), singleton, None, others)
+
+
+def _options(line: str) -> dict[str, str]:
+    """Options before the script, by what they are called here."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    found: dict[str, str] = {}
+    at = 1
+    while at < len(words):
+        word = words[at]
+        name, mark, value = word.partition("=")
+        at += 1
+        if not word.startswith("-"):
+            break  # the script: what follows is its own
+        if word.startswith("--"):
+            if not mark and name in _LONG and at < len(words):
+                value, at = words[at], at + 1
+        elif word in _OPTION or (len(word) == 2 and word[1] in _SHORT):
+            value, at = (words[at] if at < len(words) else ""), at + 1
+        else:
+            name, value = word[:2], word[2:]
+        if name in _OPTION:
+            found[_OPTION[name]] = value
+    return found
+
+
+_LONG = frozenset(
+    f"--{name}"
+    for name in [
+        "account",
+        "array",
+        "begin",
+        "chdir",
+        "comment",
+        "constraint",
+        "cpus-per-task",
+        "dependency",
+        "error",
+        "exclude",
+        "export",
+        "gpus",
+        "gpus-per-node",
+        "gpus-per-task",
+        "gres",
+        "input",
+        "job-name",
+        "licenses",
+        "mail-type",
+        "mail-user",
+        "mem",
+        "mem-per-cpu",
+        "mem-per-gpu",
+        "nice",
+        "nodelist",
+        "nodes",
+        "ntasks",
+        "ntasks-per-node",
+        "output",
+        "partition",
+        "qos",
+        "reservation",
+        "signal",
+        "time",
+        "wckey",
+        "wrap",
+    ]
+)
+"""Options that take the next word as their value."""
+
+
+FLAG = "job_script"
+AT_ONCE = 100
+"""Jobs of one question."""
+_TIMEOUT_S = 120.0
+_HEADING = re.compile(r"^Batch Script for (\S{1,40})\n-{80}\n", re.MULTILINE)
+_ABSENT = frozenset(("", "NONE"))
+
+
+def are_stored() -> bool:
+    """Whether the accounting stores scripts; False where Slurm does not say."""
+    try:
+        flags = listed(read_configuration(), "AccountingStoreFlags")
+    except (SchedulerError, ToolMissing):
+        return False
+    return FLAG in map(str.lower, flags)
+
+
+def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Scripts by job number, of those jobs of each user that have one stored.
+
+    Ends where Slurm does not answer: what is missing is missing.
+    """
+    found: dict[str, str] = {}
+    for jobs in by_user.values():
+        waiting = [jobs[begin : begin + AT_ONCE] for begin in range(0, len(jobs), AT_ONCE)]
+        while waiting:
+            some = waiting.pop()
+            try:
+                text = commands.run(
+                    ("sacct", "--batch-script", "-j", ",".join(some)), timeout_s=_TIMEOUT_S
+                )
+            except (SchedulerError, ToolMissing):
+                return found
+            read = parse_scripts(text, some)
+            if read is not None:
+                found.update(read)
+            elif len(some) > 1:  # all but the job whose script holds such a line
+                waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
+    return found
+
+
+def parse_scripts(text: str, asked: Sequence[str]) -> dict[str, str] | None:
+    """Scripts by number; None where the numbers are not those asked for, each once at most."""
+    parts = _HEADING.split(text)
+    numbers, scripts = parts[1::2], parts[2::2]
+    if len(set(numbers)) < len(numbers) or not set(numbers) <= set(asked):
+        return None
+    read = {n: script.removesuffix("\n") for n, script in zip(numbers, scripts, strict=True)}
+    return {number: script for number, script in read.items() if script.strip() not in _ABSENT}
