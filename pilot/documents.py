@@ -151,38 +151,93 @@ def write_json(path: Path, document: Document) -> None:
     write_text(path, to_json(document))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: with the mode and owner of the file that it replaces, or, where
-    there is none, as the umask says."""
-    write_bytes(path, text.encode("utf-8"))
+def write_text(
+    path: Path,
+    text: str,
+    *,
+    mode: int | None = None,
+    owner: tuple[int, int] | None = None,
+    durable: bool = False,
+) -> None:
+    """Write a UTF-8 text file atomically; the options are those of :func:`write_bytes`."""
+    write_bytes(path, text.encode("utf-8"), mode=mode, owner=owner, durable=durable)
 
 
-def write_bytes(path: Path, raw: bytes) -> None:
-    """The same of bytes."""
+def write_bytes(
+    path: Path,
+    raw: bytes,
+    *,
+    mode: int | None = None,
+    owner: tuple[int, int] | None = None,
+    durable: bool = False,
+) -> None:
+    """Write a file atomically: a reader sees the old content or the new, never a part of it.
+
+    The bytes go into a temporary file in the same folder, which then replaces ``path``; a symbolic
+    link at ``path`` is replaced itself (pass ``path.resolve()`` to write the file that it names).
+
+    Args:
+        path: the file; its folder is made where there is none.
+        raw: the whole content.
+        mode: permission bits; None: those of the file that is replaced, else what the umask allows.
+        owner: user and group id; None: those of the file that is replaced where root writes, else
+            the writer's own.
+        durable: wait until content and name are on the disk, so that both survive a power failure.
+
+    Raises:
+        OSError: the file cannot be written. The old one is as it was (only with ``durable`` may the
+            new one be there, not yet surely on the disk); no temporary file is left.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(raw)
-        _take_over(Path(temporary), path)
+            stream.flush()
+            _set_rights(stream.fileno(), path, mode, owner)
+            if durable:
+                os.fsync(stream.fileno())
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    if durable:
+        _sync_folder(path.parent)
 
 
-def _take_over(made: Path, replaced: Path) -> None:
-    """Who may read a file does not change because it is written anew, by root for example."""
+def _set_rights(
+    handle: int, replaced: Path, mode: int | None, owner: tuple[int, int] | None
+) -> None:
+    """Give an open new file the owner and mode asked for, else those of the file it replaces.
+
+    So nobody loses or gains access because a file was written anew, by root for example.
+    """
     try:
-        there = replaced.stat()
+        before = replaced.stat()
     except FileNotFoundError:
-        umask = os.umask(0)
-        os.umask(umask)
-        made.chmod(0o666 & ~umask)
-        return
-    if os.geteuid() == 0:
-        os.chown(made, there.st_uid, there.st_gid)
-    made.chmod(stat.S_IMODE(there.st_mode))
+        before = None
+    if owner is None and before is not None and os.geteuid() == 0:
+        owner = (before.st_uid, before.st_gid)
+    if owner is not None:
+        os.fchown(handle, *owner)
+    if mode is None:
+        mode = stat.S_IMODE(before.st_mode) if before is not None else 0o666 & ~_umask()
+    os.fchmod(handle, mode)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names in ``folder`` on the disk. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class _Refused(ValueError):
