@@ -31,8 +31,8 @@ from berth.plugin.outcomes.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.ruled_out import with_ruled_out
+from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
-from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.store.store import Store
 from berth.policies.decide import Decider
 

@@ -19,12 +19,21 @@ from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.bundles import check_bundles, check_places
 from berth.plugin.doctor.cluster import check_cluster
-from berth.plugin.doctor.daemon import check_daemon, check_socket, check_users
-from berth.plugin.doctor.daemons_user import check_rights
-from berth.plugin.doctor.denials import check_denials
+from berth.plugin.doctor.daemon import (
+    check_daemon,
+    check_denials,
+    check_rights,
+    check_socket,
+    check_users,
+)
 from berth.plugin.doctor.findings import Finding, Findings, Status
-from berth.plugin.doctor.learning import check_exploring, check_learning
-from berth.plugin.doctor.store import check_disk, check_left_behind, check_store
+from berth.plugin.doctor.store import (
+    check_disk,
+    check_exploring,
+    check_learning,
+    check_left_behind,
+    check_store,
+)
 from berth.plugin.site.site import Site
 from berth.policies.values import Mode
 

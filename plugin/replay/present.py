@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.plugin.replay.traces import numbered
+from berth.plugin.replay.past import numbered
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob
 from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.states import nodes_of

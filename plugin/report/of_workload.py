@@ -21,7 +21,7 @@ from berth.plugin.cli.output.forecast_text import (
 )
 from berth.plugin.cli.predict.elsewhere import advice_for, in_words
 from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.workloads.files import amount_text, title

@@ -34,7 +34,7 @@ from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
     from berth.plugin.history.reading import Read
-    from berth.plugin.mig.settings import NodeSettings
+    from berth.plugin.mig.node import NodeSettings
     from berth.plugin.site.site import Site
     from berth.policies.mig import Layout
 

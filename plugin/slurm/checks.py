@@ -13,8 +13,15 @@ from pathlib import Path
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.daemon.app import uids_of
-from berth.plugin.doctor.findings import Finding, Findings, Status
-from berth.plugin.doctor.rights import READ, WRITE, persons, wall_before
+from berth.plugin.doctor.findings import (
+    READ,
+    WRITE,
+    Finding,
+    Findings,
+    Status,
+    persons,
+    wall_before,
+)
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import listed, parse_configuration

@@ -54,7 +54,7 @@ def filter_config(site: Site) -> str:
 def check(site: Site) -> Findings:
     """For ``berth doctor``: is the filter's configuration what the site file makes of it?"""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
-    from berth.plugin.doctor.rights import READ, persons, wall_before  # noqa: PLC0415
+    from berth.plugin.doctor.findings import READ, persons, wall_before  # noqa: PLC0415
 
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
     advice = f"berth slurm filter-config --site {site.source} > {path}"

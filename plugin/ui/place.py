@@ -14,13 +14,13 @@ from wtforms.validators import NumberRange, Optional
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.place.text import alternatives, ruled_out
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
 from berth.plugin.report.parts import Picture, Table, drawn
 from berth.plugin.scheduler import Job
 from berth.plugin.site import Site
 from berth.plugin.ui.context import Context, context
-from berth.plugin.ui.workload_form import WorkloadForm, count
+from berth.plugin.ui.predict import WorkloadForm, count
 from berth.policies import OBJECTIVES, Request
 from berth.predictor.core.workload import Workload
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from berth.pilot.errors import UsageError
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.notify import Notifier
-from berth.plugin.site.watch import SiteWatcher
+from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, WorkloadRecord
 from berth.plugin.users.peers import Peer, name_of

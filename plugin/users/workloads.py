@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
-from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.store import Store, WorkloadRecord
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.peers import Peer

@@ -189,13 +189,13 @@ def link(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """Two nodes were measured together."""
     job = NodeJob("link", Path("s"), Path("o"), "cpu", "n1", 60.0, second_node="n2")
     made = link_between(job)
-    patch.setattr("berth.plugin.cli.pilot.link.measure_link", lambda *_, **_more: made)
+    patch.setattr("berth.plugin.cli.pilot.steps.measure_link", lambda *_, **_more: made)
 
 
 def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """A node was measured."""
     made = measurement("n1", "our-node", 1.0)
-    patch.setattr("berth.plugin.cli.pilot.node.measure_node", lambda *_, **_more: made)
+    patch.setattr("berth.plugin.cli.pilot.steps.measure_node", lambda *_, **_more: made)
 
 
 def export(patch: pytest.MonkeyPatch, _folder: Path) -> None:

@@ -17,10 +17,10 @@ from berth.plugin.report import page
 from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import Report
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts
-from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store, WorkloadRecord
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings
 from berth.plugin.workloads.described_models import Shape, described
 from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand, SliceOption

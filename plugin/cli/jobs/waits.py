@@ -15,8 +15,7 @@ from berth.pilot.units import format_elapsed
 from berth.plugin.cli.options.common import SITE_FILE
 from berth.plugin.cli.options.where import find_site, open_store, store_options
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.replay.expected import expected_times
-from berth.plugin.replay.live import next_hours, wait_tables
+from berth.plugin.replay.live import expected_times, next_hours, wait_tables
 from berth.plugin.replay.present import present_queue
 from berth.policies.replay import Settings
 from berth.policies.waits import WaitTable

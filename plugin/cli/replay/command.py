@@ -18,7 +18,6 @@ from berth.plugin.cli.replay.options import Options, replay_options
 from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
-from berth.plugin.replay.placed import Column, Events, Variant, columns_of
 from berth.plugin.replay.shown import (
     as_json,
     counted,
@@ -28,13 +27,23 @@ from berth.plugin.replay.shown import (
     users_as_json,
     users_table,
 )
-from berth.plugin.replay.site_events import (
+from berth.plugin.replay.tables import (
     present_reservations,
     read_failures,
     read_reservations,
+    with_own_times,
 )
-from berth.plugin.replay.times import with_own_times
-from berth.plugin.replay.truth import FORECASTS, OUTCOMES, TIMES, Truth, truth_of
+from berth.plugin.replay.truth import (
+    FORECASTS,
+    OUTCOMES,
+    TIMES,
+    Column,
+    Events,
+    Truth,
+    Variant,
+    columns_of,
+    truth_of,
+)
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool

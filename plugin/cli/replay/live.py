@@ -15,8 +15,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.options.where import find_site, open_view
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.replay.expected import Known, expected_times
-from berth.plugin.replay.live import HORIZONS_H, Figure, figures, next_hours
+from berth.plugin.replay.live import HORIZONS_H, Figure, Known, expected_times, figures, next_hours
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import SCHEDULERS, Scheduler
 from berth.plugin.site.site import Site

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.plugin.mig.device_files import DeviceFiles
 from berth.plugin.mig.errors import PlanRefused
-from berth.plugin.mig.inventory import Fleet, GpuRecord
-from berth.plugin.mig.keeper import Notice
+from berth.plugin.mig.inventory import DeviceFiles, Fleet, GpuRecord
+from berth.plugin.mig.node import Notice
 from berth.plugin.slurm.commands import run
 from berth.plugin.slurm.mig.publishing import LocalPublisher, Publisher, read_config_file
 from berth.plugin.slurm.mig.queue import STRANDED, waiting

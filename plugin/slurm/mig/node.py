@@ -8,9 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from berth.plugin.mig.asked import Asked
-from berth.plugin.mig.keeper import Keeper
-from berth.plugin.mig.settings import NodeSettings
+from berth.plugin.mig.node import Asked, Keeper, NodeSettings
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
 from berth.plugin.slurm.mig.publishing import CommandRestarter, ControllerPublisher

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from berth.plugin.mig.asked import Asked, stamped_profiles
+from berth.plugin.mig.node import Asked, stamped_profiles
 from berth.plugin.slurm.commands import run
 from berth.policies.mig.demands import Demand, SliceOption
 

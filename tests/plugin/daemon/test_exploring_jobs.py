@@ -16,7 +16,7 @@ from views import knowing_service, site_of
 from berth.pilot.errors import DocumentError
 from berth.plugin.daemon.record import record_of
 from berth.plugin.doctor.findings import Status
-from berth.plugin.doctor.learning import check_exploring
+from berth.plugin.doctor.store import check_exploring
 from berth.plugin.outcomes.exploring import HOUR_S, STALE_S, Ledger
 from berth.plugin.store import DecisionRecord, Store
 from berth.policies.settings import Explore
