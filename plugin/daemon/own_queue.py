@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.plugin.daemon import replies
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
-from berth.plugin.site.slices import is_padding
+from berth.plugin.site.candidates import is_padding
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
 from berth.policies.values import CandidateState, Decision, Request

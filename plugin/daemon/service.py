@@ -29,7 +29,6 @@ from berth.plugin.history.matching import Described, workload_key
 from berth.plugin.host import HOST, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
-from berth.plugin.site.candidates import is_padding
 from berth.plugin.site.site import Show
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
