@@ -1,8 +1,8 @@
-"""From a table of records in a call tree (Caliper, Hatchet) to a Reading: regions, and facts of the run.
+"""From records in a call tree (Caliper, Hatchet) to a Reading: its regions, and facts of the run.
 
-A column's name tells how it was aggregated, and of what: ``avg#inclusive#sum#time.duration.ns`` is an
-average over ranks of inclusive sums of a time in nanoseconds. Hatchet and Caliper's own recipes give
-some of them plain names (``time (inc)``). Rules, so that nothing is guessed:
+A column's name tells how it was aggregated, and of what: ``avg#inclusive#sum#time.duration.ns`` is
+an average over ranks of inclusive sums of a time in nanoseconds. Hatchet and Caliper's own recipes
+give some of them plain names (``time (inc)``). Rules, so that nothing is guessed:
 
 * a total is an inclusive sum of the file's, or the sum of exclusive ones over the region and all
   regions inside it;
