@@ -39,8 +39,8 @@ class Banks:
     """The associations and queues of flux-accounting at one moment."""
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
-        """``answer``: of ``flux jobtap query mf_priority.so``. ValueError and the like: it is
-        none."""
+        """Take the answer of ``flux jobtap query mf_priority.so``. Raises ValueError and the like
+        for another."""
         self._queues = {
             str(name): _limits(queue, _OF_QUEUE, f"queue {name}")
             for name, queue in answer["queues"].items()
@@ -89,7 +89,7 @@ class Banks:
 
 
 def banks_of(answer: Mapping[str, Any]) -> Banks | None:
-    """None: flux-accounting's plugin is not loaded, or only the instance's owner may ask.
+    """Return the banks; None: the plugin is not loaded, or only the instance's owner may ask.
 
     Raises SchedulerError where it answered otherwise than it should.
     """
@@ -114,7 +114,7 @@ def _limits(
 
 
 def _uid(user: str) -> int | None:
-    """None: not known yet."""
+    """Return the user's number; None: it is not known yet."""
     if user.startswith("uid:") and user[4:].isdecimal():
         return int(user[4:])
     return _NUMBERS.of(user)
@@ -132,8 +132,8 @@ def read_cluster(
     banks: bool = False,
     timeout_s: float = commands.DEFAULT_TIMEOUT_S,
 ) -> ClusterFacts:
-    """Queues and nodes as they are now; ``memory``: also how much each node has (slower);
-    ``banks``: also what flux-accounting allows."""
+    """Read queues and nodes as they are now; with ``memory`` also how much each node has (slower),
+    with ``banks`` also what flux-accounting allows."""
     now_s = time.time()
     more = ("banks",) if banks else ()
     answers = commands.ask("memory" if memory else "state", *more, timeout_s=timeout_s)
@@ -141,7 +141,7 @@ def read_cluster(
 
 
 def parse_cluster(answers: Mapping[str, Any], *, as_of_s: float) -> ClusterFacts:
-    """From the services' answers. Raises SchedulerError where they are not what Flux gives."""
+    """Parse the services' answers. Raises SchedulerError where they are not what Flux gives."""
     try:
         return _cluster(answers, as_of_s)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -209,7 +209,7 @@ def _pending(name: str, stats: Mapping[str, Any]) -> int:
 
 
 def _held(name: str, listed: Mapping[str, Any]) -> int:
-    """Of the jobs that are looked at one by one; an older Flux may not list them so."""
+    """Count the held jobs among those that are listed one by one; an older Flux may list none."""
     return sum(
         job.get("urgency") == HELD and (job.get("queue") or ANONYMOUS) == name
         for job in listed.get("jobs", ())
@@ -249,7 +249,7 @@ def _node_facts(
 
 
 def _by_rank(resource_set: Mapping[str, Any]) -> dict[int, dict[str, set[int]]]:
-    """Cores and GPUs of a resource set (RFC 20) by rank."""
+    """Return cores and GPUs of a resource set (RFC 20) by rank."""
     found: dict[int, dict[str, set[int]]] = {}
     for entry in resource_set["execution"]["R_lite"]:
         children = {kind: set(idset(ids)) for kind, ids in entry["children"].items()}

@@ -24,7 +24,8 @@ def run(
     expected: Sequence[int] = (0,),
     submits: bool = False,
 ) -> str:
-    """Standard output of ``flux WORDS``; ``expected``: exit statuses that are no failure.
+    """Run ``flux WORDS`` and return its standard output; ``expected``: exit statuses that are no
+    failure.
 
     What ``submits`` runs in the caller's own environment, which the job inherits.
 
@@ -64,7 +65,7 @@ def run(
 
 
 def ask(what: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
-    """What ``services.py`` prints. Raises SchedulerError or ToolMissing."""
+    """Return what ``services.py`` prints. Raises SchedulerError or ToolMissing."""
     text = run("python", str(_SERVICES), what, *words, timeout_s=timeout_s)
     try:
         found = json.loads(text)
@@ -78,14 +79,16 @@ def ask(what: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[st
 def ask_lines(
     what: str, *words: str, stdin: str, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> list[str]:
-    """What ``services.py`` prints, a JSON text a line. Raises SchedulerError or ToolMissing."""
+    """Return what ``services.py`` prints, a JSON text a line. Raises SchedulerError or
+    ToolMissing."""
     return run(
         "python", str(_SERVICES), what, *words, stdin=stdin, timeout_s=timeout_s
     ).splitlines()
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what belongs to Berth's Python: `flux python` runs another one."""
+    """Return our environment without what belongs to Berth's Python: `flux python` runs another
+    one."""
     ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     return {**{k: v for k, v in os.environ.items() if k not in ours}, "LC_ALL": "C"}
 

@@ -34,7 +34,7 @@ except Exception:  # outside of Flux (tests): the base class does nothing
         """Stands for Flux's own."""
 
         def __init__(self, parser: Any) -> None:
-            """As Flux's."""
+            """Take the argument parser, as Flux's class does."""
 
 
 Spec = Dict[str, Any]
@@ -81,7 +81,7 @@ _last_logged: Dict[str, float] = {}
 
 
 def log(kind: str, text: object) -> None:
-    """One line. Never raises."""
+    """Write one line. Never raises."""
     try:
         now = time.monotonic()
         if now - _last_logged.get(kind, -SAME_LOG_EVERY_S) < SAME_LOG_EVERY_S:
@@ -94,7 +94,7 @@ def log(kind: str, text: object) -> None:
 
 
 def one_line(text: str, limit: int) -> str:
-    """``text`` without control characters, at most ``limit`` long."""
+    """Return ``text`` without control characters, at most ``limit`` long."""
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text)[:limit]
 
 
@@ -103,7 +103,8 @@ def one_line(text: str, limit: int) -> str:
 
 
 def settings_of(config: Any) -> Dict[str, Any]:
-    """The defaults, with what the table sets; a value that cannot be accepted is left out."""
+    """Return the defaults, with what the table sets; a value that cannot be accepted is left
+    out."""
     settings = dict(DEFAULTS)
     table = at(config, "ingest", "frobnicator", NAME)
     for key, value in (table if isinstance(table, dict) else {}).items():
@@ -123,7 +124,7 @@ def settings_of(config: Any) -> Dict[str, Any]:
 
 
 def at(value: Any, *path: str) -> Any:
-    """What stands at ``path``; None where there is nothing."""
+    """Return what stands at ``path``; None where there is nothing."""
     for key in path:
         if not isinstance(value, dict):
             return None
@@ -132,17 +133,18 @@ def at(value: Any, *path: str) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """A finite number, and no truth value."""
+    """Return whether a value is a finite number; a truth value is none."""
     return type(value) in (int, float) and -LARGEST_NUMBER < value < LARGEST_NUMBER
 
 
 def is_count(value: Any) -> bool:
-    """A whole number from 1 on."""
+    """Return whether a value is a whole number from 1 on."""
     return type(value) is int and value >= 1
 
 
 def seconds_of(value: Any) -> Optional[float]:
-    """A Flux Standard Duration (RFC 23): ``90``, ``"1.5h"``; None: unlimited, or none."""
+    """Return a Flux Standard Duration (RFC 23), ``90`` or ``"1.5h"``, in seconds; None: unlimited,
+    or none."""
     if isinstance(value, str):
         match = re.match(r"^([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)(ms|s|m|h|d)?$", value.strip())
         if match is None:
@@ -173,7 +175,7 @@ class Queue:
         )
 
     def refuses(self, sizes: Dict[str, int], duration_s: Optional[float]) -> Optional[str]:
-        """Why Flux would refuse such a job here; None: it would not."""
+        """Return why Flux would refuse such a job here; None: it would not."""
         limit_s = duration_s or self.default_s
         if self.longest_s is not None and (limit_s is None or limit_s > self.longest_s):
             return "over the queue's time limit"
@@ -187,7 +189,7 @@ class Queue:
 
 
 def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
-    """The queues that jobs can be sent to, by name."""
+    """Return the queues that jobs can be sent to, by name."""
     named = at(config, "queues")
     if not isinstance(named, dict) or not named:
         return {ANONYMOUS: Queue(config, ANONYMOUS)}
@@ -215,11 +217,11 @@ class Breaker:
         self._report["undecided"] = self._report.get("undecided", 0) + 1
 
     def report(self) -> Dict[str, int]:
-        """What to add to the next question; empty: every submission had its answer."""
+        """Return what to add to the next question; empty: every submission had its answer."""
         return self._report
 
     def allows(self) -> bool:
-        """Whether the daemon may be asked now."""
+        """Return whether the daemon may be asked now."""
         return self._open_until_s is None or time.monotonic() >= self._open_until_s
 
     def failed(self, problem: object) -> None:
@@ -266,7 +268,8 @@ class Alarm:
             raise Overdue("deadline passed")
 
     def run(self, seconds: float, call: Callable[[], Any]) -> Any:
-        """``call()``. Raises Overdue in it after ``seconds``, again and again until it ends."""
+        """Return ``call()``. Raises Overdue in it after ``seconds``, again and again until it
+        ends."""
         try:
             before = signal.signal(signal.SIGALRM, self._ring)
         except ValueError:
@@ -302,7 +305,7 @@ class Client:
         self._kept: Optional[socket.socket] = None
 
     def exchange(self, line: bytes, stop_s: float) -> bytes:
-        """The reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
+        """Return the reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
         peer = self._take_kept()
         if peer is not None:
             # A daemon that restarts, or tidies up, may close it just as it is used again.
@@ -325,7 +328,7 @@ class Client:
             raise Failure(error) from None
 
     def _take_kept(self) -> Optional[socket.socket]:
-        """The kept connection, unless the daemon has closed it or there is something on it."""
+        """Take the cached connection, unless the daemon has closed it or sent something unasked."""
         peer, self._kept = self._kept, None
         if peer is None:
             return None
@@ -339,7 +342,8 @@ class Client:
         return None
 
     def _converse(self, peer: socket.socket, line: bytes, stop_s: float) -> bytes:
-        """Everything without blocking: an empty Unix socket takes a whole request at once."""
+        """Exchange one line each way without blocking: an empty Unix socket takes a whole request
+        at once."""
         try:
             if peer.send(line) != len(line):
                 raise Failure("the daemon does not read")
@@ -365,7 +369,7 @@ class Client:
 
 
 def left_s(stop_s: float) -> float:
-    """Seconds until ``stop_s``. Raises Failure when there are none."""
+    """Return the seconds until ``stop_s``. Raises Failure when there are none."""
     left = stop_s - time.monotonic()
     if left <= 0:
         raise Failure("timeout")
@@ -373,7 +377,7 @@ def left_s(stop_s: float) -> float:
 
 
 def parse_reply(line: bytes) -> Dict[str, Any]:
-    """The answer. Raises Failure where it is none of this protocol."""
+    """Return the answer. Raises Failure where it is none of this protocol."""
     try:
         reply = _decode(line.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -451,7 +455,8 @@ class Shape:
         return int(units[per_resource["type"]] * count)
 
     def sizes(self, nodes: int, slots: int, cores: int, gpus: int) -> Dict[str, int]:
-        """What Flux's job-size limits count; of whole nodes the cores are not known."""
+        """Return the sizes that Flux's job-size limits count; of whole nodes the cores are not
+        known."""
         if self.exclusive:
             return {"nnodes": nodes}
         return {"nnodes": nodes, "ncores": slots * cores, "ngpus": gpus}
@@ -485,7 +490,8 @@ _ANY_SHAPE = frozenset(
 
 
 def lays_out_tasks(spec: Spec, command: Any) -> bool:
-    """Whether the user said which task runs where or on what, or wrote shell options unknown here.
+    """Return whether the user said which task runs where or on what, or wrote shell options unknown
+    here.
 
     With another number of tasks such a job may not start (``--taskmap=manual:...``, ``cyclic:2``).
     """
@@ -503,7 +509,8 @@ def lays_out_tasks(spec: Spec, command: Any) -> bool:
 
 
 def untranslated(spec: Spec, names: str) -> Optional[str]:
-    """Which of the attributes ``names`` the job has: their meaning elsewhere is not known."""
+    """Return the first of the attributes ``names`` that the job has: Berth does not know how to
+    carry them to another queue."""
     found = [name for name in names.split() if name in spec["attributes"]["system"]]
     return "attribute system.%s" % found[0] if found else None
 
@@ -515,12 +522,12 @@ def _total_tasks(count: Any) -> int:
 
 
 def is_broker(command: Any) -> bool:
-    """Whether the job is a Flux instance of its own (`flux batch`, `flux alloc`)."""
+    """Return whether the job is a Flux instance of its own (`flux batch`, `flux alloc`)."""
     return isinstance(command, list) and command[:2] == ["flux", "broker"]
 
 
 def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
-    """A text that can be sent: not empty, not too long, UTF-8."""
+    """Return a text that can be sent (not empty, not too long, UTF-8); None for anything else."""
     if not isinstance(value, str) or not value or len(value) > limit:
         return None
     try:
@@ -530,7 +537,7 @@ def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
 
 
 def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) -> Dict[str, Any]:
-    """The job as the daemon must know it."""
+    """Return the job as the daemon must know it."""
     system = spec["attributes"]["system"]
     mine = at(spec, "attributes", "user", NAME)
     environment = at(system, "environment")
@@ -562,7 +569,7 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
 
 
 def unread(spec: Spec) -> bool:
-    """Whether the user wrote something about Berth or the queue that is no text of ours.
+    """Return whether the user wrote something about Berth or the queue that cannot be read as text.
 
     ``berth.mode=false`` may mean off, and a queue that Flux would refuse is not to be replaced.
     """
@@ -579,14 +586,16 @@ def unread(spec: Spec) -> bool:
 
 
 def is_interactive(spec: Spec, command: Any, script: Optional[str]) -> bool:
-    """A job that somebody sits before: `flux alloc`, or a terminal for its tasks."""
+    """Return whether somebody waits for the job at a terminal: `flux alloc`, or a terminal for its
+    tasks."""
     if is_broker(command):
         return at(spec, "attributes", "system", "files", "script") is None and script is None
     return at(spec, "attributes", "system", "shell", "options", "pty") is not None
 
 
 def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[str]]]:
-    """The batch script and what follows it; a script without its arguments is another program."""
+    """Return the batch script and what follows it; a script without its arguments is another
+    program."""
     data = at(spec, "attributes", "system", "files", "script", "data")
     script = text_of(data, MAX_SCRIPT_BYTES)
     if script is None or not isinstance(command, list):
@@ -603,7 +612,7 @@ def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[st
 
 
 def features_of(constraints: Any) -> Tuple[Optional[str], bool]:
-    """The properties that the user demands as ``a&b``, and whether hosts or ranks are named.
+    """Return the properties that the user demands as ``a&b``, and whether hosts or ranks are named.
 
     What is more than a list of properties is given as JSON, which is no candidate's.
     """
@@ -735,7 +744,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
 
 
 def kept(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
-    """The answer for a job that stays because of ``option``."""
+    """Return the answer for a job that stays because of ``option``."""
     stamp = text_of(reply.get("stamp"), MAX_STAMP_BYTES) or ""
     stamp = re.sub(r" action=\S+", " action=keep", stamp, count=1)
     stamp = re.sub(r" code=\S+", " code=untranslated", stamp, count=1)
@@ -744,7 +753,8 @@ def kept(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
 
 
 def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
-    """The decision and the line for the user into ``attributes.user.berth``; what was written."""
+    """Write the decision and the line for the user into ``attributes.user.berth``; return what was
+    written."""
     notes: Dict[str, str] = {}
     if text_of(reply.get("stamp"), MAX_STAMP_BYTES):
         notes["decision"] = one_line(reply["stamp"], MAX_STAMP_BYTES)
@@ -773,7 +783,7 @@ class Filter:
 
     @property
     def deadline_s(self) -> float:
-        """For everything that is done for one job."""
+        """How long everything that is done for one job may take."""
         return float(self.settings["deadline_ms"]) / 1000
 
     def consider(self, spec: Spec, userid: Any) -> bool:
@@ -813,7 +823,7 @@ class Filter:
         return bool(write_down(spec, reply))
 
     def ask(self, details: Dict[str, Any], stop_s: float) -> Optional[Dict[str, Any]]:
-        """The daemon's answer; None where there is none that can be used."""
+        """Return the daemon's answer; None where there is none that can be used."""
         message = {"v": PROTOCOL, "op": "decide", "scheduler": "flux", "job": details}
         if self.breaker.report():
             message["breaker"] = self.breaker.report()
@@ -830,7 +840,7 @@ class Filter:
 
 
 def killed(path: str) -> bool:
-    """Whether the kill switch is there; one that cannot be looked at stops us, too."""
+    """Return whether the kill switch is there; one that cannot be looked at turns us off, too."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -841,7 +851,7 @@ def killed(path: str) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A copy of plain data: new dicts and lists."""
+    """Return a copy of plain data: new dicts and lists."""
     if type(value) is dict:
         return {k: copied(v) if type(v) in _HOLDERS else v for k, v in value.items()}
     if type(value) is list:
@@ -868,7 +878,7 @@ class Frobnicator(FrobnicatorPlugin):  # type: ignore[misc]
             log("configure", "off: %s: %s" % (type(error).__name__, error))
 
     def make_filter(self, config: Any) -> Filter:
-        """What decides; tests put their own in its place."""
+        """Return the filter that decides; tests replace it by their own."""
         return Filter(config)
 
     def frob(self, jobspec: Any, userid: Any, urgency: Any, flags: Any) -> None:

@@ -24,7 +24,7 @@ _UNREADABLE = (
 
 
 def parse_ended(lines: Iterable[str]) -> EndedJobs:
-    """From the lines that ``services.py ended`` prints; those that cannot be read are left out."""
+    """Parse the lines that ``services.py ended`` prints; those that cannot be read are left out."""
     found, problem = [], None
     for line in lines:
         try:
@@ -56,7 +56,7 @@ def _ended(answer: Mapping[str, Any]) -> Outcome:
 
 
 def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
-    """By job id, from what ``services.py jobs`` prints. Raises SchedulerError."""
+    """Return outcomes by job id, from what ``services.py jobs`` prints. Raises SchedulerError."""
     found = {}
     for job_id, answer in answers.items():
         try:
@@ -97,7 +97,7 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
 
 
 def _user(uid: Any) -> str:
-    """The name, or ``uid:N`` as the decision has it of a user without one."""
+    """Return the name, or ``uid:N`` as the decision has it of a user without one."""
     try:
         return pwd.getpwuid(int(uid)).pw_name
     except KeyError:
@@ -105,7 +105,7 @@ def _user(uid: Any) -> str:
 
 
 def _exit_status(wait_status: Any) -> int | None:
-    """As a shell would say it, from what wait(2) gave."""
+    """Return the exit status as a shell reports it, from what wait(2) gave."""
     if wait_status is None:
         return None
     signal = int(wait_status) & 127
@@ -121,7 +121,8 @@ def _count(value: Any) -> int | None:
 
 
 def _logged(job_id: str, answer: Mapping[str, Any]) -> Outcome:
-    """From the eventlog (RFC 21): the first exception that ends a job says how it ended."""
+    """Derive the outcome from the eventlog (RFC 21): the first exception that ends a job says how
+    it ended."""
     state, started_s, ended_s = "pending", None, None
     fatal: str | None = None
     for line in answer["eventlog"].splitlines():

@@ -36,7 +36,7 @@ _LONGEST_ID = 64
 
 
 def ask(cluster: str, since_s: float) -> Read:
-    """Jobs that Flux has since a Unix time. Raises SchedulerError and ToolMissing."""
+    """Return jobs that Flux has since a Unix time. Raises SchedulerError and ToolMissing."""
     text = commands.run(
         "jobs", "-A", "-a", "--json", "--count=0", f"--since={since_s:.0f}",
         timeout_s=_ASK_TIMEOUT_S,
@@ -45,7 +45,7 @@ def ask(cluster: str, since_s: float) -> Read:
 
 
 def read_flux(text: str, cluster: str, *, source: str) -> Read:
-    """Every inactive job that ran. Raises DocumentError where the text is no list of jobs."""
+    """Read every inactive job that ran. Raises DocumentError where the text is no list of jobs."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
@@ -142,7 +142,7 @@ _FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, S
 
 
 def read_archive(file: Path, cluster: str) -> Read:
-    """Every job that ran. Raises DocumentError where the file has no such table."""
+    """Read every job that ran. Raises DocumentError where the file has no such table."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
             there = {str(row[1]) for row in database.execute("PRAGMA table_info(jobs)")}
@@ -177,7 +177,7 @@ def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -
 
 
 def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: Read) -> None:
-    """Whom a job waited for, by its jobspec."""
+    """Note which jobs a job waited for, by its jobspec."""
     after: list[str] = []
     found = at(jobspec, "attributes", "system", "dependencies")
     for one in found if isinstance(found, list) else ():
@@ -233,7 +233,7 @@ def _archived_job(
 
 
 def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Nodes, cores and GPUs."""
+    """Return the nodes, cores and GPUs of a resource set."""
     nodes = cores = gpus = 0
     for entry in resource_set["execution"]["R_lite"]:
         ranks, children = len(idset(entry["rank"])), entry["children"]
@@ -244,12 +244,12 @@ def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _command(spec: Mapping[str, Any]) -> str:
-    """The program that a job without a name runs, as Flux names it."""
+    """Return the program that a job without a name runs, as Flux names it."""
     return str(spec["tasks"][0]["command"][0]).rpartition("/")[2] if spec.get("tasks") else ""
 
 
 def _state(job_id: str, row: Mapping[str, Any]) -> str:
-    """From the eventlog; an archive without one does not say how a job ended."""
+    """Return the state by the eventlog; an archive without one does not say how a job ended."""
     if not row.get("eventlog"):
         return "completed"
     return parse_outcomes({job_id: {"eventlog": row["eventlog"], "jobspec": "{}"}})[job_id].state

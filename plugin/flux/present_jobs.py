@@ -23,7 +23,8 @@ _LARGEST = 2**64
 
 
 def job_number(text: str) -> int | None:
-    """Of ``42``, ``ƒ2oMJKr3``, ``f2oMJKr3``, ``0x2a`` or ``0000.0000.0000.002a``; None: no id."""
+    """Return the number of ``42``, ``ƒ2oMJKr3``, ``f2oMJKr3``, ``0x2a`` or ``0000.0000.0000.002a``;
+    None: it is no id."""
     found: int | None = None
     dotted = _DOTTED.fullmatch(text)
     if dotted is not None:
@@ -55,7 +56,7 @@ def ask() -> tuple[PresentJob, ...]:
 
 
 def parse(text: str) -> tuple[PresentJob, ...]:
-    """From Flux's list. Raises SchedulerError where it cannot be read."""
+    """Parse Flux's list. Raises SchedulerError where it cannot be read."""
     try:
         answer = json.loads(text)
         jobs = answer.get("jobs", [answer] * bool(answer))  # one job is written without a list
@@ -90,7 +91,7 @@ def _job(job: Mapping[str, Any]) -> PresentJob:
 
 
 def _after(found: PresentJob, job: Mapping[str, Any], ids: Mapping[int | None, str]) -> PresentJob:
-    """With the jobs that it waits for, where that is all that keeps it from its turn."""
+    """Return the job with those that it waits for, where only they keep it from its turn."""
     waits_for = job.get("dependencies") or ()
     if job["state"] != _DEPENDS or job.get("urgency") == HELD or not waits_for:
         return found

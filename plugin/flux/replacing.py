@@ -49,7 +49,7 @@ class Pending:
 
     @property
     def queue(self) -> str:
-        """The queue it waits in."""
+        """The queue in which the job waits."""
         return str(at(self.current, "attributes", "system", "queue") or ANONYMOUS)
 
     @property
@@ -61,7 +61,7 @@ class Pending:
 
 
 def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
-    """The pending ones of these jobs; of all that we may see where none is named.
+    """Return the pending ones of these jobs; of all that we may see where none is named.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -86,7 +86,7 @@ def _id(job: Mapping[str, Any]) -> str:
 
 
 def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:
-    """A job's jobspec: with its updates, or as its user submitted it.
+    """Return a job's jobspec: with its updates, or as its user submitted it.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -102,7 +102,7 @@ def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:
 
 
 def as_asked(job: Pending, queues: Mapping[str, Queue]) -> dict[str, Any] | None:
-    """What its user asked, in the protocol's words; None where the form is not known."""
+    """Return what its user asked, in the protocol's words; None where the form is not known."""
     spec = dict(job.original)
     try:
         return describe(spec, job.userid, Shape(spec), dict(queues))
@@ -117,7 +117,8 @@ def obstacle(
     requires: Mapping[str, Sequence[str]],
     auto: str,
 ) -> str | None:
-    """Why the pending job cannot become what ``edits`` make of the original; None: it can."""
+    """Return why the pending job cannot become what ``edits`` make of the original; None: it
+    can."""
     spec = copied(dict(job.original))
     try:
         shape = Shape(spec)
@@ -153,7 +154,8 @@ log = logging.getLogger("berth.replace")
 
 
 def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator[Replacing]:
-    """One after another; all that Berth placed where no job is named. Raises BerthError."""
+    """Look at pending jobs one after another; at all that Berth placed where none is named. Raises
+    BerthError."""
     config = commands.ask("state")["config.get"]
     auto = site.auto_queue or ""
     queues = queues_of(config, auto)

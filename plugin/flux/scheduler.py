@@ -58,7 +58,7 @@ class Flux(Scheduler):
     pair_launcher = "flux run --nodes=2 --ntasks={ranks}"
 
     def __init__(self, settings: Any = None) -> None:
-        """Flux has no settings of its own."""
+        """Take no settings: Flux has none of its own."""
         self._rights: Rights | None = None
         self._rights_s: float | None = None
 

@@ -25,7 +25,7 @@ MOST_WAITING = 1000
 
 
 def asked(future: Any) -> Any:
-    """The answer as it came."""
+    """Return a service's answer as it came."""
     try:
         return json.loads(future.get_str() or "{}")
     except OSError as error:
@@ -33,7 +33,7 @@ def asked(future: Any) -> Any:
 
 
 def state(handle: Any) -> Answers:
-    """Everything that tells what the instance has and is doing, in two rounds."""
+    """Return everything that tells what the instance has and is doing, asked in two rounds."""
     waiting = {"states": ["priority", "sched"]}
     topics: Dict[str, Answers] = {
         "config.get": {},
@@ -61,7 +61,7 @@ def state(handle: Any) -> Answers:
 
 
 def banks(handle: Any) -> Answers:
-    """Users, their banks and queues, as flux-accounting's plugin holds them."""
+    """Return users, their banks and queues, as flux-accounting's plugin holds them."""
     found: Answers = asked(
         handle.rpc("job-manager.jobtap-query", {"name": "mf_priority.so"}, nodeid=0)
     )
@@ -69,7 +69,7 @@ def banks(handle: Any) -> Answers:
 
 
 def with_memory(handle: Any) -> Answers:
-    """``state``, and for one rank of each kind its memory in bytes and its architecture."""
+    """Return ``state``, and for one rank of each kind its memory in bytes and its architecture."""
     found = state(handle)
     kinds: Dict[str, List[int]] = {}
     everything = found["resource.sched-status"].get("all", {}).get("execution", {})
@@ -90,14 +90,15 @@ def with_memory(handle: Any) -> Answers:
 
 
 def ranks(idset: str) -> Iterator[int]:
-    """``0-2,5`` as numbers."""
+    """Yield the numbers of ``0-2,5``."""
     for part in idset.strip("[]").split(","):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
 def jobs(handle: Any, names: List[str]) -> Answers:
-    """By the id as it was given: ``{"job": ...}``, or ``{"eventlog": ..., "jobspec": ...}``."""
+    """Return ``{"job": ...}``, or ``{"eventlog": ..., "jobspec": ...}``, by the id as it was
+    given."""
     from flux.job import JobID  # noqa: PLC0415 - the rest needs it not
 
     numbers = {}
@@ -140,7 +141,7 @@ AT_ONCE = 200
 def ended(
     handle: Any, since_s: float, until_s: float, known: Dict[str, float]
 ) -> Iterator[Answers]:
-    """``{"id": ..., "job": ..., "stamp": ..., "gpus": ...}`` for each, oldest first."""
+    """Yield ``{"id": ..., "job": ..., "stamp": ..., "gpus": ...}`` for each, oldest first."""
     from flux.job import JobID  # noqa: PLC0415
     from flux.job.list import job_list_inactive  # noqa: PLC0415
 
@@ -163,7 +164,7 @@ def ended(
 
 
 def stamp_of(answer: Answers) -> Answers:
-    """What the jobspec in ``answer`` says that job-list does not."""
+    """Return what the jobspec in ``answer`` says that job-list does not."""
     if "error" in answer:
         return {"error": answer["error"], "errno": answer["errno"]}
     try:
@@ -175,7 +176,7 @@ def stamp_of(answer: Answers) -> Answers:
 
 
 def gpus_in(vertices: List[Any]) -> int:
-    """GPUs of a jobspec's resources in all. Raises TypeError for a range instead of a count."""
+    """Count the GPUs of a jobspec's resources. Raises TypeError for a range instead of a count."""
     found = 0
     for vertex in vertices:
         within = 1 if vertex["type"] == "gpu" else gpus_in(vertex.get("with") or [])

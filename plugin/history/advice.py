@@ -46,7 +46,7 @@ class Advice:
     timeouts: int
 
     def sentence(self) -> str:
-        """``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
+        """Return the advice in words: ``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
         parts = []
         if self.asked_bytes is not None and self.peak_bytes is not None:
             polled = " (polled: short peaks are missed)" if self.polled else ""
@@ -69,14 +69,15 @@ class Advice:
 
     @property
     def saved_share(self) -> float:
-        """Of the memory asked for, what the advice would leave to others."""
+        """The share of the memory asked for that the advice would leave to others."""
         if self.advised_bytes is None or not self.asked_bytes:
             return 0.0
         return 1.0 - self.advised_bytes / self.asked_bytes
 
 
 def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
-    """For each user and name (script, where the name says nothing), the most to save first."""
+    """Return advice for each user and name (script, where the name says nothing), the most to save
+    first."""
     groups: dict[tuple[str, str], list[PastJobRecord]] = {}
     for job in jobs:
         if job.state in _RAN:

@@ -20,7 +20,7 @@ _LONGEST_DIGEST = 80
 
 
 def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
-    """Each user's jobs in order of their ends."""
+    """Yield each user's jobs in order of their ends."""
     outcomes: dict[str, list[OutcomeRecord]] = {}
     for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):
         if outcome.user:
@@ -43,7 +43,7 @@ def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
 def of_outcome(
     outcome: OutcomeRecord, what: Described | None = None, account: str = ""
 ) -> PastJobRecord | None:
-    """The job of an outcome; None: it did not run, or its user is not known.
+    """Return the job of an outcome; None: it did not run, or its user is not known.
 
     ``what``: its program, as the decision has it.
     """
@@ -73,7 +73,7 @@ def of_outcome(
 
 
 def program_of(job: PastJobRecord) -> Described:
-    """What it was called and given, as far as it is known."""
+    """Return what the job was called and given, as far as it is known."""
     return Described(job.name, job.script, job.arguments, job.similar)
 
 
@@ -110,7 +110,8 @@ def _with_program(job: PastJobRecord, what: Described) -> PastJobRecord:
 
 
 def _described(request: str) -> Described | None:
-    """What a decision's request says of the job's program; None: nothing, or it is unreadable."""
+    """Return what a decision's request says of the job's program; None: nothing, or it is
+    unreadable."""
     try:
         read = json.loads(request).get("job")
         if not isinstance(read, dict):

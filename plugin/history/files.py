@@ -23,7 +23,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def lines_of(file: Path) -> list[str]:
-    """Its lines, unpacked where gzip packed it. Raises DocumentError."""
+    """Return the file's lines, unpacked where gzip packed it. Raises DocumentError."""
     try:
         data = file.read_bytes()
         if data.startswith(_GZIP):
@@ -40,7 +40,7 @@ def lines_of(file: Path) -> list[str]:
 def read_past_jobs(
     lines: Sequence[str], source: str, cluster: str, formats: Sequence[str], *, utc: bool
 ) -> Read:
-    """By the named format, else by what the first line looks like; SWF where by nothing else.
+    """Read by the named format, else by what the first line looks like; SWF where by nothing else.
 
     Raises DocumentError.
     """
@@ -59,7 +59,8 @@ _STATES = {0: "failed", 1: "completed", 2: "cancelled", 3: "completed", 4: "fail
 
 
 def read_swf(lines: Iterable[str], cluster: str) -> Read:
-    """Every job that ran; lines of checkpointed parts (status 2 to 4 of one job) count as runs."""
+    """Read every job that ran; lines of checkpointed parts (status 2 to 4 of one job) count as
+    runs."""
     read = Read()
     first_s = 0.0
     numbered = []

@@ -46,7 +46,8 @@ class Match(StrEnum):
 
 
 def plain_name(name: str) -> str:
-    """``run_007.sh`` and ``run_12.sh`` are both ``run_#.sh``; empty where a name says nothing."""
+    """Return ``run_#.sh`` for both ``run_007.sh`` and ``run_12.sh``; empty where a name says
+    nothing."""
     lowered = name.strip().lower()
     return "" if lowered in _UNNAMED else _DIGITS.sub("#", lowered)[:64]
 
@@ -66,7 +67,8 @@ class Described:
 
 
 def described(name: str, arguments: Sequence[str], script: str | None = None) -> Described:
-    """A job by its name, the arguments of its script and the script's text, where it is known.
+    """Describe a job by its name, the arguments of its script and the script's text, where it is
+    known.
 
     For a script without a telling name (a command that the scheduler wrapped) its text stands for
     the arguments.
@@ -86,7 +88,7 @@ def described(name: str, arguments: Sequence[str], script: str | None = None) ->
 def keys(
     user: str, cores: int, time_limit_s: float | None, what: Described, *, account: str = ""
 ) -> Iterator[tuple[Match, str]]:
-    """Digests of what a job may be matched by, the closest first.
+    """Yield digests of what a job may be matched by, the closest first.
 
     The key by account is of all users of it: only where the site trusts them is anything stored
     under it.
@@ -110,7 +112,7 @@ def keys(
 
 
 def workload_key(user: str, workload: str) -> str:
-    """Of a user's jobs of one workload."""
+    """Return the key of a user's jobs of one workload."""
     return _digest("workload", user, workload)
 
 

@@ -31,12 +31,12 @@ _MOST_GPUS = 2**20
 
 
 def begins_openb(line: str) -> bool:
-    """Whether a first line is that of such a list."""
+    """Return whether a first line is that of such a list."""
     return set(NEEDED) <= {name.strip() for name in line.removeprefix("\ufeff").split(",")}
 
 
 def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> Read:
-    """Pods that were scheduled and deleted. Raises DocumentError without a header."""
+    """Read pods that were scheduled and deleted. Raises DocumentError without a header."""
     read = Read()
     shared = 0
     for number, line, fields in _rows(lines, source):
@@ -81,7 +81,8 @@ def _rows(lines: Sequence[str], source: str) -> Iterator[tuple[int, str, Mapping
 
 
 def _cells(line: str) -> list[str]:
-    """Of one line; none where it is no CSV (a field over 128 KiB, a line end inside)."""
+    """Return the cells of one line; none where it is no CSV (a field over 128 KiB, a line end
+    inside)."""
     try:
         return [cell.strip() for cell in next(csv.reader([line]), [])]
     except csv.Error:

@@ -47,7 +47,7 @@ class Read:
     """Dependencies of other kinds: those of Slurm's that wait for a start, say."""
 
     def add(self, job: PastJobRecord) -> None:
-        """A job, or a later run of it."""
+        """Add a job, or a later run of it."""
         there = self.jobs.get(job.job_id)
         if there is not None:
             self.repeated += 1
@@ -65,7 +65,8 @@ class Read:
 def read_lines(
     lines: Iterable[tuple[int, str]], read: Read, parse: Callable[[str], PastJobRecord | None]
 ) -> None:
-    """``parse`` each line; None: a job that has not ended. It raises Unreadable."""
+    """Read each line by ``parse``, which returns None for a job that has not ended, or raises
+    Unreadable."""
     for number, line in steps("lines read", list(lines)):
         try:
             job = parse(line)
@@ -79,7 +80,7 @@ def read_lines(
 
 
 def text_of(data: bytes) -> str:
-    """UTF-8, or Latin-1 where a line is not; without control characters."""
+    """Decode UTF-8, or Latin-1 where a line is not UTF-8; NUL characters are left out."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -88,14 +89,14 @@ def text_of(data: bytes) -> str:
 
 
 def name_of(text: str) -> str:
-    """A name that every database takes."""
+    """Return a name that every database takes."""
     return "".join(c for c in text if c.isprintable())[:LONGEST_NAME]
 
 
 def checked_times(
     submit_s: float | None, start_s: float | None, end_s: float | None, elapsed_s: float | None
 ) -> float:
-    """The run time in seconds. Raises Unreadable for times that cannot be."""
+    """Return the run time in seconds. Raises Unreadable for times that cannot be."""
     if start_s is None or end_s is None:
         raise Unreadable("it says no start or no end")
     for moment in (submit_s, start_s, end_s):
@@ -114,7 +115,7 @@ def checked_times(
 
 
 def summary(read: Read) -> list[str]:
-    """What an import did, in lines for the user."""
+    """Return what an import did, in lines for the user."""
     lines = []
     if read.repeated:
         lines.append(

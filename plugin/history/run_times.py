@@ -35,8 +35,8 @@ RANGE_OF = 50
 
 
 def without_limit(runtime_s: Interval, runs_s: Sequence[float]) -> Interval:
-    """The interval of a question that does not say the time limit; ``runs_s``: of past jobs that
-    it is matched with, the newest last."""
+    """Widen the interval of a question that does not say the time limit; ``runs_s``: run times of
+    the matched past jobs, the newest last."""
     last = [max(one, 1.0) for one in runs_s[-RANGE_OF:]]
     factor = (max(last) / min(last)) ** WITHOUT_LIMIT
     return Interval(runtime_s.low / factor, runtime_s.mid, runtime_s.high * factor)
@@ -51,7 +51,7 @@ class Placed:
 
     @property
     def units(self) -> tuple[int, int]:
-        """Cores and GPUs."""
+        """How many cores and GPUs the job had."""
         return self.job.cores, self.job.gpus or 0
 
 
@@ -59,13 +59,13 @@ class RunTimes:
     """Run times of next jobs."""
 
     def __init__(self, jobs: Sequence[Placed]) -> None:
-        """``jobs``: in order of their ends."""
+        """Learn from ``jobs``, which are in order of their ends."""
         self._predictor = RunTimePredictor()
         learn_jobs([_past_job(one) for one in jobs[-JOBS:]], self._predictor)
 
     def of_match(self, match: Match, jobs: Iterable[Placed], now_s: float) -> list[PredictedRun]:
-        """Of the next job that is matched with ``jobs`` (the oldest first), submitted at Unix time
-        ``now_s``, for each platform and number of cores or GPUs of theirs."""
+        """Predict the next job that is matched with ``jobs`` (the oldest first), submitted at Unix
+        time ``now_s``, for each platform and number of cores or GPUs of theirs."""
         newest: dict[tuple[str, int], Placed] = {}
         matched = list(jobs)
         runs_s = [one.job.elapsed_s for one in matched]
@@ -124,7 +124,7 @@ def _asked(one: Placed) -> AskedJob:
 
 
 def _question(match: Match, like: Placed, now_s: float) -> AskedJob:
-    """The next job as far as the match says it, otherwise like the newest of its jobs."""
+    """Describe the next job as far as the match says it, otherwise like the newest of its jobs."""
     job, known = like.job, _asked(like)
     exact = match in (Match.SCRIPT, Match.ARGUMENTS)
     limit_s = job.time_limit_s

@@ -66,7 +66,7 @@ class Made:
 
 
 def platforms_by_queue(candidates: Iterable[Candidate]) -> Mapping[str, str]:
-    """The platform of queues that have only one."""
+    """Return the platform of queues that have only one."""
     found: dict[str, set[str]] = {}
     for one in candidates:
         found.setdefault(one.queue, set()).add(one.platform)
@@ -112,13 +112,13 @@ def make_workloads(
 
 
 def _last(jobs: list[Placed]) -> list[Placed]:
-    """The last ones, in order of their ends."""
+    """Return the last jobs, in order of their ends."""
     jobs.sort(key=lambda one: (one.job.end_s, one.job.cluster, one.job.job_id))
     return jobs[-2 * JOBS :]
 
 
 def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str, Group]]:
-    """Jobs of one user by key, those used last at the end; with ``accounts``, of all users by
+    """Group jobs of one user by key, those used last at the end; with ``accounts``, of all users by
     account and name."""
     groups: OrderedDict[str, Group] = OrderedDict()
     for one in jobs:
@@ -143,7 +143,7 @@ def _title(job: PastJobRecord) -> str:
 
 
 def run_of(one: Placed) -> PastRun:
-    """A past job as the family of histories takes it: memory of all its nodes and GPUs."""
+    """Return a past job as the family of histories takes it: memory of all its nodes and GPUs."""
     job = one.job
     nodes, gpus = max(job.nodes, 1), max(job.gpus or 0, 1)
     return PastRun(
@@ -161,7 +161,7 @@ def run_of(one: Placed) -> PastRun:
 
 
 def _runs_on(runs: Iterable[PastRun]) -> RunsOn:
-    """What its runs used: cores, GPUs, or some of them each."""
+    """Return what its runs used: cores, GPUs, or both."""
     kinds = {Target.CUDA if run.gpus else Target.CPU for run in runs}
     return RunsOn(targets=tuple(sorted(kinds)))
 
@@ -178,7 +178,8 @@ class Putting:
     runs: int = 0
 
     def all_of(self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes) -> None:
-        """Those of a user that were used last; of the empty user: shared by all."""
+        """Put the workloads of a user that were used last; those of the empty user are shared by
+        all."""
         for digest, group in groups[-KEYS_OF_USER:]:
             runs = tuple(run_of(one) for one in group.jobs)
             predicted = tuple(times.of_match(group.match, group.jobs, self.now_s))
@@ -194,7 +195,8 @@ class Putting:
         runs: tuple[PastRun, ...],
         predicted: tuple[PredictedRun, ...],
     ) -> bool:
-        """False: the user's name is none that a workload can bear, or nothing is predicted."""
+        """Put one workload; False: no workload can bear the user's name, or nothing is
+        predicted."""
         owner = f"{user}/" if user else ""
         name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
         try:

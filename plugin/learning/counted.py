@@ -61,7 +61,7 @@ def evidence_of(
     seen: EvidenceRecord | None,
     now_s: float,
 ) -> EvidenceRecord:
-    """What becomes of an outcome that has a workload and an end.
+    """Return the evidence of an outcome that has a workload and an end.
 
     ``forecast``: of the workload, without learning; None: there is no such workload any more, or
     nothing is predicted of it. ``seen``: what was made of the job before.
@@ -99,7 +99,8 @@ def _use(
     ranked: bool,
     now_s: float,
 ) -> Use:
-    """The first thing that speaks against it; ``ranked``: the decision has a row for the place."""
+    """Return the first thing that speaks against it; ``ranked``: the decision has a row for the
+    candidate."""
     curves = forecast.curves if forecast is not None else {}
     submitted_s = decision.time_s if decision is not None else 0.0
     checks = (
@@ -138,7 +139,7 @@ def _was_suspended(outcome: OutcomeRecord) -> bool:
 def _ran_as(
     outcome: OutcomeRecord, decision: Asked | None
 ) -> tuple[dict[str, Any] | None, float | None]:
-    """The row of the decision's ranking for where it ran, and the problem size."""
+    """Return the row of the decision's ranking for where it ran, and the problem size."""
     if decision is None:
         return None, None
     try:

@@ -57,7 +57,7 @@ class Learner:
         everybody: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``everybody``: jobs of all users count for all users."""
+        """Take a store; with ``everybody`` jobs of all users count for all users."""
         self._store = store
         self._everybody = everybody
         self._clock = clock
@@ -149,7 +149,7 @@ class Learner:
         return self.until_done()
 
     def until_done(self) -> Learnt:
-        """Rounds until nothing is left to do, or others keep being first."""
+        """Run rounds until nothing is left to do, or until other daemons keep being first."""
         if is_shown():
             self._there = self._store.learning.count_pending(self._clock() - LOOKED_BACK_S)
         total = self._backlog()
@@ -172,7 +172,7 @@ class Learner:
     def _looked_at(
         self, pending: Sequence[OutcomeRecord], stored: Stored, now_s: float
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
-        """What becomes of each, and which of them were looked at before."""
+        """Return the evidence of each outcome, and which jobs had evidence before."""
         decisions = self._store.decisions.asked({o.decision for o in pending if o.decision})
         before = self._store.learning.of_jobs({o.job_id for o in pending})
         fresh: list[EvidenceRecord] = []
@@ -226,12 +226,12 @@ def _noticed(scopes: Scopes, since_s: float) -> tuple[str, ...]:
 
 
 def notices(history: SiteHistory, since_s: float) -> list[str]:
-    """Sentences about changes that were noticed by jobs that ended after a Unix time."""
+    """Return sentences about changes that were noticed by jobs that ended after a Unix time."""
     return [sentence(one) for one in history.changes if one.noticed_s >= since_s]
 
 
 def sentence(one: Changed) -> str:
-    """A change in words."""
+    """Return a change in words."""
     what = "platform" if one.is_platform else "workload"
     way = "longer" if one.slower else "shorter"
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.since_s))

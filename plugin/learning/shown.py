@@ -52,7 +52,7 @@ class Moved:
 
 
 def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved]:
-    """Learnt times of a workload on the platforms where jobs ran, for each reader."""
+    """Return learnt times of a workload on the platforms where jobs ran, for each reader."""
     stored = Stored(store)
     found = []
     for record in store.learning.forecasts(workload):
@@ -101,7 +101,7 @@ class NewestJobs:
         return scope_of(self.stored, EVERYBODY, everybody=True).history
 
     def changes_since(self, since_s: float) -> Changes:
-        """Those that were noticed after a Unix time. Raises StoreError."""
+        """Return the changes that were noticed after a Unix time. Raises StoreError."""
         found, last = notices(self.history, since_s), self.stored.last
         is_bound = len(last) == MOST_SHOWN and last[0].ended_s > since_s
         bound = [f"changes are looked for in the newest {MOST_SHOWN:,} jobs"] if is_bound else []
@@ -109,12 +109,13 @@ class NewestJobs:
 
 
 def changes_since(store: Store, since_s: float) -> Changes:
-    """Those that were noticed after a Unix time, by the newest ``MOST_SHOWN`` jobs."""
+    """Return the changes that were noticed after a Unix time, by the newest ``MOST_SHOWN`` jobs."""
     return NewestJobs(store).changes_since(since_s)
 
 
 def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:
-    """Of the platform's curve: as the last job there ran; the last one where none did."""
+    """Return the index of the point on the platform's curve at which the last job there ran; the
+    last point where none did."""
     points = base.curves[platform].points
     ran = [
         (r.gpus or r.cores or 1) // (r.nodes or base.main_nodes)

@@ -46,7 +46,7 @@ class Exporter(Collector):
         self._next_s = 0.0
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric that can be had now."""
+        """Yield every metric that can be had now."""
         try:
             found = list(self._daemon())
         except (BerthError, KeyError, TypeError, ValueError) as error:
@@ -59,7 +59,7 @@ class Exporter(Collector):
         yield from read
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: asking must not need a daemon when the exporter starts."""
+        """Yield nothing: asking must not need a daemon when the exporter starts."""
         return iter(())
 
     def _of_store(self) -> list[Metric]:
@@ -75,7 +75,7 @@ class Exporter(Collector):
 
 
 def exporter_of(site: Site) -> Exporter:
-    """Of the daemon and the store that a site file names."""
+    """Return the exporter of the daemon and the store that a site file names."""
 
     def of_daemon() -> Iterator[Metric]:
         return daemon_metrics(ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=_ANSWER_S))

@@ -13,7 +13,8 @@ _RECORDED = ("stored", "spooled", "dropped")
 
 
 def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """All of them. Raises KeyError, TypeError or ValueError for an answer of another version."""
+    """Yield all metrics. Raises KeyError, TypeError or ValueError for an answer of another
+    version."""
     yield _info("berth_build", "Version of the running daemon.", version=status["version"])
     yield _info("berth_mode", "What the site file has the daemon do.", mode=status["mode"])
     yield _gauge("berth_daemon_uptime_seconds", "Since the daemon started.", status["uptime_s"])
@@ -88,7 +89,7 @@ def _recorder(recorder: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _breakers(breakers: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
-    """A daemon of an earlier version reports none."""
+    """Return a daemon of an earlier version reports none."""
     for key, family in (
         ("openings", CounterMetricFamily(
             "berth_filter_breaker_openings",

@@ -75,7 +75,7 @@ class Accuracy:
 
 
 def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Accuracy]:
-    """One Accuracy for each group (``GROUPS``), the largest first; then all, if several."""
+    """Return one Accuracy for each group (``GROUPS``), the largest first; then all, if several."""
     groups: dict[str, _Sums] = {}
     group_of = attrgetter(by)
     for outcome in outcomes:
@@ -90,7 +90,7 @@ def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Acc
 
 
 def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[EndedJob], int]:
-    """The newest ``MOST`` jobs that ended between two Unix times, and how many did;
+    """Return the newest ``MOST`` jobs that ended between two Unix times, and how many did;
     ``MOST_COUNTED`` where as many or more did."""
     found = store.outcomes.newest(since_s, until_s, MOST)
     if len(found) < MOST:
@@ -99,19 +99,19 @@ def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[Ende
 
 
 def newest_only(what: str, some: int, of: int, done: str = "looked at") -> list[str]:
-    """A sentence where only the newest of them are looked at; nothing where all are."""
+    """Return a sentence where only the newest of them are looked at; nothing where all are."""
     if of <= some:
         return []
     return [f"of {number(of)} {what} the newest {some:,} are {done}"]
 
 
 def number(counted: int) -> str:
-    """Of things that were counted up to ``MOST_COUNTED``, in words."""
+    """Return in words how many things were counted, up to ``MOST_COUNTED``."""
     return f"{counted:,}" if counted < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
 
 
 def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:
-    """Real over predicted time; None where they cannot be compared."""
+    """Return real over predicted time; None where they cannot be compared."""
     elapsed_s = outcome.elapsed_s
     if outcome.state != "completed" or not outcome.predicted_s or elapsed_s is None:
         return None
@@ -119,7 +119,7 @@ def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:
 
 
 def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
-    """Whether the real time is in the predicted interval."""
+    """Return whether the real time is in the predicted interval."""
     low_s, high_s = outcome.predicted_low_s, outcome.predicted_high_s
     if outcome.elapsed_s is None or low_s is None or high_s is None:
         return False
@@ -184,7 +184,7 @@ def _is_overrun(timeout: OutcomeRecord | EndedJob) -> bool:
 
 
 def _wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's score interval (1927) of a share, at 95 %."""
+    """Return Wilson's score interval (1927) of a share, at 95 %."""
     share, z2 = hits / count, _Z * _Z
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)

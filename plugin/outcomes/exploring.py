@@ -94,7 +94,7 @@ class Ledger:
         self._book = Book(hours, read_s, dict(jobs), spent)
 
     def allowance(self, workload: str) -> Allowance | None:
-        """What may be spent on one more job of a workload; None: nothing."""
+        """Return what may be spent on one more job of a workload; None: nothing."""
         book = self._book
         if self._is_old(book):
             return None
@@ -107,11 +107,11 @@ class Ledger:
         return allowance if allowance.open(self.explore) else None
 
     def take(self, decision: str, workload: str, core_hours: float) -> None:
-        """A job was sent somewhere to learn."""
+        """Note that a job was sent somewhere to learn."""
         self._own[decision] = Spent(self._clock(), workload, core_hours)
 
     def summary(self) -> dict[str, object]:
-        """For ``stats``."""
+        """Return the figures for ``stats``."""
         spent = self._spent(self._book)
         return {
             "known": not self._is_old(self._book),
@@ -135,7 +135,7 @@ def allowance_for(
     ledger: Ledger, kind: str | None, comment: str | None, request: Request,
     forecast: Forecast | None,
 ) -> Allowance | None:  # fmt: skip
-    """What may be spent on sending a job where most is learnt; None: nothing.
+    """Return what may be spent on sending a job where most is learnt; None: nothing.
 
     ``kind``: of the job (nobody who waits at a terminal is kept waiting); ``comment``: its user's.
     """
@@ -163,7 +163,8 @@ def _hour(decisions: Decisions, number: int) -> Hour:
 
 
 def _core_hours(ranked: str) -> float:
-    """Of a record that somebody has damaged: endless, so that nothing more is spent."""
+    """Return the core hours of a decision; infinity where its record is damaged, so that nothing
+    more is spent."""
     try:
         found = float(json.loads(ranked)[0]["explored"]["core_hours"])
     except (ValueError, LookupError, TypeError):

@@ -84,8 +84,8 @@ def gains(
     *,
     seed: int = 0,
 ) -> Gains:
-    """``against``: names of the candidate that placed jobs are compared with, the first one that
-    was predicted counts."""
+    """Compare with ``against``: names of the candidate that placed jobs are compared with; the
+    first one that was predicted counts."""
     placed: list[Pair] = []
     kept: list[Pair] = []
     ended = failed = alone = 0
@@ -127,7 +127,8 @@ def _pair(
     decision: DecisionRecord | Ranking,
     names: Collection[str],
 ) -> Pair | None:
-    """None: it ran there itself, or nothing was predicted for the other place."""
+    """Pair the real time with the prediction for the other candidate; None: the job ran there
+    itself, or nothing was predicted for it."""
     if outcome.candidate in names:
         return None
     try:
@@ -155,7 +156,8 @@ class _Correction:
 
 
 def _mean_of(programs: Mapping[str, list[float]]) -> _Correction:
-    """Of real over predicted, programs weigh the same; none below ``FEWEST_PROGRAMS``."""
+    """Average real over predicted time, programs weighing the same; none below
+    ``FEWEST_PROGRAMS``."""
     if len(programs) < FEWEST_PROGRAMS:
         return _Correction()
     means = np.array([np.mean(logs) for logs in programs.values()])

@@ -47,7 +47,7 @@ class Fit(NamedTuple):
 
 
 def wants(settings: RightSizing, job: Job, request: Request) -> bool:
-    """Whether this job's request may be made smaller."""
+    """Return whether this job's request may be made smaller."""
     if job.comment and WISH in job.comment and _WISH.search(job.comment):
         return True
     return (
@@ -61,14 +61,15 @@ def wants(settings: RightSizing, job: Job, request: Request) -> bool:
 def need_of(
     found: Callable[[str], MemoryNeedRecord | None], digests: Iterable[str]
 ) -> MemoryNeedRecord | None:
-    """Of the closest of a job's keys under which something is known."""
+    """Return the need under the closest of a job's keys for which one is known."""
     return next(filter(None, map(found, digests)), None)
 
 
 def fit(
     job: Job, request: Request, need: MemoryNeedRecord, settings: RightSizing, watch: Watch
 ) -> Fit | None:
-    """None: it asks for no more than it should, or nothing is known."""
+    """Return what is said and done about a job's memory; None: it asks for no more than it should,
+    or nothing is known."""
     asked = request.resources.memory_bytes_per_node
     if asked is None or need.enough_bytes is None or asked < WORTH_SAYING * need.enough_bytes:
         return None
@@ -88,12 +89,12 @@ def fit(
 
 
 def key_of(need: MemoryNeedRecord) -> str:
-    """As it stands in a job's stamp."""
+    """Return the key as it stands in a job's stamp."""
     return need.digest[7 : 7 + KEY_CHARACTERS]
 
 
 def why_not(job: Job, request: Request, need: MemoryNeedRecord, watch: Watch) -> str | None:
-    """Why a request must not be made smaller though its user wants that; None: it may."""
+    """Return why a request must not be made smaller though its user wants that; None: it may."""
     guard = watch.guard
     parts = bool(job.array) or job.het is not None
     by_node = bool(job.memory_mib_per_node) and "shape" not in request.pinned
@@ -120,7 +121,7 @@ _SUFFIX = re.compile(r"\.(?:sh|py|pl|jar|exe|bin)$")
 
 
 def sizes_itself(script: str) -> str | None:
-    """What in the script sizes itself, as it is called there; None: nothing that is known."""
+    """Return the command in the script that sizes itself; None: none that is known."""
     commands, following, variables = _known()
     for variable in variables:
         if variable in script:

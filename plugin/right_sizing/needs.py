@@ -48,7 +48,7 @@ def learn_needs(store: Store, now_s: float) -> int:
 
 
 def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
-    """Of one user's jobs in order of their ends: the largest peak of all that are stored."""
+    """Yield the largest peaks of one user's jobs, which are in order of their ends, by key."""
     groups: OrderedDict[str, _Peaks] = OrderedDict()
     for job in jobs:
         if job.state not in _RAN:
@@ -66,7 +66,8 @@ def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator
 
 
 def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
-    """By user and the workload that their jobs named or were matched with."""
+    """Yield the largest peaks by user and the workload that their jobs named or were matched
+    with."""
     groups: dict[tuple[str, str], _Peaks] = {}
     for one in outcomes:
         if one.user and one.workload and one.state in _RAN:

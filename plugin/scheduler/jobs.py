@@ -171,6 +171,6 @@ _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})(?![0-9a-z])")
 
 
 def stamped_decision(text: str) -> str | None:
-    """The id in a stamp (``berth/1 id=...``) somewhere in ``text``; None: there is none."""
+    """Return the id in a stamp (``berth/1 id=...``) somewhere in ``text``; None: there is none."""
     found = _STAMP.search(text)
     return None if found is None else found[1]

@@ -20,7 +20,7 @@ DEFAULT = SCHEDULERS.own()[0]
 
 
 def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
-    """The table that bears a scheduler's name, checked by that scheduler's own document.
+    """Return the table that bears a scheduler's name, checked by that scheduler's own document.
 
     Raises DocumentError naming the key at fault below ``name``.
     """
@@ -32,7 +32,7 @@ def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
 
 
 def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:
-    """The scheduler of that name, with its own settings from the site file.
+    """Return the scheduler of that name, with its own settings from the site file.
 
     Raises UsageError for a name that is not known, or that cannot be imported.
     """

@@ -22,7 +22,8 @@ __all__ = ["RuledOut", "add", "clear", "load", "with_ruled_out"]
 
 
 def load(path: Path) -> tuple[RuledOut, ...]:
-    """What is ruled out; nothing where there is no file. Raises DocumentError."""
+    """Return the candidates that are ruled out; none where there is no file. Raises
+    DocumentError."""
     try:
         with path.open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -67,7 +68,7 @@ def clear(path: Path, candidate: str | None) -> int:
 
 
 def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
-    """A reader of states that knows what is ruled out."""
+    """Return a reader of states that knows which candidates are ruled out."""
 
     def both() -> Reading:
         reading, entries = read(), load(path)

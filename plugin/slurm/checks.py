@@ -43,7 +43,7 @@ _RECONFIGURE = "add it to slurm.conf, then scontrol reconfigure"
 
 
 def check_setup(site: Site) -> Findings:
-    """Every check; those of files only where this host is slurmctld's."""
+    """Yield the findings of every check; files are checked only on slurmctld's own host."""
     asked_s = time.time()
     text = commands.run(("scontrol", "show", "config"))
     config = parse_configuration(text)
@@ -85,7 +85,7 @@ def _version(config: Mapping[str, str]) -> Findings:
 
 
 def _clock(text: str, asked_s: float) -> Findings:
-    """The first line tells slurmctld's time when it answered, in the local time zone."""
+    """Compare slurmctld's clock, which the first line tells in local time, with this host's."""
     found = re.match(r"Configuration data as of (\S+)", text)
     if found is None:
         return
@@ -132,7 +132,7 @@ def _plugins(config: Mapping[str, str]) -> Findings:
 
 
 def _client_filter(config: Mapping[str, str]) -> Findings:
-    """Where slurm.conf names a Lua client filter, this host needs the file to submit at all."""
+    """Check the client filter's file: where slurm.conf names one, nobody can submit without it."""
     named = {name.removeprefix("cli_filter/") for name in listed(config, "CliFilterPlugins")}
     if "lua" not in named:
         return
@@ -144,7 +144,8 @@ def _client_filter(config: Mapping[str, str]) -> Findings:
 
 
 def _unread(path: Path, config: Mapping[str, str]) -> Findings:
-    """slurmctld goes on with the file that it read before, and ends at its next start."""
+    """Check that slurmctld may read the file: it goes on with the one that it read before, and ends
+    at its next start."""
     uid = _slurm_uid(config)
     for person in persons({uid} if uid else ()):
         wall = wall_before(path, READ, person)
@@ -196,7 +197,7 @@ def _selection(site: Site, config: Mapping[str, str]) -> Findings:
 
 
 def _users(site: Site, config: Mapping[str, str]) -> Findings:
-    """May slurmctld ask the daemon, and may the daemon see what it must read?"""
+    """Check that slurmctld may ask the daemon, and that the daemon may see what it must read."""
     user, uid = _slurm_user(config), _slurm_uid(config)
     try:
         owner = pwd.getpwuid(site.daemon.socket.stat().st_uid)
@@ -229,7 +230,7 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
 def check_running(
     site: Site, config: Mapping[str, str], processes: Path = Path("/proc")
 ) -> Findings:
-    """slurmctld has the groups that its user had when it started, not those of now."""
+    """Check the groups of the running slurmctld: they are those of its start, not those of now."""
     uid, path = _slurm_uid(config), site.daemon.socket
     for person in persons({uid} if uid else ()):
         if wall_before(path, WRITE, person) is not None:
@@ -247,7 +248,7 @@ def check_running(
 
 
 def _running(processes: Path, uid: int) -> Iterator[tuple[str, frozenset[int]]]:
-    """Each slurmctld of the user: its process and its groups."""
+    """Yield the process id and the groups of each slurmctld that the user runs."""
     for file in sorted(processes.glob("[0-9]*/status")):
         try:
             text = file.read_text()
@@ -264,7 +265,7 @@ def _slurm_user(config: Mapping[str, str]) -> str:
 
 
 def _slurm_uid(config: Mapping[str, str]) -> int | None:
-    """None: this host does not know that user."""
+    """Return the uid of SlurmUser; None: this host does not know that user."""
     try:
         return pwd.getpwnam(_slurm_user(config)).pw_uid
     except KeyError:
@@ -280,7 +281,7 @@ def _is_operator(user: str) -> bool:
 
 
 def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
-    """The filter runs in whichever controller is active."""
+    """Warn where several hosts run slurmctld and the store is a file of one of them."""
     hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
     if len(hosts) > 1 and Database(site.daemon.store).path is not None:
         yield Finding(
@@ -292,7 +293,7 @@ def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
 
 
 def check_munge(config: Mapping[str, str]) -> Findings:
-    """Can this user make a credential, and does this host's munged accept it?"""
+    """Check that this user can make a credential which this host's munged accepts."""
     if shutil.which("munge") is None or shutil.which("unmunge") is None:
         return
     at = re.search(r"socket=([^,\s]+)", config.get("AuthInfo", ""))
@@ -311,7 +312,7 @@ def check_munge(config: Mapping[str, str]) -> Findings:
 
 
 def _is_here(config: Mapping[str, str]) -> bool:
-    """Whether this host runs slurmctld, by its names in the configuration."""
+    """Return whether this host runs slurmctld, by its names in the configuration."""
     names = {socket.gethostname(), socket.gethostname().partition(".")[0], os.uname().nodename}
     hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
     return any(re.split(r"[(\s]", host)[0] in names for host in hosts)

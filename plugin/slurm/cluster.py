@@ -143,7 +143,7 @@ UNUSABLE = re.compile(
 
 
 def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFacts:
-    """Queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
+    """Return queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
     now_s = time.time()
     partitions = commands.run(("scontrol", "-a", "-o", "show", "partition"), timeout_s=timeout_s)
     nodes = commands.run(("scontrol", "-a", "-d", "-o", "show", "node"), timeout_s=timeout_s)
@@ -157,7 +157,7 @@ def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFac
 def parse_cluster(
     partitions: str, nodes: str, waiting: str, version: str, config: str = "", *, as_of_s: float
 ) -> ClusterFacts:
-    """From the commands' texts. Raises SchedulerError where they are not what Slurm writes.
+    """Parse the commands' texts. Raises SchedulerError where they are not what Slurm writes.
 
     Jobs that are held, or wait for others or for a date, wait before nobody.
     """
@@ -210,14 +210,14 @@ def _queue(
 
 
 def not_for_users(*, hidden: bool, root_only: bool) -> str | None:
-    """Why a partition is not offered to users; None: it is."""
+    """Return why a partition is not offered to users; None: it is."""
     if root_only:
         return "RootOnly=YES"
     return "Hidden=YES" if hidden else None
 
 
 def _bounds(record: Record) -> QueueBounds:
-    """Limits of a partition; Slurm writes UNLIMITED, or nothing, where there is none."""
+    """Return limits of a partition; Slurm writes UNLIMITED, or nothing, where there is none."""
 
     def most(key: str) -> int | None:
         return count(record.get(key, ""))
@@ -267,18 +267,19 @@ def _node(record: Record) -> NodeFacts:
 
 
 def system_of(text: str | None) -> str | None:
-    """``Linux 6.1.0-18-amd64`` from that and the build's date; None where it is not given."""
+    """Return ``Linux 6.1.0-18-amd64`` of that and the build's date; None where there is no such
+    text."""
     words = (text or "").split()
     return " ".join(words[:2]) if len(words) >= 2 else None
 
 
 def read_reservations() -> tuple[ReservationFacts, ...]:
-    """Those that are or will be. Raises SchedulerError and ToolMissing."""
+    """Return the present and future reservations. Raises SchedulerError and ToolMissing."""
     return parse_reservations(commands.run(("scontrol", "-o", "show", "reservation"), utc=True))
 
 
 def parse_reservations(text: str) -> tuple[ReservationFacts, ...]:
-    """Times are UTC. Reservations of parts of nodes, or of licences, are left out.
+    """Parse reservations with times in UTC. Those of parts of nodes, or of licences, are left out.
 
     Raises SchedulerError for what is no such list.
     """

@@ -26,7 +26,8 @@ _FIRST_PAUSE_S = 1.0
 
 
 def filter_config(site: Site) -> str:
-    """The text of ``filter.conf``: ``key = value`` lines, read again while slurmctld runs."""
+    """Return the text of ``filter.conf``: ``key = value`` lines, read again while slurmctld
+    runs."""
     daemon = site.daemon
     values: dict[str, object] = {
         "socket": daemon.socket,
@@ -52,7 +53,8 @@ def filter_config(site: Site) -> str:
 
 
 def check(site: Site) -> Findings:
-    """For ``berth doctor``: is the filter's configuration what the site file makes of it?"""
+    """Check for ``berth doctor`` that the filter's configuration is what the site file makes of
+    it."""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
     from berth.plugin.doctor.findings import READ, persons, wall_before  # noqa: PLC0415
 
@@ -78,14 +80,14 @@ def check(site: Site) -> Findings:
 
 
 def _settings(text: str) -> dict[str, str]:
-    """By key; a line that is no ``key = value`` is a key without a value."""
+    """Return the settings by key; a line that is no ``key = value`` is a key without a value."""
     lines = (line.strip() for line in text.splitlines())
     parts = (line.partition("=") for line in lines if line and line[0] != "#")
     return {key.strip(): value.strip() for key, _, value in parts}
 
 
 def _apart(there: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
-    """How the settings in the file differ from those that are wanted."""
+    """Yield how the settings in the file differ from the wanted ones."""
     for key, value in wanted.items():
         if key not in there:
             yield f"{key} is missing"
@@ -101,7 +103,8 @@ _SHOWN = 200
 
 
 def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
-    """Is the file that slurmctld loads this Berth's, or does it load one? And is it Lua?"""
+    """Check that the file which slurmctld loads is valid Lua, and is or loads this Berth's
+    filter."""
     advice = f"cp {FILTER_PATH} {path}, or load it from yours (docs/slurm.md)"
     try:
         text = path.read_text(errors="replace")
@@ -127,7 +130,7 @@ def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
 
 
 def check_client_filter(path: Path) -> Findings:
-    """Is the file there that sbatch, srun and salloc load? Without it they end with an error."""
+    """Check that the file is there which sbatch, srun and salloc load: without it they fail."""
     advice = f"cp {CLIENT_FILTER_PATH} {path}"
     try:
         text = path.read_text(errors="replace")
@@ -148,7 +151,7 @@ def check_client_filter(path: Path) -> Findings:
 
 
 def _loading(path: Path, text: str, advice: str) -> Findings:
-    """The site's own file: what it loads must be there, and be this version's."""
+    """Check what the site's own file loads: it must be there, and be this version's."""
     code = re.sub(r"--[^\n]*", "", text)
     for name in _LOADED.findall(code):
         loaded = Path(name)
@@ -171,7 +174,8 @@ def _loading(path: Path, text: str, advice: str) -> Findings:
 
 
 def check_libraries(plugin: Path) -> Findings:
-    """Has the Lua that the plugin is linked with the libraries that the filter needs?"""
+    """Check that the Lua which the plugin is linked with has the libraries that the filter
+    needs."""
     interpreter = interpreter_of(plugin)
     if interpreter is None:
         return
@@ -188,7 +192,7 @@ def check_libraries(plugin: Path) -> Findings:
 
 
 def interpreter_of(plugin: Path) -> str | None:
-    """A Lua of the plugin's version; None: this host has no such command."""
+    """Return the path of a Lua of the plugin's version; None: this host has none."""
     version = _lua_of(plugin)
     return None if version is None else shutil.which(f"lua{version}")
 
@@ -196,7 +200,7 @@ def interpreter_of(plugin: Path) -> str | None:
 def run_bounded(
     command: tuple[str, ...], given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes] | None:
-    """A command that may hang; None where it does, or cannot be started."""
+    """Run a command that may hang; None where it does, or cannot be started."""
     try:
         return subprocess.run(
             command, input=given, capture_output=True, timeout=_PATIENCE_S, check=False
@@ -206,7 +210,7 @@ def run_bounded(
 
 
 def _syntax(interpreter: str, path: Path) -> str | None:
-    """What keeps the file from being compiled; it is not run."""
+    """Return what keeps the file from being compiled; the file is not run."""
     words = (interpreter, "-e", "assert(loadfile(io.read('*l')))")
     done = run_bounded(words, os.fsencode(path))
     if done is None or done.returncode == 0:
@@ -216,7 +220,7 @@ def _syntax(interpreter: str, path: Path) -> str | None:
 
 
 def _lua_of(plugin: Path) -> str | None:
-    """``5.1``, by the library's name inside the plugin; None: not found."""
+    """Return ``5.1``, by the library's name inside the plugin; None: there is no such name."""
     try:
         found = re.search(rb"liblua-?(5\.\d)", plugin.read_bytes())
     except OSError:

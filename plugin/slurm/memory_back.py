@@ -54,7 +54,7 @@ class Short:
 
 
 def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
-    """Those that ended out of memory under a smaller request, and those that were begun with.
+    """Yield jobs that ended out of memory under a smaller request, and those in ``begun``.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -68,7 +68,7 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
 
 
 def short_job(job: str) -> Short | None:
-    """What Slurm says of a job; None: it is none of these, or forgotten.
+    """Return what Slurm says of a job; None: its request was not made smaller, or it is forgotten.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -166,12 +166,12 @@ def forget(ruled_out: Path) -> int:
 
 
 def begun_beside(ruled_out: Path) -> Path:
-    """Where jobs stand that are being given their memory back."""
+    """Return the file with the jobs that are being given their memory back."""
     return ruled_out.with_name("memory-begun.json")
 
 
 def load_begun(path: Path) -> dict[str, str]:
-    """Keys by job. Raises DocumentError."""
+    """Return the keys of such jobs by job id. Raises DocumentError."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -203,7 +203,7 @@ def _forget(path: Path, job: str) -> None:
 
 
 def _settings(every_s: float) -> tuple[bool, bool]:
-    """Whether Slurm runs jobs again by itself, and whether it remembers them for long enough."""
+    """Return whether Slurm requeues jobs, and whether it remembers ended ones for long enough."""
     config = read_configuration()
     age = re.match(r"\d+", config.get("MinJobAge", ""))
     remembered_s = -1.0 if age is None else float(age.group())

@@ -62,7 +62,7 @@ _ASK_TIMEOUT_S = 600.0
 
 
 def ask(cluster: str, since_s: float) -> Read:
-    """Jobs that sacct has since a Unix time. Raises SchedulerError and ToolMissing."""
+    """Return jobs that sacct has since a Unix time. Raises SchedulerError and ToolMissing."""
     begin, end = (
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
         for moment in (max(since_s, 0.0), time.time() + 1.0)
@@ -80,7 +80,7 @@ def ask(cluster: str, since_s: float) -> Read:
 
 
 def add_scripts(read: Read) -> None:
-    """The texts of the scripts of each user's and name's last jobs, as far as they are stored."""
+    """Add the scripts of the last jobs of each user and name, as far as accounting stores them."""
     if not submitted.are_stored():
         return
     wanted: dict[str, list[str]] = {}
@@ -96,7 +96,7 @@ def add_scripts(read: Read) -> None:
 
 
 def joined(text: str, bar: str, columns: int) -> Iterator[str]:
-    """The lines of sacct's output, those of fields with line ends in them put together."""
+    """Yield the lines of sacct's output; fields with line ends in them are put together."""
     found: list[str] = []
     bars = 0
     for line in text.split("\n"):
@@ -112,7 +112,8 @@ def joined(text: str, bar: str, columns: int) -> Iterator[str]:
 def read_sacct(
     lines: Iterable[str], cluster: str, *, source: str, utc: bool = False, bar: str = "|"
 ) -> Read:
-    """Times are the local ones of this machine, or ``utc``. Raises DocumentError for no header.
+    """Read sacct's lines, with times in this machine's zone or in UTC. Raises DocumentError for no
+    header.
 
     ``bar``: what stands between fields.
     """
@@ -254,7 +255,7 @@ def _job(
 
 
 def _note(job_id: str, fields: Fields, read: Read) -> None:
-    """Whom the job waited for, by the line that submitted it."""
+    """Note which jobs the job waited for, by the line that submitted it."""
     found = said(fields.get("SubmitLine", ""))
     array, _, task = job_id.partition("_")
     after = [*found.after, *(f"{one}_{task}" if task else one for one in found.with_task)]
@@ -268,7 +269,7 @@ def _note(job_id: str, fields: Fields, read: Read) -> None:
 
 
 def _given(name: str, line: str) -> Described | None:
-    """The script's arguments in the line that submitted it, or a wrapped command; None: not said.
+    """Return the script's arguments, or the wrapped command, of a submit line; None: it has none.
 
     A script that was renamed is not found in its line; options after ``--wrap`` are taken for the
     command's: such jobs are matched by name and shape alone.
@@ -301,7 +302,8 @@ def _limit_s(fields: Fields) -> float | None:
 
 
 def _request(text: str, cores: int, nodes: int) -> int | None:
-    """Of one node: since 21.08 of the whole job, before that per node (n) or per core (c)."""
+    """Return the memory asked for on a node: ReqMem is of the whole job since 21.08, before that
+    per node (n) or per core (c)."""
     match = _SIZE.fullmatch(text)
     if match is None or not float(match[1]):
         return None
@@ -322,7 +324,7 @@ def _bytes(text: str) -> int | None:
 
 
 def _moment(text: str, *, utc: bool) -> float:
-    """``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s)."""
+    """Return ``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s), as Unix time."""
     seconds = whole_number(text, 10**11 - 1)
     if seconds is not None:
         return float(seconds)

@@ -45,7 +45,7 @@ class Launch:
 
 
 def split(command: Sequence[str]) -> Launch:
-    """The launcher with its options, and the program with its arguments.
+    """Split a command into the launcher with its options, and the program with its arguments.
 
     Raises UsageError where that is not clear; ``--`` between the two settles it.
     """
@@ -62,7 +62,7 @@ def split(command: Sequence[str]) -> Launch:
 
 
 def _width(words: tuple[str, ...], index: int) -> int:
-    """How many words an option takes."""
+    """Return how many words an option takes."""
     word = words[index]
     if word in _WITH_TWO:
         return 3
@@ -128,7 +128,7 @@ class Shape:
     gpus: int = 0
 
     def sbatch_options(self) -> list[str]:
-        """As options of sbatch, the time limit left out."""
+        """Return the shape as options of sbatch, without the time limit."""
         found = [f"--ntasks={self.tasks}", f"--cpus-per-task={self.cpus_per_task}"]
         if self.nodes is not None:
             found.append(f"--nodes={self.nodes}")
@@ -140,7 +140,7 @@ class Shape:
 
 
 def with_srun(launch: Launch, shape: Shape) -> Launch:
-    """A program without a launcher that asks for several tasks is started by srun."""
+    """Put srun before a program without a launcher that asks for several tasks."""
     if launch.launcher or shape.tasks == 1:
         return launch
     return Launch(("srun",), launch.program)
@@ -176,8 +176,9 @@ def _launches(
     profile: Path,
     count: Sequence[str] | None,
 ) -> str:
-    """Two launches: time and memory of every rank, then the counters of rank 0 and the busiest
-    other one. Ranks wait for each other, so that each launch can run a rank once only.
+    """Return the shell of two launches: time and memory of every rank, then the counters of rank 0
+    and the busiest other one. Ranks wait for each other, so that each launch can run a rank only
+    once.
 
     ``count``: options of the second launch; None: there is none.
     """
@@ -223,5 +224,6 @@ def _counted(
 
 
 def job_script(launch: Launch) -> str:
-    """The real job: the command as given, in whatever shape it has when it starts."""
+    """Return the real job's script: the command as given, in whatever shape the job has at its
+    start."""
     return f"#!/bin/sh\n{_SHAPE}exec {shlex.join([*launch.launcher, *launch.program])}\n"

@@ -133,8 +133,9 @@ class SlurmPilot:
         return tuple(pilots), job
 
     def _check_times(self) -> None:
-        """Slurm itself may accept a job with more time than its partition gives: it then waits for
-        ever. A QOS may lift a partition's limit, so that nothing is known where one is named."""
+        """Raise UsageError where a partition gives less time: Slurm itself may accept such a job,
+        which then waits for ever. A QOS may lift a partition's limit, so nothing is checked where
+        one is named."""
         if self._options["qos"]:
             return
         text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
@@ -201,7 +202,7 @@ class SlurmPilot:
         )  # fmt: skip
 
     def shown(self) -> str:
-        """Everything that would be done, as shell."""
+        """Return everything that would be done, as shell."""
         parts: list[str] = []
         for number, part in enumerate(self._parts):
             after = ["PILOT"] if number else []
@@ -221,7 +222,8 @@ class SlurmPilot:
         return bool(self._options["constraint"])
 
     def _on_reference(self) -> list[str]:
-        """What tells nodes of the reference platform from others of its partition."""
+        """Return the constraint that tells nodes of the reference platform from others of its
+        partition."""
         place = self._site.reference_place
         wanted = [self._options["constraint"], None if place is None else place.constraint]
         named = [text for text in dict.fromkeys(wanted) if text]
@@ -291,7 +293,7 @@ def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    """As sbatch reads it: a number is minutes, two are minutes and seconds."""
+    """Read a time as sbatch does: one number is minutes, two are minutes and seconds."""
     if text is None:
         return None
     minutes, clock = whole_number(text), _MINUTES_AND_SECONDS.fullmatch(text)
@@ -313,7 +315,7 @@ def _name(text: str) -> str:
 
 
 def _berth() -> str:
-    """This program's own path: the compute nodes must have it at the same place."""
+    """Return this program's own path: the compute nodes must have it at the same place."""
     beside = Path(sys.executable).with_name("berth")
     return str(beside) if beside.exists() else shutil.which("berth") or "berth"
 

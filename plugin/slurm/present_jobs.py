@@ -39,7 +39,8 @@ Fields = Mapping[str, str]
 
 
 def ask() -> tuple[PresentJob, ...]:
-    """An array's waiting tasks one by one. Raises SchedulerError or ToolMissing."""
+    """Return the jobs, an array's waiting tasks one by one. Raises SchedulerError or
+    ToolMissing."""
     # Users write names of jobs, with bars and line ends in them; this they cannot guess.
     bar = f"<{secrets.token_hex(8)}>"
     form = ",".join(f"{name}:{bar}" for name in FIELDS)
@@ -50,7 +51,7 @@ def ask() -> tuple[PresentJob, ...]:
 
 
 def parse(text: str, bar: str) -> tuple[PresentJob, ...]:
-    """From squeue's text, ``bar`` behind each field. What is no job is left out."""
+    """Parse squeue's text with ``bar`` behind each field. What is no job is left out."""
     parts = text.split(bar)
     size = len(FIELDS)
     rows = (parts[at : at + size] for at in range(0, len(parts) - size + 1, size))
@@ -103,7 +104,8 @@ class _WaitedFor:
             last[job.user, job.name] = job.job_id
 
     def of(self, job: PresentJob, said: Said) -> tuple[str, ...]:
-        """Ids; those that are not here have ended."""
+        """Return the ids of the jobs that a dependency names; those that are not present have
+        ended."""
         task = job.job_id.partition("_")[2]
         named = (*said.after, *(f"{array}_{task}" for array in said.with_task))
         found = [self._of_id[one] for one in named if one in self._of_id]
@@ -122,7 +124,7 @@ def _names_of(job: PresentJob) -> tuple[str, str]:
 
 
 def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJob:
-    """With the jobs that it waits for, where that is all that keeps it from its turn.
+    """Return the job with those that it waits for, where only they keep it from its turn.
 
     It stays as it is where it waits for something else, too, or where what Slurm writes cannot be
     read.
@@ -135,7 +137,8 @@ def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJo
 
 
 def _gpus(fields: Fields, nodes: int) -> int:
-    """In all: as they are accounted for, else (AccountingStorageTRES) as they were asked."""
+    """Count all GPUs: as they are accounted for, else (AccountingStorageTRES) as they were asked
+    for."""
     accounted = gpus_in(fields["tres"])
     if accounted:
         return accounted
@@ -172,7 +175,8 @@ _LIMITS = ("Assoc", "QOS", "MaxCpuPer", "MaxMemPer", "MaxNodePer", "MaxGRESPer")
 
 
 def job_now(job_id: str) -> JobNow | None:
-    """None: slurmctld does not know it. Raises SchedulerError or ToolMissing."""
+    """Return how one job stands; None: slurmctld does not know it. Raises SchedulerError or
+    ToolMissing."""
     form = "|".join(f"%{field}" for field in _FIELDS)
     words = ("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", form)
     try:
@@ -198,7 +202,7 @@ def job_now(job_id: str) -> JobNow | None:
 
 
 def waits_for(reason: str) -> str:
-    """A reason of squeue in words, with Slurm's own word behind them."""
+    """Return a reason of squeue in words, followed by Slurm's own word."""
     word = reason.strip("() ").partition(",")[0]
     if not word or word == "None":
         return "the scheduler to look at it"

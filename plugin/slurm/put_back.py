@@ -77,7 +77,7 @@ class Stuck:
 
 
 def stuck_jobs(now_s: float) -> Iterator[Stuck]:
-    """Those to put back now. Raises SchedulerError or ToolMissing."""
+    """Yield the jobs to put back now. Raises SchedulerError or ToolMissing."""
     waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%A|%r|%V"))
     for line in dict.fromkeys(waiting.splitlines()):
         number, _, rest = line.strip().partition("|")
@@ -161,7 +161,8 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
 
 
 def words_back(was: Mapping[str, str]) -> Sequence[str]:
-    """``scontrol update`` words that restore ``was``, in the terms of the job's own partition."""
+    """Return ``scontrol update`` words that restore ``was``, in the terms of the job's own
+    partition."""
     partition: Record = {}
     words = []
     if "partition" in was:  # else it was changed where it stood
@@ -189,7 +190,7 @@ def words_back(was: Mapping[str, str]) -> Sequence[str]:
 
 
 def _memory_back(was: Mapping[str, str], partition: Record) -> Iterator[str]:
-    """The memory as asked; else what the partition gives those who ask for none."""
+    """Yield the memory as asked; else what the partition gives to jobs that ask for none."""
     for key, name, default in (
         ("memory_mib_per_cpu", "MinMemoryCPU", "DefMemPerCPU"),
         ("memory_mib_per_node", "MinMemoryNode", "DefMemPerNode"),
@@ -205,7 +206,7 @@ def _memory_back(was: Mapping[str, str], partition: Record) -> Iterator[str]:
 
 
 def _partition(name: str) -> Record:
-    """The partition of that name; of ``-`` the default one."""
+    """Return the partition of that name; ``-`` means the default one."""
     text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
     for record in records(text, "PartitionName"):
         if record["PartitionName"] == name or (name == "-" and record.get("Default") == "YES"):
@@ -214,7 +215,8 @@ def _partition(name: str) -> Record:
 
 
 def field(number: str, name: str, states: str = "PENDING") -> str:
-    """One field of a job in one of ``states``; empty where it is unset or the job is none.
+    """Return one field of a job in one of ``states``; empty where it is unset or there is no such
+    job.
 
     One at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``, or one with
     anything in it that ends a line, would stand for other fields.

@@ -159,7 +159,8 @@ class Accounts:
 def _first_set(
     qualities: Iterable[tuple[str, Row]], chain: Iterable[tuple[str, Row]]
 ) -> Iterator[Limit]:
-    """Each limit where Slurm finds it first; those of groups above each other hold together."""
+    """Yield each limit where Slurm finds it first; those of accounts above each other hold
+    together."""
     taken: set[tuple[str, str]] = set()
     for source, row in qualities:
         found = list(_set_in(row, source))
@@ -186,7 +187,8 @@ def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
 
 
 def _tres(text: str) -> Iterator[tuple[str, float]]:
-    """``cpu=4,mem=3G,gres/gpu:h200=1``; memory in MiB. Raises SchedulerError."""
+    """Yield name and amount of ``cpu=4,mem=3G,gres/gpu:h200=1``; memory in MiB. Raises
+    SchedulerError."""
     for part in filter(None, text.split(",")):
         name, _, amount = part.rpartition("=")
         unit = amount[-1:] if amount[-1:] in "KMGTP" else ""
@@ -204,7 +206,8 @@ def _tres(text: str) -> Iterator[tuple[str, float]]:
 
 
 def read_rights(partition_qos: Mapping[str, str]) -> Rights | None:
-    """What slurmctld enforces; None: nothing. Raises SchedulerError or ToolMissing.
+    """Return the limits that slurmctld enforces; None: it enforces none. Raises SchedulerError or
+    ToolMissing.
 
     ``partition_qos``: the QOS of partitions that have one.
     """
@@ -256,7 +259,7 @@ class RightsReader:
         self._problem: str | None = None
 
     def of(self, facts: ClusterFacts) -> Rights | None:
-        """The limits as they were last read. Never raises: what cannot be read denies."""
+        """Return the limits as they were last read. Never raises: what cannot be read denies."""
         now_s = time.monotonic()
         queues = {name: q.qos for name, q in facts.queues.items() if q.qos is not None}
         fresh = self._tried_s is not None and now_s - self._tried_s < self._period_s

@@ -71,7 +71,7 @@ def dependencies(text: str) -> Said:
 
 
 def _options(line: str) -> dict[str, str]:
-    """Options before the script, by what they are called here."""
+    """Return the options before the script, by their names here."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -149,7 +149,7 @@ _ABSENT = frozenset(("", "NONE"))
 
 
 def are_stored() -> bool:
-    """Whether the accounting stores scripts; False where Slurm does not say."""
+    """Return whether the accounting stores scripts; False where Slurm does not say."""
     try:
         flags = listed(read_configuration(), "AccountingStoreFlags")
     except (SchedulerError, ToolMissing):
@@ -158,7 +158,7 @@ def are_stored() -> bool:
 
 
 def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Scripts by job number, of those jobs of each user that have one stored.
+    """Return scripts by job number, of those jobs of each user that have one stored.
 
     Ends where Slurm does not answer: what is missing is missing.
     """
@@ -182,7 +182,8 @@ def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def parse_scripts(text: str, asked: Sequence[str]) -> dict[str, str] | None:
-    """Scripts by number; None where the numbers are not those asked for, each once at most."""
+    """Return scripts by job number; None unless each number was asked for and comes once at
+    most."""
     parts = _HEADING.split(text)
     numbers, scripts = parts[1::2], parts[2::2]
     if len(set(numbers)) < len(numbers) or not set(numbers) <= set(asked):

@@ -49,7 +49,7 @@ _PIECE = 500
 
 
 def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
-    """``values`` in lists that one statement takes."""
+    """Yield ``values`` in lists that are short enough for one statement."""
     listed = list(values)
     for begin in range(0, len(listed), _PIECE):
         yield listed[begin : begin + _PIECE]
@@ -92,7 +92,8 @@ class Decisions:
     def _ranked(
         self, record: DecisionRecord, shared: dict[str, tuple[str, float]]
     ) -> tuple[str, str | None]:
-        """The columns ``ranked`` and ``ranking``; adds to ``shared`` what is stored there."""
+        """Return the columns ``ranked`` and ``ranking``; add to ``shared`` the ranking that is
+        stored there."""
         text = record.ranked
         if len(text) < _SHARED_FROM:
             return text, None
@@ -113,30 +114,31 @@ class Decisions:
             connection.exec_driver_sql(self._inserts[together], values)
 
     def get(self, decision: str) -> DecisionRecord | None:
-        """One decision by its id, or None."""
+        """Return one decision by its id, or None."""
         table = tables.decisions
         with self._database.read() as connection:
             row = connection.execute(_records().where(table.c.id == decision)).one_or_none()
         return None if row is None else DecisionRecord(*row)
 
     def of_ids(self, ids: Collection[str]) -> dict[str, DecisionRecord]:
-        """Those of these decisions that are there, by id."""
+        """Return those of these decisions that are there, by id."""
         return self._by_id(_records(), in_pieces(ids), lambda row: DecisionRecord(*row))
 
     def requests(self, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-        """Account and request (JSON) of those of these decisions that are there, by id."""
+        """Return account and request (JSON) of those of these decisions that are there, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.account, table.c.request)
         return self._by_id(query, in_pieces(ids), lambda row: (row.account or "", row.request))
 
     def asked(self, ids: Collection[str]) -> dict[str, Asked]:
-        """When those of these decisions that are there were made, from what, by id."""
+        """Return when those of these decisions that are there were made, and from which request, by
+        id."""
         table = tables.decisions
         query = select(table.c.id, table.c.time_s, table.c.request, _RANKED).select_from(_FROM)
         return self._by_id(query, in_pieces(ids), lambda row: Asked._make(row[1:]))
 
     def rankings(self, ids: Collection[str]) -> dict[str, Ranking]:
-        """What those of these decisions chose that chose something, by id."""
+        """Return what those of these decisions chose that chose something, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.action, table.c.chosen, _RANKED)
         query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
@@ -146,7 +148,7 @@ class Decisions:
     def _by_id(
         self, query: Select[Any], pieces: Iterable[list[str]], made: Callable[[Any], T]
     ) -> dict[str, T]:
-        """What is made of each row of ``query`` that is of these ids, by id."""
+        """Return ``parse`` of each row of ``query`` whose id is in the pieces, by id."""
         column = tables.decisions.c.id
         with self._database.read() as connection:
             return {
@@ -156,7 +158,7 @@ class Decisions:
             }
 
     def first_s(self) -> float | None:
-        """Unix time of the oldest one; None: there is none."""
+        """Return the Unix time of the oldest decision; None: there is none."""
         with self._database.read() as connection:
             found = connection.execute(select(func.min(tables.decisions.c.time_s))).scalar()
         return None if found is None else float(found)
@@ -170,7 +172,7 @@ class Decisions:
         workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """The newest ``count`` decisions, newest first, of a user, code or workload.
+        """Return the newest ``count`` decisions, newest first, of a user, code or workload.
 
         ``before``: only those older than this one, for the next page.
         """
@@ -190,7 +192,8 @@ class Decisions:
             return [DecisionRecord(*row) for row in connection.execute(query)]
 
     def of_user(self, user: str, since_s: float, until_s: float) -> list[DecisionRecord]:
-        """What was decided for a user's jobs in a time, both ends among it, oldest first."""
+        """Return the decisions for a user's jobs between two Unix times, both included, oldest
+        first."""
         table = tables.decisions
         query = (
             _records()
@@ -201,7 +204,7 @@ class Decisions:
             return [DecisionRecord(*row) for row in connection.execute(query)]
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, str, str, int]]:
-        """The last ``most`` since then, counted by mode, action and code; the most first."""
+        """Count the last ``most`` since then by mode, action and code; the most frequent first."""
         table = tables.decisions
         newest = (
             select(table.c.mode, table.c.action, table.c.code)
@@ -219,8 +222,8 @@ class Decisions:
     def enforced(
         self, since_s: float, until_s: float
     ) -> tuple[dict[str, int], list[DecisionRecord]]:
-        """Of those in mode enforce of a time, ``until_s`` not among it: how many jobs each workload
-        had, and the decisions that sent one somewhere to learn."""
+        """Return how many jobs each workload had in mode enforce between two Unix times (the last
+        excluded), and the decisions that sent one somewhere to learn."""
         table = tables.decisions
         of_then = (table.c.time_s >= since_s, table.c.time_s < until_s, table.c.mode == "enforce")
         counts = (
@@ -239,13 +242,13 @@ class Decisions:
             return jobs, [DecisionRecord(*row) for row in connection.execute(query)]
 
     def count(self) -> int:
-        """How many there are."""
+        """Return how many decisions there are."""
         query = select(func.count()).select_from(tables.decisions)
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
     def count_since(self, since_s: float, most: int) -> int:
-        """How many there are since a Unix time; ``most`` where there are as many or more."""
+        """Return how many there are since a Unix time; ``most`` where there are as many or more."""
         with self._database.read() as connection:
             return count_of(connection, most, tables.decisions.c.time_s >= since_s)
 
@@ -261,7 +264,7 @@ def _records() -> Select[Any]:
 
 
 def _insert(table: str, names: Sequence[str], hole: str, count: int, conflict: str) -> str:
-    """A statement that adds ``count`` rows."""
+    """Return a statement that adds ``count`` rows."""
     columns = ", ".join(f'"{name}"' for name in names)
     row = f"({', '.join([hole] * len(names))})"
     rows = ", ".join([row] * count)

@@ -41,7 +41,7 @@ class Outcomes:
             connection.execute(statement, rows)
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> OutcomeRecord | None:
-        """The outcome of a job, or None."""
+        """Return the outcome of a job, or None."""
         table = tables.outcomes
         query = select(*RECORD).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
@@ -49,11 +49,11 @@ class Outcomes:
         return next(iter(self._found(query)), None)
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
-        """Outcomes of the jobs that a decision was made for (an array has several)."""
+        """Return outcomes of the jobs that a decision was made for (an array has several)."""
         return self.of_decisions([decision]).get(decision, [])
 
     def of_decisions(self, decisions: Collection[str]) -> dict[str, list[OutcomeRecord]]:
-        """Outcomes by the decision that their jobs carry."""
+        """Return outcomes by the decision that their jobs carry."""
         table = tables.outcomes
         found: dict[str, list[OutcomeRecord]] = {}
         for some in in_pieces(decisions):
@@ -65,7 +65,7 @@ class Outcomes:
     def between(
         self, since_s: float, until_s: float, *, cluster: str | None = None
     ) -> Iterator[OutcomeRecord]:
-        """Jobs that ended between two Unix times (the last excluded), in order of their ends.
+        """Yield jobs that ended between two Unix times (the last excluded), in order of their ends.
 
         Read in pages: history of any length takes little memory.
         """
@@ -74,26 +74,27 @@ class Outcomes:
         return merge(*pages, key=attrgetter("end_s", "cluster"))
 
     def newest(self, since_s: float, until_s: float, most: int) -> list[EndedJob]:
-        """The last ``most`` jobs that ended between two Unix times (the last excluded), in order
-        of their ends: one statement, and only what sums over many jobs need."""
+        """Return the last ``most`` jobs that ended between two Unix times (the last excluded), in
+        order of their ends: one statement, and only what sums over many jobs need."""
         with self._database.read() as connection:
             rows = connection.execute(_newest(_ENDED, since_s, until_s, most)).all()
         return [EndedJob._make(row) for row in reversed(rows)]
 
     def last(self, since_s: float, until_s: float, most: int) -> list[OutcomeRecord]:
-        """The last ``most`` jobs that ended between two Unix times, with all that is known of
-        them, in order of their ends."""
+        """Return the last ``most`` jobs that ended between two Unix times, with all that is known
+        of them, in order of their ends."""
         return self._found(_newest(RECORD, since_s, until_s, most))[::-1]
 
     def count(self, since_s: float, until_s: float, most: int) -> int:
-        """How many jobs ended between two Unix times, by the index alone; ``most`` where there
-        are as many or more."""
+        """Return how many jobs ended between two Unix times, by the index alone; ``most`` where
+        there are as many or more."""
         ends = tables.outcomes.c.end_s
         with self._database.read() as connection:
             return count_of(connection, most, ends >= since_s, ends < until_s)
 
     def _of_cluster(self, cluster: str, since_s: float, until_s: float) -> Iterator[OutcomeRecord]:
-        """By pages that begin where the index has the last one's end."""
+        """Yield a cluster's outcomes, read by pages that begin where the index has the last one's
+        end."""
         table = tables.outcomes
         order = (table.c.end_s, table.c.job_id)
         query = select(*RECORD).where(table.c.cluster == cluster, table.c.end_s < until_s)
@@ -113,7 +114,7 @@ class Outcomes:
             return distinct(connection, tables.outcomes.c.cluster)
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """When the last known job of this cluster ended; None: none is known."""
+        """Return when the last known job of this cluster ended; None: none is known."""
         table = tables.outcomes
         with self._database.read() as connection:
             found = connection.execute(
@@ -133,7 +134,7 @@ class Outcomes:
 def _newest(
     columns: Sequence[Column[Any]], since_s: float, until_s: float, most: int
 ) -> Select[Any]:
-    """Of the jobs that ended between two Unix times (the last excluded), the newest first."""
+    """Select the jobs that ended between two Unix times (the last excluded), the newest first."""
     table = tables.outcomes
     order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
     between = select(*columns).where(table.c.end_s >= since_s, table.c.end_s < until_s)

@@ -35,7 +35,7 @@ class PastJobs:
                 connection.execute(statement, rows[begin : begin + _PAGE])
 
     def of_users(self, user: str | None = None) -> Iterator[PastJobRecord]:
-        """Of one user or all, in order of user and end; read in pages."""
+        """Yield the jobs of one user or of all, in order of user and end; read in pages."""
         table = tables.past_jobs
         order = (table.c.user, table.c.end_s, table.c.cluster, table.c.job_id)
         query = select(table).order_by(*order).limit(_PAGE)
@@ -57,13 +57,13 @@ class PastJobs:
             )
 
     def count(self) -> int:
-        """How many there are."""
+        """Return how many past jobs there are."""
         with self._database.read() as connection:
             query = select(func.count()).select_from(tables.past_jobs)
             return int(connection.execute(query).scalar_one())
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """When the last known job of this cluster ended; None: none is known."""
+        """Return when the last known job of this cluster ended; None: none is known."""
         table = tables.past_jobs
         with self._database.read() as connection:
             query = select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
@@ -93,7 +93,7 @@ class MemoryNeeds:
             connection.execute(statement, rows)
 
     def all(self) -> list[MemoryNeedRecord]:
-        """Every one, by user."""
+        """Return all of them, by user."""
         table = tables.memory_needs
         with self._database.read() as connection:
             return memory_needs(connection, table.c.user, table.c.digest)
@@ -108,7 +108,7 @@ class MemoryNeeds:
 
 
 def memory_needs(connection: Connection, *order: object) -> list[MemoryNeedRecord]:
-    """All of them."""
+    """Return all memory needs, in ``order``."""
     query = select(tables.memory_needs)
     if order:
         query = query.order_by(*order)  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ def delete_before(database: Database, column: Column[float], before_s: float) ->
 
 
 def _next_rows(rows: int, held_s: float) -> int:
-    """So many as take ``PIECE_S``, by how long ``rows`` took."""
+    """Return how many rows take ``PIECE_S``, by how long ``rows`` took."""
     factor = min(_GROWTH, PIECE_S / max(held_s, 1e-6))
     return max(1, min(MOST_ROWS, round(rows * factor)))
 
@@ -108,7 +108,7 @@ class _PiecesOfFile:
         self._of_indexes = [text(one) for one in _of_indexes(column)]
 
     def delete(self, count: int) -> tuple[int, float]:
-        """As of PostgreSQL."""
+        """Delete at most ``count`` rows, as ``_Pieces.delete`` does on PostgreSQL."""
         if self._ahead < count:
             self._read_ahead(max(count, _READ_AHEAD))
         begun_s = time.monotonic()
@@ -131,8 +131,8 @@ class _PiecesOfFile:
 
 
 def _of_indexes(column: Column[float]) -> Iterator[str]:
-    """Statements that read the oldest rows' places in each index. One that begins with the time
-    has them side by side."""
+    """Yield statements that read the oldest rows' entries in each index, but those that begin with
+    the time: these entries lie side by side."""
     table = column.table
     assert isinstance(table, Table)  # noqa: S101
     names = {index.name: [one.name for one in index.columns] for index in table.indexes}

@@ -109,7 +109,7 @@ class OutcomeRecord:
 
 
 def is_timed(elapsed_s: float | None) -> bool:
-    """Whether a time says how long a job ran.
+    """Return whether a time says how long a job ran.
 
     Slurm counts whole seconds between two moments that it cuts to the second: 0 may be anything
     below one, and 1 anything below two.

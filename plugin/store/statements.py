@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT of the database's own dialect, which knows ON CONFLICT."""
+    """Return an INSERT of the database's own dialect, which knows ON CONFLICT."""
     if database.path is not None:
         from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - the one that is used
 
@@ -44,7 +44,8 @@ def upsert(
 
 
 def distinct(connection: Connection, column: Column[str]) -> list[str]:
-    """The values of an index's first column: a look-up for each, however many rows there are."""
+    """Return the values of an index's first column by one look-up each, however many rows there
+    are."""
     found: list[str] = []
     query = select(func.min(column))
     while True:
@@ -55,13 +56,13 @@ def distinct(connection: Connection, column: Column[str]) -> list[str]:
 
 
 def count_of(connection: Connection, most: int, *where: ColumnElement[bool]) -> int:
-    """How many rows there are of a condition on an index, not looking beyond ``most``."""
+    """Count the rows of a condition on an index, not looking beyond ``most``."""
     some = select(literal(1)).where(*where).limit(most).subquery()
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def counter(connection: Connection, name: str) -> int:
-    """The value of a counter; 0 where it is not there."""
+    """Return the value of a counter; 0 where it is not there."""
     table = tables.counters
     found = connection.execute(
         select(table.c.value).where(table.c.name == name)

@@ -94,7 +94,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The store's name in messages."""
         return self.database.name
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class Store:
                 ) from None
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """The workload of that name, or None."""
+        """Return the workload of that name, or None."""
         with self.database.read() as connection:
             row = connection.execute(
                 select(tables.workloads).where(tables.workloads.c.name == name)
@@ -145,7 +145,7 @@ class Store:
         return None if row is None else WorkloadRecord(**row._mapping)
 
     def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
-        """Those of these names that are there."""
+        """Return those of these names that are there."""
         table = tables.workloads
         found: list[WorkloadRecord] = []
         with self.database.read() as connection:
@@ -155,13 +155,13 @@ class Store:
         return found
 
     def workloads(self) -> list[WorkloadRecord]:
-        """All workloads by name."""
+        """Return all workloads by name."""
         with self.database.read() as connection:
             rows = connection.execute(select(tables.workloads).order_by(tables.workloads.c.name))
             return [WorkloadRecord(**row._mapping) for row in rows]
 
     def names(self) -> list[str]:
-        """Of all workloads, in order."""
+        """Return the names of all workloads, in order."""
         query = select(tables.workloads.c.name).order_by(tables.workloads.c.name)
         with self.database.read() as connection:
             return list(connection.execute(query).scalars())
@@ -176,7 +176,7 @@ class Store:
         return bool(found.rowcount)
 
     def count_of(self, owner: str) -> int:
-        """How many workloads bear the owner's name."""
+        """Return how many workloads bear the owner's name."""
         table = tables.workloads
         with self.database.read() as connection:
             query = select(func.count()).select_from(table)
@@ -186,14 +186,15 @@ class Store:
             return int(found.scalar_one())
 
     def count_scripts(self, owner: str) -> int:
-        """How many scripts the owner has attached."""
+        """Return how many scripts the owner has attached."""
         table = tables.fingerprints
         with self.database.read() as connection:
             query = select(func.count()).select_from(table).where(table.c.owner == owner)
             return int(connection.execute(query).scalar_one())
 
     def workloads_after(self, name: str, user: str | None, count: int) -> list[WorkloadRecord]:
-        """The next ``count`` by name after ``name``: the user's own and shared ones; None: all."""
+        """Return the next ``count`` by name after ``name``: the user's own and shared ones; None:
+        all."""
         table = tables.workloads
         query = select(table).where(table.c.name > name).order_by(table.c.name).limit(count)
         if user is not None:
@@ -203,7 +204,7 @@ class Store:
             return [WorkloadRecord(**row._mapping) for row in connection.execute(query)]
 
     def bundles(self, names: Collection[str]) -> dict[str, list[str]]:
-        """By which bundles these workloads are predicted, newest first."""
+        """Return by which bundles these workloads are predicted, newest first."""
         table = tables.forecasts
         found: dict[str, list[str]] = {}
         with self.database.read() as connection:
@@ -236,7 +237,7 @@ class Store:
                 ) from None
 
     def forecasts(self, workload: str) -> list[ForecastRecord]:
-        """The forecasts of a workload, newest first."""
+        """Return the forecasts of a workload, newest first."""
         table = tables.forecasts
         with self.database.read() as connection:
             rows = connection.execute(
@@ -245,7 +246,7 @@ class Store:
             return [_forecast(row) for row in rows]
 
     def forecasts_of(self, workloads: Collection[str]) -> dict[str, ForecastRecord]:
-        """The newest forecast of those of these workloads that have one."""
+        """Return the newest forecast of those of these workloads that have one."""
         table = tables.forecasts
         found: dict[str, ForecastRecord] = {}
         with self.database.read() as connection:
@@ -269,7 +270,7 @@ class Store:
                 raise UsageError(f"no workload named {record.workload!r} is in the store") from None
 
     def fingerprints(self, workload: str) -> list[FingerprintRecord]:
-        """The scripts attached to a workload."""
+        """Return the scripts attached to a workload."""
         table = tables.fingerprints
         with self.database.read() as connection:
             rows = connection.execute(
@@ -280,17 +281,18 @@ class Store:
     # What the daemon watches
 
     def revision(self) -> int:
-        """Goes up with every change of workloads, forecasts or fingerprints."""
+        """Return the revision, which goes up with every change of workloads, forecasts or
+        fingerprints."""
         with self.database.read() as connection:
             return counter(connection, "revision")
 
     def standing(self) -> tuple[int, int]:
-        """The store's identity (another store has another) and its revision."""
+        """Return the store's identity (another store has another) and its revision."""
         with self.database.read() as connection:
             return counter(connection, "identity"), counter(connection, "revision")
 
     def changes_since(self, revision: int) -> Changes:
-        """All that changed after ``revision`` (0: everything)."""
+        """Return all that changed after ``revision`` (0: everything)."""
         table = tables.forecasts
         with self.database.read() as connection:
             identity = counter(connection, "identity")

@@ -15,7 +15,7 @@ _ADVISORY_LOCK = 0x6265727468  # "berth": two hosts starting at once must not mi
 
 
 def schema_version(database: Database) -> str | None:
-    """The schema's name (``v0001``); None for an empty database. Raises StoreError."""
+    """Return the schema's name (``v0001``); None for an empty database. Raises StoreError."""
     with database.read() as connection:
         return _version(connection, database)
 

@@ -27,7 +27,8 @@ _LONGEST = 256 * 1024 * 1024
 
 
 def ask_users(path: Path, op: str, *, timeout_s: float = TIMEOUT_S, **fields: object) -> Any:
-    """One request; the reply's fields. Raises UsageError as the service does, and StoreError."""
+    """Send one request and return the reply's fields. Raises UsageError as the service does, and
+    StoreError."""
     given = {key: value for key, value in fields.items() if value is not None}
     line = json.dumps({"v": PROTOCOL_VERSION, "op": op, **given}).encode() + b"\n"
     deadline_s = time.monotonic() + timeout_s
@@ -70,7 +71,7 @@ class RemoteStore:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The store's name in messages."""
         return f"the site's store (by {self._path})"
 
     def add(
@@ -97,7 +98,7 @@ class RemoteStore:
         return reply["name"], Forecast.from_json(reply["forecast"]), reply.get("shared")
 
     def workloads(self) -> list[WorkloadRecord]:
-        """One's own and the shared ones, by name."""
+        """Return one's own workloads and the shared ones, by name."""
         found: list[WorkloadRecord] = []
         while True:
             after = found[-1].name if found else ""
@@ -108,21 +109,21 @@ class RemoteStore:
             found += [WorkloadRecord(**one) for one in reply["workloads"]]
 
     def bundles(self, names: Sequence[str]) -> Mapping[str, list[str]]:
-        """By which bundles these are predicted, as of the last listing."""
+        """Return by which bundles these are predicted, as of the last listing."""
         return {name: self._bundles[name] for name in names if name in self._bundles}
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """One's own of that name, else the shared one, else None."""
+        """Return one's own workload of that name, else the shared one, else None."""
         found = ask_users(self._path, "workload", name=name).get("workload")
         return None if found is None else WorkloadRecord(**found)
 
     def forecasts(self, name: str) -> list[ForecastRecord]:
-        """The newest forecast of a workload."""
+        """Return the newest forecast of a workload."""
         reply = ask_users(self._path, "workload", name=name)
         return [ForecastRecord(**one) for one in reply.get("forecasts", ())]
 
     def fingerprints(self, name: str) -> list[FingerprintRecord]:
-        """The scripts attached to a workload that place one's jobs."""
+        """Return the scripts attached to a workload that place one's jobs."""
         reply = ask_users(self._path, "workload", name=name)
         return [FingerprintRecord(**one) for one in reply.get("scripts", ())]
 
@@ -135,7 +136,8 @@ class RemoteStore:
         return list(ask_users(self._path, "refresh", names=list(names))["refreshed"])
 
     def share(self, name: str, alias: str | None) -> str | None:
-        """The name that all users have it by now; None: an admin has to approve it."""
+        """Share a workload: the name that all users have it by now; None: an admin has to approve
+        it."""
         found: str | None = ask_users(self._path, "share", name=name, alias=alias).get("shared")
         return found
 
@@ -155,7 +157,7 @@ class RemoteDecisions:
         workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """The newest ones first, those older than ``before``; ``user`` is for admins."""
+        """Return the newest first, those older than ``before``; ``user`` is for admins."""
         reply = ask_users(
             self._path,
             "decisions",
@@ -168,7 +170,7 @@ class RemoteDecisions:
         return [DecisionRecord(**one) for one in reply["decisions"]]
 
     def get(self, decision: str) -> DecisionRecord | None:
-        """One by its id, or None."""
+        """Return one decision by its id, or None."""
         found = ask_users(self._path, "decision", id=decision).get("decision")
         return None if found is None else DecisionRecord(**found)
 
@@ -180,17 +182,17 @@ class RemoteOutcomes:
         self._path = path
 
     def of_decisions(self, decisions: Sequence[str]) -> dict[str, list[OutcomeRecord]]:
-        """By decision."""
+        """Return the outcomes by decision."""
         found: dict[str, list[OutcomeRecord]] = {}
         for one in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
             found.setdefault(one["decision"], []).append(OutcomeRecord(**one))
         return found
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
-        """Of one decision."""
+        """Return the outcomes of one decision."""
         return self.of_decisions([decision]).get(decision, [])
 
     def of_job(self, job: str) -> OutcomeRecord | None:
-        """Of one job, or None."""
+        """Return the outcome of one job, or None."""
         found = ask_users(self._path, "outcomes", job=job)["outcomes"]
         return OutcomeRecord(**found[0]) if found else None

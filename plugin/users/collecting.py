@@ -66,7 +66,7 @@ def _collected(path: Path, workloads: UserWorkloads) -> Collected:
 
 
 def read_owned(path: Path) -> tuple[int, str]:
-    """A plain file's owner and text, of one and the same open file.
+    """Return a plain file's owner and text, of one and the same open file.
 
     Raises UsageError for a link, a FIFO, a device, a folder, a file with a second name (it may be
     another user's), one that is too large or not UTF-8.

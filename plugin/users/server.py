@@ -48,7 +48,8 @@ class Gate:
         """Requests that a user may still make, as of a moment."""
 
     def refusal(self, uid: int) -> str | None:
-        """None: admitted, to be followed by ``leave``; else why not, in one sentence."""
+        """Return why a connection is refused, in one sentence; None: it is admitted, to be followed
+        by ``leave``."""
         with self._lock:
             if self._open[uid] >= self._limits.connections_per_user:
                 most = self._limits.connections_per_user
@@ -62,7 +63,7 @@ class Gate:
             return None
 
     def leave(self, uid: int) -> None:
-        """A connection that was admitted is closed."""
+        """Free the place of an admitted connection that is closed."""
         with self._lock:
             self._open[uid] -= 1
             if self._open[uid] <= 0:
@@ -200,7 +201,7 @@ class UserServer:
         return request
 
     def _line_from(self, connection: socket.socket) -> bytes | None:
-        """One whole line, or more bytes than are allowed; None: not in time."""
+        """Read one whole line, or more bytes than are allowed; None: it did not come in time."""
         deadline_s = time.monotonic() + self.limits.request_s
         parts = bytearray()
         while len(parts) <= self.limits.request_bytes:

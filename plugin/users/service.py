@@ -53,7 +53,7 @@ class UserService:
         }
 
     def answer(self, peer: Peer, request: Request) -> Reply:
-        """The reply. Raises BerthError."""
+        """Return the reply. Raises BerthError."""
         operation = self._operations.get(_of(request, "op", str) or "")
         if operation is None:
             raise UsageError(f"op is not one of {', '.join(self._operations)}")
@@ -142,7 +142,7 @@ class UserService:
 
 
 def _together(records: list[WorkloadRecord]) -> list[WorkloadRecord]:
-    """As many of the first ones as one reply takes, at least one."""
+    """Return as many of the first records as one reply takes, at least one."""
     size = 0
     for count, record in enumerate(records):
         size += len(record.document)

@@ -75,14 +75,14 @@ class UserWorkloads:
         return Added(found.name, forecast, shared)
 
     def visible(self, peer: Peer, name: str) -> WorkloadRecord | None:
-        """The workload that the user means by ``name``: the own one, else the shared one."""
+        """Return the workload that the user means by ``name``: the own one, else the shared one."""
         own = None if "/" in name else self.store.workload(f"{peer.name}/{name}")
         if own is not None:
             return own
         return self.store.workload(name) if peer.admin or may_use(peer.name, name) else None
 
     def page(self, peer: Peer, after: str, count: int) -> list[WorkloadRecord]:
-        """The next ``count`` of the user's own and of the shared ones, by name."""
+        """Return the next ``count`` of the user's own and of the shared ones, by name."""
         records = self.store.workloads_after(after, None if peer.admin else peer.name, count)
         return [r for r in records if peer.admin or may_use(peer.name, r.name)]
 
@@ -124,7 +124,7 @@ class UserWorkloads:
     # How it is done
 
     def _share(self, peer: Peer, name: str, alias: str | None, site: Site) -> str | None:
-        """A copy: what its owner does to the original later does not reach the others."""
+        """Store a copy: what its owner does to the original later does not reach the others."""
         if not (peer.admin or site.daemon.open_sharing):
             self.store.ask_to_share(name, time.time())
             return None

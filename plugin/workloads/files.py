@@ -29,7 +29,7 @@ _MOST = 1e15
 
 
 def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
-    """``90 epochs``, ``1e6 tokens``: a count and a unit. Raises UsageError."""
+    """Parse a count and a unit: ``90 epochs``, ``1e6 tokens``. Raises UsageError."""
     hint = "write a count and a unit: '90 epochs', '500 steps', '10000 requests', '1e6 tokens'"
     words = text.split()
     if len(words) != 2:
@@ -52,7 +52,7 @@ def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
 
 
 def amount_text(amount: Amount) -> str:
-    """``90 epochs of 500 steps``, ``1 job``; ``unknown`` where only the unit is known."""
+    """Return ``90 epochs of 500 steps``, ``1 job``; ``unknown`` where only the unit is known."""
     if amount.unit is Unit.JOB:
         return "1 job"
     if amount.count is None:
@@ -142,13 +142,13 @@ class WorkloadOptions:
     runtime_s: float | None = None
 
     def given(self) -> dict[str, Any]:
-        """Those that were said."""
+        """Return the options that were given."""
         every = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in every.items() if value not in (None, {}, ())}
 
 
 def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
-    """The workload that a file describes, with what the options say of it.
+    """Read the workload that a file describes, and apply the options.
 
     Raises DocumentError for a file that is broken or no workload, UsageError for an option that
     means nothing for its kind.
@@ -165,13 +165,13 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
 
 
 def with_options(workload: Workload, options: WorkloadOptions | None) -> Workload:
-    """The workload with what the options say of it. Raises UsageError and DocumentError."""
+    """Return the workload with the options applied. Raises UsageError and DocumentError."""
     given = (options or WorkloadOptions()).given()
     return workload_of(_changed(workload, given)) if given else workload
 
 
 def configuration(path: Path) -> dict[str, Any] | None:
-    """The configuration of Hugging Face in a file or folder; None: it is something else."""
+    """Return the configuration of Hugging Face in a file or folder; None: it is something else."""
     file = path / "config.json" if path.is_dir() else path
     try:
         if file.suffix != ".json" or file.stat().st_size > MAX_DOCUMENT_BYTES:
@@ -185,7 +185,7 @@ def configuration(path: Path) -> dict[str, Any] | None:
 
 
 def title(kind: str) -> str:
-    """What messages call a workload of this kind."""
+    """Return what messages call a workload of this kind."""
     return TITLES.get(kind, f"a workload of kind {kind}")
 
 
@@ -224,7 +224,7 @@ def _service(path: Path, given: Mapping[str, Any]) -> Workload:
 
 
 def _changed(workload: Workload, given: Mapping[str, Any]) -> Document:
-    """The document with what the options say. Raises UsageError and DocumentError."""
+    """Return the document with the options applied. Raises UsageError and DocumentError."""
     document = workload.document
     _check(workload.kind, given, type(document))
     changes = dict(given)
@@ -264,7 +264,7 @@ def _check(kind: str, given: Mapping[str, Any], model: type[Document] = Profile)
 
 
 def _check_graph(document: Any, changes: dict[str, Any]) -> None:
-    """Of a stored graph: it was counted at one batch and at fixed sizes, which stay."""
+    """Raise UsageError for changes of a stored graph's batch or sizes: it was counted at these."""
     from berth.predictor.families.graph.kind import check_trained_in  # noqa: PLC0415 - slow
 
     if "sizes" in changes:

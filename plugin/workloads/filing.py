@@ -79,18 +79,18 @@ def refresh(
 
 
 def stored_workload(store: Store, name: str) -> Workload:
-    """A workload of the store by its name. Raises UsageError where there is none."""
+    """Return a workload of the store by its name. Raises UsageError where there is none."""
     return workload_in(store, stored(store, name))
 
 
 def workload_in(store: WorkloadReader, record: WorkloadRecord) -> Workload:
-    """What a record holds, under the record's name. Raises DocumentError."""
+    """Return what a record holds, under the record's name. Raises DocumentError."""
     found = parse_workload(record.document, source=f"{store.name}: workload {record.name}")
     return dataclasses.replace(found, name=record.name)
 
 
 def stored_profiles(store: Store) -> list[Profile]:
-    """Every workload of the store that is a program's profile."""
+    """Return every workload of the store that is a program's profile."""
     found = (workload_in(store, record).document for record in store.workloads())
     return [document for document in found if isinstance(document, Profile)]
 
@@ -104,12 +104,12 @@ class WorkloadReader(Protocol):
         ...
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """The workload of that name, or None."""
+        """Return the workload of that name, or None."""
         ...
 
 
 def stored(store: WorkloadReader, name: str) -> WorkloadRecord:
-    """What the store holds under that name. Raises UsageError where there is nothing."""
+    """Return what the store holds under that name. Raises UsageError where there is nothing."""
     record = store.workload(name)
     if record is None:
         raise UsageError(
@@ -122,13 +122,13 @@ class WorkloadLister(WorkloadReader, Protocol):
     """A store that can be asked for all workloads, too."""
 
     def workloads(self) -> list[WorkloadRecord]:
-        """All that the asker may see, by name."""
+        """Return all that the asker may see, by name."""
         ...
 
 
 def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
-    """What a user means who names a workload to look at: as the filter the own one, else the shared
-    one; then the only one of that name, whosever it is. Raises UsageError that lists several."""
+    """Return the workload that a user means by a name: the own one, else the shared one, as for the
+    filter; then the only one of that name, whosever it is. Raises UsageError that lists several."""
     own = None if "/" in name else store.workload(f"{user}/{name}")
     record = own or store.workload(name)
     if record is not None:
@@ -143,7 +143,7 @@ def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
 
 
 def others_of_name(store: WorkloadLister, name: str) -> list[WorkloadRecord]:
-    """All users' own workloads of that name."""
+    """Return all users' own workloads of that name."""
     if "/" in name:
         return []
     return [record for record in store.workloads() if record.name.endswith(f"/{name}")]
@@ -159,7 +159,8 @@ def put_forecast(store: Store, forecast: Forecast) -> None:
 def with_nodes(
     workload: Workload, others: Sequence[Path], *, all_of_them: bool = False
 ) -> tuple[Workload, tuple[Path, ...]]:
-    """The workload with the runs of ``others`` on other numbers of nodes, and those left over.
+    """Return the workload with the runs of ``others`` on other numbers of nodes, and those left
+    over.
 
     Left over are profiles of other platforms, unless ``all_of_them`` must be runs of the same
     one. Raises UsageError for runs that do not belong together, DocumentError.

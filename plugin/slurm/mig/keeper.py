@@ -44,11 +44,11 @@ class Restarter(Protocol):
     """Restarts Slurm's daemons; returns when told, not when they are up."""
 
     def controller(self) -> None:
-        """slurmctld: it alone reads a changed ``Gres=``."""
+        """Restart slurmctld, which alone reads a changed ``Gres=``."""
         ...
 
     def node(self) -> None:
-        """The node's slurmd: it reads gres.conf."""
+        """Restart the node's slurmd, which reads gres.conf."""
         ...
 
 
@@ -93,7 +93,8 @@ class SlurmKeeper:
         self._command = command
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """By number; where the numbers are not Berth's own, any job bars every instance."""
+        """Return the instances that jobs hold, by Slurm's numbers; all, where the numbers are not
+        Berth's."""
         used = self._used()
         if not used:
             return frozenset()
@@ -104,7 +105,8 @@ class SlurmKeeper:
         return frozenset((s.gpu, s.instance) for s in held if s.gpu and s.instance)
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Both arrangements. Raises PlanRefused where running jobs do not allow the new one."""
+        """Return both arrangements. Raises PlanRefused where running jobs do not allow the new
+        one."""
         used, slots = self._used(), self._slots()
         old: dict[str, Any] = {"gres": self._gres(), "lines": self._lines()}
         if slots is not None:
@@ -161,7 +163,8 @@ class SlurmKeeper:
         return "DRAIN" not in self._node()["State"]
 
     def _refuse_to_strand(self, types: set[str]) -> None:
-        """Slurm holds a pending job for good when the last slice of its type goes."""
+        """Raise PlanRefused where pending jobs need a type that goes: Slurm would hold them for
+        good."""
         offered: set[str] = set(types)
         going: set[str] = set()
         for node in records(self._command(["scontrol", "-o", "show", "node"]), "NodeName"):
@@ -176,7 +179,8 @@ class SlurmKeeper:
                 )
 
     def _refuse_to_move(self, gres: str, slots: tuple[Slot, ...] | None) -> None:
-        """A job may have started after ``prepare`` had looked and before the node was drained."""
+        """Raise PlanRefused where a job has started since ``prepare`` and would get another
+        number."""
         used, before = self._used(), self._slots()
         if not used or (before is None and gres == self._gres()):
             return
@@ -193,7 +197,7 @@ class SlurmKeeper:
             )
 
     def _release_stranded(self) -> None:
-        """Jobs that Slurm held for want of a type which is there again."""
+        """Release jobs that Slurm held for want of a type which is there again."""
         there = {name.removeprefix("gpu:") for name in gres(self._gres())}
         for job in waiting(self._command):
             if job.reason == STRANDED and {name for name, _ in job.types} <= there:
@@ -283,5 +287,5 @@ class SlurmKeeper:
 
 
 def _most(gpu: GpuRecord) -> int:
-    """How many slices the GPU can ever have; 1 for a whole GPU."""
+    """Return how many slices the GPU can ever have; 1 for a whole GPU."""
     return 1 if gpu.geometry is None else gpu.geometry.compute_slices

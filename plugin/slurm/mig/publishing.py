@@ -80,7 +80,8 @@ POLL_S = 0.05
 
 @contextmanager
 def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Nobody else is in here for this file: nodes that are cut at once may share slurm.conf.
+    """Lock a configuration file against other writers: nodes that are cut at once may share
+    slurm.conf.
 
     A file beside it is locked, for the file itself is replaced; over NFS, too, where that locks.
     Raises BerthError where another writer does not end in time.
@@ -113,7 +114,7 @@ def _taken(lock: int) -> bool:
 
 
 def read_config_file(path: Path) -> str:
-    """The text. Raises BerthError where it cannot be read."""
+    """Return the file's text. Raises BerthError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -150,7 +151,7 @@ class Publisher(Protocol):
     """Changes one node's ``Gres=`` and gres.conf lines and has slurmctld read them."""
 
     def published(self, gres: str, lines: str) -> AbstractContextManager[None]:
-        """Published while in it. Raises BerthError."""
+        """Publish the gres for as long as the context is open. Raises BerthError."""
         ...
 
 

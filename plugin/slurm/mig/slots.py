@@ -31,7 +31,7 @@ class Slot:
 
     @property
     def is_padding(self) -> bool:
-        """True where there is no device behind it."""
+        """Whether no device stands behind the number."""
         return self.gpu is None
 
     @property
@@ -50,7 +50,7 @@ class _Block:
 
 
 def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tuple[Slot, ...]:
-    """Numbers for these devices: ``held`` keep theirs, each type is one run, the rest is padding.
+    """Arrange the devices: ``held`` keep their numbers, each type is one run, the rest is padding.
 
     Raises PlanRefused where there are more devices than numbers or no such order exists.
     """
@@ -89,7 +89,7 @@ def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Bloc
 
 
 def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | None:
-    """First numbers of the blocks, found by trying; None: there is no way."""
+    """Search by trying for the first numbers of the blocks; None: there is no arrangement."""
     if not blocks:
         return []
     block, others = blocks[0], blocks[1:]
@@ -108,7 +108,8 @@ def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | N
 
 
 def _padded(taken: Sequence[Slot | None]) -> tuple[Slot, ...]:
-    """Each gap its own padding type: a type in two places would be pulled together by Slurm."""
+    """Fill each gap with a padding type of its own: Slurm would pull two gaps of one type
+    together."""
     found: list[Slot] = []
     gap = 0
     for number, slot in enumerate(taken):
@@ -122,7 +123,7 @@ def _padded(taken: Sequence[Slot | None]) -> tuple[Slot, ...]:
 
 
 def gres_of(slots: Iterable[Slot]) -> str:
-    """The ``Gres=`` value: type groups in the order of their numbers."""
+    """Return the ``Gres=`` value: type groups in the order of their numbers."""
     counts: dict[str, int] = {}
     for slot in slots:
         counts[slot.type] = counts.get(slot.type, 0) + 1
@@ -130,7 +131,7 @@ def gres_of(slots: Iterable[Slot]) -> str:
 
 
 def to_rows(slots: Iterable[Slot]) -> list[list[object]]:
-    """As plain JSON data."""
+    """Return the slots as plain JSON data."""
     return [
         [s.type, s.gpu, s.instance and s.instance.profile, s.instance and s.instance.start]
         for s in slots
@@ -138,7 +139,7 @@ def to_rows(slots: Iterable[Slot]) -> list[list[object]]:
 
 
 def from_rows(rows: Iterable[Sequence[object]]) -> tuple[Slot, ...]:
-    """Back from JSON data."""
+    """Return the slots that ``to_rows`` made JSON data of."""
     return tuple(
         Slot(
             str(kind),
@@ -160,7 +161,7 @@ _TYPE = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 def type_name(profile: str, pattern: str = "{profile}") -> str:
-    """The gres type of a slice, for example ``3g.20gb`` or ``a100_3g.20gb``.
+    """Return the gres type of a slice, for example ``3g.20gb`` or ``a100_3g.20gb``.
 
     Media variants keep their suffix: they are different slices. Raises PlanRefused where the
     pattern makes no valid type.
@@ -175,7 +176,8 @@ def type_name(profile: str, pattern: str = "{profile}") -> str:
 
 
 def is_found_by_nvml(name: str, nvml_name: str) -> bool:
-    """Whether ``AutoDetect=nvml`` takes this type: it must be part of the device's own name."""
+    """Return whether ``AutoDetect=nvml`` takes this type: it must be part of the device's own
+    name."""
     return name.lower() in nvml_name.lower().replace(" ", "_")
 
 
@@ -185,7 +187,8 @@ def gres_conf(
     files: Callable[[Slot], Sequence[str]],
     padding_file: Callable[[int], str],
 ) -> str:
-    """The node's lines, one for each number; comments tell what stands behind it."""
+    """Return the node's lines of gres.conf, one for each number; comments name the device behind
+    it."""
     lines = [HEADER]
     for number, slot in enumerate(slots):
         begin = f"NodeName={node} AutoDetect=off Name=gpu Type={slot.type}"
@@ -200,7 +203,7 @@ def gres_conf(
 
 
 def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
-    """The slots that ``gres_conf`` wrote; None where the file is somebody else's work."""
+    """Return the slots that ``gres_conf`` wrote; None where the file is somebody else's work."""
     if not text.startswith(HEADER):
         return None
     found = []
@@ -214,7 +217,8 @@ def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
 
 
 def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
-    """The configuration text with this node's ``Gres=`` replaced or added, all else as it was.
+    """Return the configuration text with this node's ``Gres=`` replaced or added, all else as it
+    was.
 
     Raises BerthError where the node has no line of its own.
     """
@@ -245,7 +249,7 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
 
 
 def node_gres(text: str, node: str) -> str:
-    """The node's ``Gres=`` in slurm.conf; ``(null)`` where it has none."""
+    """Return the node's ``Gres=`` in slurm.conf; ``(null)`` where it has none."""
     for line in text.splitlines():
         match = _NODE.match(line)
         found = match and match["name"] == node and _GRES.search(" " + match["rest"])
@@ -255,7 +259,7 @@ def node_gres(text: str, node: str) -> str:
 
 
 def numbers(gres_used: str) -> tuple[int, ...]:
-    """The numbers in use, from ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``."""
+    """Return the numbers in use, from ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``."""
     found: set[int] = set()
     for inside in re.findall(r"gpu:[^()]*\(IDX:([0-9,-]+)\)", gres_used):
         for part in inside.split(","):
