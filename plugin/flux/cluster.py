@@ -75,8 +75,8 @@ class Banks:
         if account is not None:
             banks = {name: bank for name, bank in banks.items() if name == account}
         if not banks:
-            what = "bank" if account is None else f"bank {account}"
-            return Denied(f"flux-accounting has no {what} of {user}")
+            bank_text = "bank" if account is None else f"bank {account}"
+            return Denied(f"flux-accounting has no {bank_text} of {user}")
         if not self._queues:  # it keeps no queues at all
             return tuple(limit for _, limits in banks.values() for limit in limits)
         if queue not in self._queues:
@@ -172,10 +172,10 @@ def _cluster(answers: Mapping[str, Any], as_of_s: float) -> ClusterFacts:
 
 
 def _answer(answers: Mapping[str, Any], topic: str) -> dict[str, Any]:
-    found = answers[topic]
-    if not isinstance(found, dict) or "error" in found:
-        raise SchedulerError(f"Flux's {topic} failed: {at(found, 'error')}"[:200])
-    return found
+    answer = answers[topic]
+    if not isinstance(answer, dict) or "error" in answer:
+        raise SchedulerError(f"Flux's {topic} failed: {at(answer, 'error')}"[:200])
+    return answer
 
 
 def _queue(name: str, answers: Mapping[str, Any], config: Mapping[str, Any]) -> QueueFacts:
@@ -225,44 +225,46 @@ def _node_facts(
     down = _by_rank(resources["down"])
     names = [n for text in resources["all"]["execution"]["nodelist"] for n in hostlist(text)]
     features = _properties(resources["all"])
-    found = []
+    facts = []
     for rank, name in zip(sorted(everything), names, strict=True):
-        mine, used = everything[rank], allocated.get(rank, {})
+        resources_of_rank, used = everything[rank], allocated.get(rank, {})
         own = tuple(sorted(features.get(rank, ())))
-        gpus = len(mine.get("gpu", ()))
+        gpus = len(resources_of_rank.get("gpu", ()))
         size = memory.get(str(rank)) or {}
-        found.append(
+        facts.append(
             NodeFacts(
                 name=name,
                 queues=tuple(q for q, needed in requires.items() if needed <= set(own)),
                 usable=rank not in down,
-                cores=len(mine.get("core", ())),
-                idle_cores=len(mine.get("core", set()) - used.get("core", set())),
+                cores=len(resources_of_rank.get("core", ())),
+                idle_cores=len(resources_of_rank.get("core", set()) - used.get("core", set())),
                 memory_bytes=int(size.get("bytes") or 0),
                 architecture=str(size.get("architecture") or "x86_64"),
                 features=own,
                 gpus={GPU: gpus} if gpus else {},
-                idle_gpus={GPU: len(mine["gpu"] - used.get("gpu", set()))} if gpus else {},
+                idle_gpus={GPU: len(resources_of_rank["gpu"] - used.get("gpu", set()))}
+                if gpus
+                else {},
             )
         )
-    return tuple(found)
+    return tuple(facts)
 
 
 def _by_rank(resource_set: Mapping[str, Any]) -> dict[int, dict[str, set[int]]]:
     """Return cores and GPUs of a resource set (RFC 20) by rank."""
-    found: dict[int, dict[str, set[int]]] = {}
+    by_rank: dict[int, dict[str, set[int]]] = {}
     for entry in resource_set["execution"]["R_lite"]:
         children = {kind: set(idset(ids)) for kind, ids in entry["children"].items()}
         for rank in idset(entry["rank"]):
-            here = found.setdefault(rank, {})
+            of_rank = by_rank.setdefault(rank, {})
             for kind, ids in children.items():
-                here[kind] = here.get(kind, set()) | ids
-    return found
+                of_rank[kind] = of_rank.get(kind, set()) | ids
+    return by_rank
 
 
 def _properties(resource_set: Mapping[str, Any]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    by_rank: dict[int, list[str]] = {}
     for name, where in (resource_set["execution"].get("properties") or {}).items():
         for rank in idset(where):
-            found.setdefault(rank, []).append(name)
-    return found
+            by_rank.setdefault(rank, []).append(name)
+    return by_rank

@@ -161,15 +161,15 @@ class Queue:
         own, general = at(config, "queues", name, "policy"), at(config, "policy")
 
         def policy(*path: str) -> Any:
-            found = at(own, *path)
-            return at(general, *path) if found is None else found
+            queue_value = at(own, *path)
+            return at(general, *path) if queue_value is None else queue_value
 
         self.longest_s = seconds_of(policy("limits", "duration"))
         self.default_s = seconds_of(policy("jobspec", "defaults", "system", "duration"))
         self.most, self.least = (
             {
-                what: policy("limits", "job-size", side, what)
-                for what in ("nnodes", "ncores", "ngpus")
+                resource: policy("limits", "job-size", side, resource)
+                for resource in ("nnodes", "ncores", "ngpus")
             }
             for side in ("max", "min")
         )
@@ -179,12 +179,12 @@ class Queue:
         limit_s = duration_s or self.default_s
         if self.longest_s is not None and (limit_s is None or limit_s > self.longest_s):
             return "over the queue's time limit"
-        for what, size in sizes.items():
-            most, least = self.most[what], self.least[what]
+        for resource, size in sizes.items():
+            most, least = self.most[resource], self.least[resource]
             if is_number(most) and 0 <= most < size:
-                return "over the queue's limit of %s" % what
+                return "over the queue's limit of %s" % resource
             if is_number(least) and least > size:
-                return "under the queue's limit of %s" % what
+                return "under the queue's limit of %s" % resource
         return None
 
 
@@ -511,8 +511,8 @@ def lays_out_tasks(spec: Spec, command: Any) -> bool:
 def untranslated(spec: Spec, names: str) -> Optional[str]:
     """Return the first of the attributes ``names`` that the job has: Berth does not know how to
     carry them to another queue."""
-    found = [name for name in names.split() if name in spec["attributes"]["system"]]
-    return "attribute system.%s" % found[0] if found else None
+    present = [name for name in names.split() if name in spec["attributes"]["system"]]
+    return "attribute system.%s" % present[0] if present else None
 
 
 def _total_tasks(count: Any) -> int:
@@ -539,7 +539,7 @@ def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
 def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) -> Dict[str, Any]:
     """Return the job as the daemon must know it."""
     system = spec["attributes"]["system"]
-    mine = at(spec, "attributes", "user", NAME)
+    own_attributes = at(spec, "attributes", "user", NAME)
     environment = at(system, "environment")
     duration_s = seconds_of(system.get("duration"))
     command = spec["tasks"][0]["command"]
@@ -552,8 +552,9 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
         "name": text_of(at(system, "job", "name")),
         "queue": text_of(system.get("queue")),
         "queues": sorted(queues),
-        "workload": text_of(at(mine, "workload")) or text_of(at(environment, "BERTH_WORKLOAD")),
-        "mode": text_of(at(mine, "mode")) or text_of(at(environment, "BERTH_MODE")),
+        "workload": text_of(at(own_attributes, "workload"))
+        or text_of(at(environment, "BERTH_WORKLOAD")),
+        "mode": text_of(at(own_attributes, "mode")) or text_of(at(environment, "BERTH_MODE")),
         "script": script,
         "arguments": arguments,
         "kind": "interactive" if is_interactive(spec, command, script) else "batch",
@@ -568,18 +569,18 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
     return {key: value for key, value in details.items() if value is not None}
 
 
-def unread(spec: Spec) -> bool:
+def has_unreadable_choice(spec: Spec) -> bool:
     """Return whether the user wrote something about Berth or the queue that cannot be read as text.
 
     ``berth.mode=false`` may mean off, and a queue that Flux would refuse is not to be replaced.
     """
-    system, mine = spec["attributes"]["system"], at(spec, "attributes", "user", NAME)
+    system, own_attributes = spec["attributes"]["system"], at(spec, "attributes", "user", NAME)
     environment = at(system, "environment")
     written = [at(system, "queue"), at(system, "bank"), at(system, "duration")]
-    if mine is not None and not isinstance(mine, dict):
+    if own_attributes is not None and not isinstance(own_attributes, dict):
         return True
     for key in ("workload", "mode"):
-        written += [at(mine, key), at(environment, "BERTH_" + key.upper())]
+        written += [at(own_attributes, key), at(environment, "BERTH_" + key.upper())]
     return any(isinstance(value, (bool, list, dict)) for value in written) or any(
         value not in (None, "") and text_of(value) is None for value in (*written[:2], *written[3:])
     )
@@ -743,7 +744,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     return sizes
 
 
-def kept(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
+def kept_reply(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
     """Return the answer for a job that stays because of ``option``."""
     stamp = text_of(reply.get("stamp"), MAX_STAMP_BYTES) or ""
     stamp = re.sub(r" action=\S+", " action=keep", stamp, count=1)
@@ -794,14 +795,18 @@ class Filter:
         if not self.breaker.allows():
             self.breaker.passed_by()
             return False
-        if not self.queues or killed(self.settings["kill_switch"]):
+        if not self.queues or switched_off(self.settings["kill_switch"]):
             return False
         try:
             shape = Shape(spec)
             details = describe(spec, userid, shape, self.queues)
         except (LookupError, TypeError, ValueError, AttributeError):
             return False  # none of the forms that we know
-        if details.get("mode") == "off" or details.get("workload") == "off" or unread(spec):
+        if (
+            details.get("mode") == "off"
+            or details.get("workload") == "off"
+            or has_unreadable_choice(spec)
+        ):
             return False
         reply = self.ask(details, stop_s)
         if reply is None:
@@ -810,7 +815,7 @@ class Filter:
         if reply["action"] == "edit" and isinstance(edits, dict) and edits:
             option = untranslated(spec, self.settings["leave_alone"])
             if option is not None:
-                return bool(write_down(spec, kept(reply, option)))
+                return bool(write_down(spec, kept_reply(reply, option)))
             try:
                 check(edits, details, shape, self.settings["auto_queue"])
                 carry_out(spec, edits, shape, self.queues)
@@ -839,7 +844,7 @@ class Filter:
         return reply
 
 
-def killed(path: str) -> bool:
+def switched_off(path: str) -> bool:
     """Return whether the kill switch is there; one that cannot be looked at turns us off, too."""
     try:
         os.stat(path)

@@ -52,7 +52,7 @@ def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...
         ("gpus-per-slot" if job.is_script else "gpus-per-task"): gpus or None,
         "time-limit": None if limit_s is None else f"{math.ceil(limit_s)}s",
         "bank": request.account,
-        "setattr": profile_attribute(job),
+        "setattr": workload_attribute(job),
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     return ("flux", "batch" if job.is_script else "submit", *words, *job.words)
@@ -101,7 +101,7 @@ def nodes_of(request: Request, edit: Edit, held: Resources) -> int:
     return held.nodes
 
 
-def profile_attribute(job: Job) -> str | None:
+def workload_attribute(job: Job) -> str | None:
     """``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
     mark, _, name = (job.comment or "").partition(":")
     if mark != "berth" or not name:
@@ -140,8 +140,8 @@ def jobspec(job: Job, request: Request, edit: Edit | None, *, folder: Path) -> d
         command = [*_NESTED, *job.words[1:]]
         system.update(_of_script(Path(job.words[0])))
     attributes: dict[str, Any] = {"system": system}
-    named = profile_attribute(job)
-    if named is not None:
+    attribute = workload_attribute(job)
+    if attribute is not None:
         attributes["user"] = {"berth": {"workload": (job.comment or "").partition(":")[2]}}
     return {
         "resources": _resources(request, edit),
@@ -186,9 +186,9 @@ def validate(spec: dict[str, Any]) -> None:
         expected=(0, 1),
     )
     try:
-        found = json.loads(answer)
-        errnum, said = int(found["errnum"]), str(found.get("errstr", ""))
+        verdict = json.loads(answer)
+        errnum, reason = int(verdict["errnum"]), str(verdict.get("errstr", ""))
     except (ValueError, LookupError, TypeError):
         raise SchedulerError(f"flux job-validator answered {answer[:80]!r}") from None
     if errnum:
-        raise SchedulerError(f"Flux refuses this jobspec: {said[:300]}")
+        raise SchedulerError(f"Flux refuses this jobspec: {reason[:300]}")

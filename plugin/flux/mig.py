@@ -42,16 +42,16 @@ def configuration(nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
 
     Raises PlanRefused.
     """
-    alike: dict[tuple[str, int], list[str]] = {}
+    equal_nodes: dict[tuple[str, int], list[str]] = {}
     for node, layouts in nodes.items():
-        alike.setdefault(profile_of(node, layouts), []).append(node)
-    names = [property_of(profile) for profile, _ in alike]
+        equal_nodes.setdefault(profile_of(node, layouts), []).append(node)
+    names = [property_of(profile) for profile, _ in equal_nodes]
     lines = [
         line
         for name in dict.fromkeys(names)
         for line in (f'[queues."{name}"]', f'requires = ["{name}"]', "")
     ]
-    for name, ((_, count), hosts) in zip(names, alike.items(), strict=True):
+    for name, ((_, count), hosts) in zip(names, equal_nodes.items(), strict=True):
         lines += [
             "[[resource.config]]",
             f'hosts = "{",".join(hosts)}"',

@@ -58,14 +58,14 @@ def read_flux(text: str, cluster: str, *, source: str) -> Read:
     read = Read()
     for number, job in enumerate(steps("jobs read", jobs), 1):
         try:
-            found = _job(job, cluster)
+            past_job = _job(job, cluster)
         except Unreadable as error:
             read.refuse(number, json.dumps(job)[:200], error)
             continue
-        if found is None:
+        if past_job is None:
             read.not_ended += 1
         else:
-            read.add(found)
+            read.add(past_job)
     return read
 
 
@@ -145,16 +145,16 @@ def read_archive(file: Path, cluster: str) -> Read:
     """Read every job that ran. Raises DocumentError where the file has no such table."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            there = {str(row[1]) for row in database.execute("PRAGMA table_info(jobs)")}
-            missing = [name for name in NEEDED if name not in there]
+            present_columns = {str(row[1]) for row in database.execute("PRAGMA table_info(jobs)")}
+            missing = [name for name in NEEDED if name not in present_columns]
             if missing:
                 raise DocumentError(
                     file, f"has no table of Flux's jobs: it lacks {', '.join(missing)}"
                 )
-            columns = [*NEEDED, *(name for name in _MORE if name in there)]
+            columns = [*NEEDED, *(name for name in _MORE if name in present_columns)]
             # Names are those above, no text of anybody's.
-            asked = f"SELECT {', '.join(columns)} FROM jobs ORDER BY t_submit"  # noqa: S608 # nosec B608
-            return _read(columns, database.execute(asked), cluster)
+            query = f"SELECT {', '.join(columns)} FROM jobs ORDER BY t_submit"  # noqa: S608 # nosec B608
+            return _read(columns, database.execute(query), cluster)
     except sqlite3.Error as error:
         raise DocumentError(file, f"is a database that cannot be read: {error}") from None
 
@@ -179,9 +179,9 @@ def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -
 def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: Read) -> None:
     """Note which jobs a job waited for, by its jobspec."""
     after: list[str] = []
-    found = at(jobspec, "attributes", "system", "dependencies")
-    for one in found if isinstance(found, list) else ():
-        scheme, value = (str(at(one, key) or "") for key in ("scheme", "value"))
+    dependencies = at(jobspec, "attributes", "system", "dependencies")
+    for dependency in dependencies if isinstance(dependencies, list) else ():
+        scheme, value = (str(at(dependency, key) or "") for key in ("scheme", "value"))
         number = job_number(value)
         if scheme in _ENDS and number is not None:
             after.append(str(number))
@@ -257,12 +257,12 @@ def _state(job_id: str, row: Mapping[str, Any]) -> str:
 
 def _object(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(row[key])
+        value = json.loads(row[key])
     except (ValueError, TypeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise Unreadable(f"{key} is no JSON object")
-    return found
+    return value
 
 
 def _column_number(row: Mapping[str, Any], key: str) -> float | None:

@@ -56,8 +56,8 @@ class Pending:
     def placed_by(self) -> str | None:
         """The id of the decision that chose its queue; None: the user, or Flux's default, did."""
         stamp = at(self.current, "attributes", "user", "berth", "decision")
-        found = _STAMP.search(stamp) if isinstance(stamp, str) else None
-        return found[1] if found is not None else None
+        match = _STAMP.search(stamp) if isinstance(stamp, str) else None
+        return match[1] if match is not None else None
 
 
 def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
@@ -72,12 +72,12 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
             raise TypeError("not an object")
         # One job that was named comes without the list.
         jobs = listed["jobs"] if "jobs" in listed else [listed] * bool(listed)
-        found = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]
+        waiting = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]
     except _NOT_THAT_FORM:
         raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}") from None
     return [
         Pending(job_id, userid, jobspec_of(job_id, original=True), jobspec_of(job_id))
-        for job_id, userid in found
+        for job_id, userid in waiting
     ]
 
 
@@ -130,16 +130,16 @@ def obstacle(
         return "its jobspec has a form that Berth does not know"
     if spec["resources"] != job.current.get("resources"):
         return "it would need other resources; cancel it and submit it again"
-    asked = _properties(job.original)
-    added = _properties(job.current) - asked - set(requires.get(job.queue, ()))
+    own_properties = _properties(job.original)
+    added = _properties(job.current) - own_properties - set(requires.get(job.queue, ()))
     if "features" in edits or added:
         return "it would need other properties; cancel it and submit it again"
     return None
 
 
 def _properties(spec: Mapping[str, Any]) -> set[str]:
-    found = at(spec, "attributes", "system", "constraints", "properties")
-    return {str(name) for name in found} if isinstance(found, list) else set()
+    names = at(spec, "attributes", "system", "constraints", "properties")
+    return {str(name) for name in names} if isinstance(names, list) else set()
 
 
 def move(job_id: str, queue: str, *, duration_s: float | None = None) -> None:
@@ -163,13 +163,13 @@ def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator
     requires = {name: at(table, "requires") or [] for name, table in tables.items()}
     for job in steps("pending jobs asked about", list(pending(jobs))):
         if job.placed_by is not None:
-            yield _one(job, site, queues, requires, apply=apply)
+            yield _replaced(job, site, queues, requires, apply=apply)
         elif jobs:
             reason = "its queue was not chosen by Berth"
             yield Replacing(job.job_id, job.queue, None, False, None, reason)
 
 
-def _one(
+def _replaced(
     job: Pending,
     site: Site,
     queues: Mapping[str, Queue],

@@ -41,7 +41,7 @@ def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
 
 
 def of_outcome(
-    outcome: OutcomeRecord, what: Described | None = None, account: str = ""
+    outcome: OutcomeRecord, described: Described | None = None, account: str = ""
 ) -> PastJobRecord | None:
     """Return the job of an outcome; None: it did not run, or its user is not known.
 
@@ -50,7 +50,7 @@ def of_outcome(
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
     if not outcome.user or start_s is None or end_s is None or not elapsed_s:
         return None
-    found = PastJobRecord(
+    job = PastJobRecord(
         cluster=outcome.cluster,
         job_id=outcome.job_id,
         user=outcome.user,
@@ -69,7 +69,7 @@ def of_outcome(
         gpu_peak_bytes=outcome.gpu_peak_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
     )
-    return found if what is None else _with_program(found, what)
+    return job if described is None else _with_program(job, described)
 
 
 def program_of(job: PastJobRecord) -> Described:
@@ -82,30 +82,33 @@ def _merged(
 ) -> list[PastJobRecord]:
     if not decided:
         return jobs
-    stored = store.decisions.requests({one.decision for one in decided if one.decision})
+    stored = store.decisions.requests({outcome.decision for outcome in decided if outcome.decision})
     programs = {name: _described(request) for name, (_, request) in stored.items()}
-    seen = {(one.cluster, one.job_id): programs.get(one.decision or "") for one in decided}
-    there = {(job.cluster, job.job_id) for job in jobs}
-    found = []
+    seen = {
+        (outcome.cluster, outcome.job_id): programs.get(outcome.decision or "")
+        for outcome in decided
+    }
+    accounted = {(job.cluster, job.job_id) for job in jobs}
+    merged = []
     for job in jobs:
-        what = seen.get((job.cluster, job.job_id))
-        found.append(job if what is None or job.script else _with_program(job, what))
-    for one in decided:
-        if (one.cluster, one.job_id) not in there:
-            account, _ = stored.get(one.decision or "", ("", ""))
-            job_of_it = of_outcome(one, programs.get(one.decision or ""), account)
-            if job_of_it is not None:
-                found.append(job_of_it)
-    return sorted(found, key=lambda job: (job.end_s, job.cluster, job.job_id))
+        described = seen.get((job.cluster, job.job_id))
+        merged.append(job if described is None or job.script else _with_program(job, described))
+    for outcome in decided:
+        if (outcome.cluster, outcome.job_id) not in accounted:
+            account, _ = stored.get(outcome.decision or "", ("", ""))
+            decided_job = of_outcome(outcome, programs.get(outcome.decision or ""), account)
+            if decided_job is not None:
+                merged.append(decided_job)
+    return sorted(merged, key=lambda job: (job.end_s, job.cluster, job.job_id))
 
 
-def _with_program(job: PastJobRecord, what: Described) -> PastJobRecord:
+def _with_program(job: PastJobRecord, described: Described) -> PastJobRecord:
     return replace(
         job,
-        name=job.name or name_of(what.name),
-        script=what.script,
-        arguments=what.arguments,
-        similar=what.similar,
+        name=job.name or name_of(described.name),
+        script=described.script,
+        arguments=described.arguments,
+        similar=described.similar,
     )
 
 

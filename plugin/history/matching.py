@@ -57,13 +57,13 @@ class Described:
     """What a job was called and given, in digests where its user wrote it; empty: not known."""
 
     name: str = ""
-    """As its user wrote it."""
+    """The name as its user wrote it."""
     script: str = ""
-    """Of the script's text in its normal form."""
+    """The digest of the script's text in its normal form."""
     arguments: str = ""
-    """Of the script's arguments, or of the command that it wraps."""
+    """The digest of the script's arguments, or of the command that it wraps."""
     similar: str = ""
-    """... with numbers left out."""
+    """The same digest with numbers left out."""
 
 
 def described(name: str, arguments: Sequence[str], script: str | None = None) -> Described:
@@ -86,7 +86,12 @@ def described(name: str, arguments: Sequence[str], script: str | None = None) ->
 
 
 def keys(
-    user: str, cores: int, time_limit_s: float | None, what: Described, *, account: str = ""
+    user: str,
+    cores: int,
+    time_limit_s: float | None,
+    described_job: Described,
+    *,
+    account: str = "",
 ) -> Iterator[tuple[Match, str]]:
     """Yield digests of what a job may be matched by, the closest first.
 
@@ -95,13 +100,13 @@ def keys(
     """
     if not user:
         return
-    named, arguments = plain_name(what.name), what.arguments
+    named, arguments = plain_name(described_job.name), described_job.arguments
     limit = "" if time_limit_s is None else str(round(time_limit_s / _MINUTE_S))
-    if what.script:
-        yield Match.SCRIPT, _digest("script", user, what.script, arguments)
+    if described_job.script:
+        yield Match.SCRIPT, _digest("script", user, described_job.script, arguments)
     if arguments:
         yield Match.ARGUMENTS, _digest("arguments", user, named, arguments)
-        yield Match.SIMILAR, _digest("similar", user, named, what.similar)
+        yield Match.SIMILAR, _digest("similar", user, named, described_job.similar)
     if named:
         yield Match.LIMIT, _digest("limit", user, named, limit)
         yield Match.NAME, _digest("name", user, named)

@@ -33,14 +33,14 @@ class Read:
     not_ended: int = 0
     """Jobs that wait, run, or were cancelled before they ran."""
     broken: int = 0
-    given: set[str] = field(default_factory=set)
+    with_arguments: set[str] = field(default_factory=set)
     """Jobs of which the arguments of their script are known, none among them."""
     examples: list[str] = field(default_factory=list)
-    """Of broken lines, the first few, with their numbers and what is wrong."""
+    """The first few broken lines, with their numbers and what is wrong."""
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By job: the jobs that it waited for, where the accounting says."""
+    """The jobs that each job waited for, where the accounting says."""
     array_limits: dict[str, int] = field(default_factory=dict)
-    """By array: the most of its tasks that may run at once."""
+    """The most tasks of each array that may run at once."""
     changed: dict[str, int] = field(default_factory=dict)
     """Jobs that are replayed otherwise than they ran, by what was changed."""
     not_followed: int = 0
@@ -48,10 +48,10 @@ class Read:
 
     def add(self, job: PastJobRecord) -> None:
         """Add a job, or a later run of it."""
-        there = self.jobs.get(job.job_id)
-        if there is not None:
+        known = self.jobs.get(job.job_id)
+        if known is not None:
             self.repeated += 1
-            if (job.end_s or 0.0) < (there.end_s or 0.0):
+            if (job.end_s or 0.0) < (known.end_s or 0.0):
                 return
         self.jobs[job.job_id] = job
 
@@ -106,12 +106,12 @@ def checked_times(
         raise Unreadable("it ends before it starts")
     if submit_s is not None and start_s < submit_s - 1.0:
         raise Unreadable("it starts before it was submitted")
-    found = end_s - start_s if elapsed_s is None else elapsed_s
-    if found < 0:
+    run_time_s = end_s - start_s if elapsed_s is None else elapsed_s
+    if run_time_s < 0:
         raise Unreadable("a negative run time")
-    if found > min(end_s - start_s + 1.0, LONGEST_RUN_S):
+    if run_time_s > min(end_s - start_s + 1.0, LONGEST_RUN_S):
         raise Unreadable("it ran longer than from its start to its end")
-    return found
+    return run_time_s
 
 
 def summary(read: Read) -> list[str]:
@@ -123,7 +123,7 @@ def summary(read: Read) -> list[str]:
         )
     if read.not_ended:
         lines.append(f"{read.not_ended} jobs have not run or not ended: left out")
-    lines += [f"{count} {what}" for what, count in read.changed.items()]
+    lines += [f"{count} {change}" for change, count in read.changed.items()]
     if read.not_followed:
         lines.append(f"{read.not_followed} dependencies are of a kind that is not followed")
     if read.broken:

@@ -27,7 +27,7 @@ MOST_OF_USER = 5_000
 MOST_OF_ALL = 20_000
 """Evidence that is looked at: the last of a user's, and of all."""
 LEAST_OF_OWNER = 200
-"""... of each who owns a shared workload, at least."""
+"""The last jobs of each owner of a shared workload that are looked at, at least."""
 
 
 class Stored:
@@ -54,23 +54,23 @@ class Stored:
         """Read the workloads of these names, all at once."""
         unread = [name for name in names if name not in self._records]
         self._records |= dict.fromkeys(unread)
-        self._records |= {one.name: one for one in self._store.workloads_of(unread)}
+        self._records |= {record.name: record for record in self._store.workloads_of(unread)}
 
     def read_forecasts(self, names: Collection[str]) -> None:
         """Read the forecasts of these workloads, all at once."""
         unread = [name for name in names if name not in self._forecasts]
-        found = self._store.forecasts_of(unread)
-        self._forecasts |= {name: _parsed(found.get(name)) for name in unread}
+        newest = self._store.forecasts_of(unread)
+        self._forecasts |= {name: _parsed(newest.get(name)) for name in unread}
 
     def forecast(self, name: str) -> Forecast | None:
         """Return the newest forecast without learning; None: there is none that can be read."""
-        found = self._found(name)
-        return None if found is None else found[0]
+        stored = self._with_digest(name)
+        return None if stored is None else stored[0]
 
     def digest(self, name: str) -> str:
         """Return the digest of that forecast."""
-        found = self._found(name)
-        return "" if found is None else found[1]
+        stored = self._with_digest(name)
+        return "" if stored is None else stored[1]
 
     @cached_property
     def names(self) -> list[str]:
@@ -89,7 +89,9 @@ class Stored:
         names = [name for name in self.names if owner_in(name) is None]
         self.read_workloads(names)
         shared = map(self.workload, names)
-        owners = sorted({one.owner for one in shared if one is not None and one.owner})
+        owners = sorted(
+            {workload.owner for workload in shared if workload is not None and workload.owner}
+        )
         each = max(LEAST_OF_OWNER, MOST_OF_ALL // max(len(owners), 1))
         return [r for owner in owners for r in self._store.learning.of_user(owner, each)]
 
@@ -107,7 +109,7 @@ class Stored:
         """Return the last ``MOST_OF_USER`` jobs of one user."""
         return self._store.learning.of_user(user, MOST_OF_USER)
 
-    def _found(self, name: str) -> tuple[Forecast, str] | None:
+    def _with_digest(self, name: str) -> tuple[Forecast, str] | None:
         if name not in self._forecasts:
             self.read_forecasts([name])
         return self._forecasts[name]
@@ -119,7 +121,7 @@ class Scope:
     def __init__(self, stored: Stored, reader: str, *, everybody: bool = False) -> None:
         self.reader = reader
         self.records: list[EvidenceRecord] = []
-        """In the order in which they were added: that of their ends."""
+        """Records in the order in which they were added: that of their ends."""
         self._stored = stored
         self._everybody = everybody
         self._forecasts: dict[str, Forecast] = {}
@@ -141,12 +143,12 @@ class Scope:
         ran = {record.workload for record in self.records if self._is_own(record)}
         if self.history.platforms:
             ran |= {name for name in self._stored.names if self._belongs(name)}
-        there = {
+        with_learnt = {
             workload
             for workload, user in self._stored.inputs
             if user == self.user_of(workload) and self._may_have(workload)
         }
-        return sorted(n for n in ran | there if self._learns(n))
+        return sorted(n for n in ran | with_learnt if self._learns(n))
 
     def user_of(self, workload: str) -> str:
         """Return under whose name the forecast is stored: everybody's where nobody else may use
@@ -155,9 +157,9 @@ class Scope:
 
     def forecast(self, workload: str) -> Forecast:
         """Return the workload's forecast without learning."""
-        found = self._stored.forecast(workload)
-        assert found is not None  # noqa: S101 - workloads() names only those that have one
-        return found
+        base = self._stored.forecast(workload)
+        assert base is not None  # noqa: S101 - workloads() names only those that have one
+        return base
 
     def inputs(self, workload: str) -> str:
         """Return the digest of all that the forecast is made from."""
@@ -227,7 +229,7 @@ class Scopes:
     def __init__(self, stored: Stored, readers: Iterable[str], *, everybody: bool = False) -> None:
         self.of = {reader: Scope(stored, reader, everybody=everybody) for reader in readers}
         self.scores: dict[tuple[str, str], float] = {}
-        """Of jobs that had none, by cluster and job."""
+        """Scores of jobs that had none, by cluster and job."""
         self._stored = stored
         self._everybody = everybody
         self._any = Scope(stored, EVERYBODY, everybody=everybody)
@@ -235,11 +237,11 @@ class Scopes:
 
     def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
         """Learn from all that is stored; ``fresh``: evidence that is not in the store yet."""
-        found = list(self._stored.last if self._everybody else self._stored.of_owners)
+        stored_records = list(self._stored.last if self._everybody else self._stored.of_owners)
         for reader in self.of:
             if reader != EVERYBODY:
-                found += self._stored.of_user(reader)
-        by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
+                stored_records += self._stored.of_user(reader)
+        by_key = {(r.cluster, r.job_id): r for r in (*stored_records, *fresh)}
         workloads = {record.workload for record in by_key.values()}
         self._stored.read_workloads(workloads)
         self._stored.read_forecasts(workloads)
@@ -288,10 +290,10 @@ def _parsed(newest: ForecastRecord | None) -> tuple[Forecast, str] | None:
     if newest is None:
         return None
     try:
-        found = Forecast.from_json(newest.document)
+        forecast = Forecast.from_json(newest.document)
     except DocumentError:
         return None
-    return found, hashlib.sha256(newest.document.encode()).hexdigest()[:16]
+    return forecast, hashlib.sha256(newest.document.encode()).hexdigest()[:16]
 
 
 def _evidence(record: EvidenceRecord) -> Evidence:

@@ -112,9 +112,9 @@ def _breakers(breakers: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
             labels=["scheduler"],
         )),
     ):  # fmt: skip
-        for scheduler, one in sorted(breakers.items()):
-            if one[key] is not None:
-                family.add_metric([scheduler], one[key])
+        for scheduler, breaker in sorted(breakers.items()):
+            if breaker[key] is not None:
+                family.add_metric([scheduler], breaker[key])
         yield family
 
 
@@ -131,7 +131,7 @@ def _places(places: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     slices = GaugeMetricFamily(
         "berth_mig_slices_idle", "MIG slices without a job.", labels=["place", "platform"]
     )
-    asked = GaugeMetricFamily(
+    pending = GaugeMetricFamily(
         "berth_mig_jobs_pending", "Jobs that wait for slices.", labels=["place", "platform"]
     )
     for name, place in sorted(places.items()):
@@ -140,10 +140,10 @@ def _places(places: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
             family.add_metric(labels, float(place[key]))
         if place["slices"]:
             slices.add_metric(labels, float(place["idle_gpus"]))
-            asked.add_metric(labels, float(place["pending_jobs"]))
+            pending.add_metric(labels, float(place["pending_jobs"]))
     yield from families.values()
     yield slices
-    yield asked
+    yield pending
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -95,7 +95,7 @@ def workload_named(
     path = Path(text)
     if path.exists() or path.suffix in FILE_ENDINGS:
         return read_file(path, options)
-    if options is not None and options.given():
+    if options is not None and options.stated():
         raise UsageError(
             f"there is no file {text!r}, and options are for files: what a workload of the store "
             "is stands there"

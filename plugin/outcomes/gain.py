@@ -46,7 +46,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Of one group of jobs. Times in seconds; pairs are 90 % intervals, None: too few programs."""
+    """The gain of one group of jobs. Times in seconds; pairs are 90 % intervals, None: too few
+    programs."""
 
     group: str
     """``placed``: where Berth sent them, against the other place; ``kept``: where they stayed,
@@ -56,7 +57,7 @@ class Gain:
     real_s: float
     other_s: float
     saved_s: float
-    """By being where they ran: the other place's time less the real one."""
+    """Seconds saved by running where they ran: the other candidate's time less the real one."""
     saved_interval_s: tuple[float, float] | None
     speedup: float
     """Other over real time: geometric mean, programs weigh the same."""
@@ -87,18 +88,18 @@ def gains(
     """Compare with ``against``: names of the candidate that placed jobs are compared with; the
     first one that was predicted counts."""
     placed: list[Pair] = []
-    kept: list[Pair] = []
-    ended = failed = alone = 0
+    unmoved: list[Pair] = []
+    ended = failed = not_comparable = 0
     real: dict[str, dict[str, list[float]]] = {}
     for outcome in outcomes:
         decision = decisions.get(outcome.decision or "")
         if decision is None or decision.chosen is None or outcome.workload is None:
             continue
         ended += 1
-        found = ratio(outcome)
-        if found is not None and outcome.candidate is not None:
-            there = real.setdefault(outcome.candidate, {})
-            there.setdefault(outcome.workload, []).append(math.log(found))
+        real_over_predicted = ratio(outcome)
+        if real_over_predicted is not None and outcome.candidate is not None:
+            by_workload = real.setdefault(outcome.candidate, {})
+            by_workload.setdefault(outcome.workload, []).append(math.log(real_over_predicted))
         moved = decision.action == "edit"
         if outcome.state != "completed" or not outcome.elapsed_s or outcome.candidate is None:
             failed += moved and outcome.state != "completed"
@@ -106,19 +107,19 @@ def gains(
         names = against if moved else (decision.chosen,)
         pair = _pair(outcome, decision, names)
         if pair is None:
-            alone += outcome.candidate not in names
+            not_comparable += outcome.candidate not in names
         else:
-            (placed if moved else kept).append(pair)
+            (placed if moved else unmoved).append(pair)
     corrections = {place: _mean_of(by) for place, by in real.items()}
     return Gains(
         tuple(
             _gain(group, pairs, corrections, seed)
-            for group, pairs in (("placed", placed), ("kept", kept))
+            for group, pairs in (("placed", placed), ("kept", unmoved))
             if pairs
         ),
         ended,
         failed,
-        alone,
+        not_comparable,
     )
 
 
@@ -137,7 +138,7 @@ def _pair(
         place = next((name for name in names if name in by_name), None)
         if place is None:
             return None
-        low, mid, high = (float(one) for one in by_name[place]["runtime_s"])
+        low, mid, high = (float(bound) for bound in by_name[place]["runtime_s"])
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     if not 0 < low <= mid <= high or not outcome.elapsed_s:
@@ -148,7 +149,7 @@ def _pair(
 
 @dataclass(frozen=True, slots=True)
 class _Correction:
-    """Of log predictions for one place."""
+    """A correction of log predictions for one candidate."""
 
     mean: float = 0.0
     error: float = 0.0
@@ -198,7 +199,7 @@ def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction],
         saved_s=float((np.exp(log_other) - real_s).sum()),
         saved_interval_s=_interval(saved),
         speedup=math.exp(float((weights * log_speedup).sum() / len(names))),
-        speedup_interval=_interval([math.exp(one) for one in speedups]),
+        speedup_interval=_interval([math.exp(log_speedup_drawn) for log_speedup_drawn in speedups]),
         corrections={name: math.exp(c.mean) for name, c in zip(places, own, strict=True)},
     )
 

@@ -1,4 +1,10 @@
-"""What a new job asks too much, in a sentence, and a smaller request where its user wants one."""
+"""What a new job asks too much, in a sentence, and a smaller request where its user wants one.
+
+A request stays where a command of the script takes what its job was given, for its run would
+change: a JVM's heap, ``samtools sort``'s buffers, STAR's and GATK's limits follow the allocation.
+What the list (``self_sizing.json``) does not know, and what a script hides in another, is not
+noticed.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +25,11 @@ from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
 
 WISH = "berth-memory:fit"
-"""In a job's comment: make my memory request fit."""
+"""A word in a job's comment that asks to make its memory request fit."""
 _WISH = re.compile(rf"(?:^|[\s,;]){WISH}(?:[\s,;]|$)")
 _MIB = 2**20
 KEY_CHARACTERS = 16
-"""Of a key's digest, in a job's stamp."""
+"""How many characters of a key's digest a job's stamp holds."""
 
 
 class Watch(NamedTuple):
@@ -59,10 +65,10 @@ def wants(settings: RightSizing, job: Job, request: Request) -> bool:
 
 
 def need_of(
-    found: Callable[[str], MemoryNeedRecord | None], digests: Iterable[str]
+    look_up: Callable[[str], MemoryNeedRecord | None], digests: Iterable[str]
 ) -> MemoryNeedRecord | None:
     """Return the need under the closest of a job's keys for which one is known."""
-    return next(filter(None, map(found, digests)), None)
+    return next(filter(None, map(look_up, digests)), None)
 
 
 def fit(
@@ -70,12 +76,16 @@ def fit(
 ) -> Fit | None:
     """Return what is said and done about a job's memory; None: it asks for no more than it should,
     or nothing is known."""
-    asked = request.resources.memory_bytes_per_node
-    if asked is None or need.enough_bytes is None or asked < WORTH_SAYING * need.enough_bytes:
+    asked_bytes = request.resources.memory_bytes_per_node
+    if (
+        asked_bytes is None
+        or need.enough_bytes is None
+        or asked_bytes < WORTH_SAYING * need.enough_bytes
+    ):
         return None
     polled = " as polled" if need.polled else ""
     sentence = (
-        f"It asks {format_bytes(asked)} a node, needed at most "
+        f"It asks {format_bytes(asked_bytes)} a node, needed at most "
         f"{format_bytes(need.peak_bytes)}{polled} in {need.runs} runs."
     )
     if not watch.enforce or not wants(settings, job, request):
@@ -144,9 +154,9 @@ def sizes_itself(script: str) -> str | None:
 @cache
 def _known() -> tuple[frozenset[str], dict[str, frozenset[str]], tuple[str, ...]]:
     text = resources.files(__package__).joinpath("self_sizing.json").read_text(encoding="utf-8")
-    read = json.loads(text)
+    document = json.loads(text)
     return (
-        frozenset(one.lower() for one in read["commands"]),
-        {name: frozenset(words) for name, words in read["with"].items()},
-        tuple(read["variables"]),
+        frozenset(command.lower() for command in document["commands"]),
+        {name: frozenset(words) for name, words in document["with"].items()},
+        tuple(document["variables"]),
     )

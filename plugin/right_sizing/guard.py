@@ -71,7 +71,7 @@ def load_or_nobody(path: Path) -> Guard:
 
 def store(path: Path, guard: Guard) -> None:
     """Write it. Raises DocumentError."""
-    newest = sorted(guard.stopped.items(), key=lambda one: one[1])[-MOST_STOPPED:]
+    newest = sorted(guard.stopped.items(), key=lambda stopped: stopped[1])[-MOST_STOPPED:]
     text = json.dumps(
         {
             "schema": SCHEMA,

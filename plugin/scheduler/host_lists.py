@@ -23,10 +23,10 @@ def idset(text: object) -> list[int]:
     body = text.strip()
     if body.startswith("[") and body.endswith("]"):
         body = body[1:-1]
-    found: list[int] = []
+    numbers_read: list[int] = []
     for numbers, _ in _ranges(body) if body else ():
-        found.extend(numbers)
-    return found
+        numbers_read.extend(numbers)
+    return numbers_read
 
 
 def hostlist(text: object) -> list[str]:

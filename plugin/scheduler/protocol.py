@@ -43,7 +43,7 @@ class PilotPlan(Protocol):
     """A pilot job, and the real job that waits for it, ready to be submitted."""
 
     name: str
-    """Of the profile to be."""
+    """The name of the profile to be."""
     profile: Path
 
     def shown(self) -> str:
@@ -56,7 +56,7 @@ class PilotPlan(Protocol):
 
 
 class NoSettings(Document):
-    """For schedulers without a table of their own in the site file."""
+    """Settings of schedulers without a table of their own in the site file."""
 
 
 class Scheduler(Protocol):
@@ -67,17 +67,17 @@ class Scheduler(Protocol):
     """
 
     name: ClassVar[str]
-    """In the site file and in the submit protocol: lower case, one word."""
+    """Its name in the site file and in the submit protocol: lower case, one word."""
     title: ClassVar[str]
-    """In sentences, for example ``Slurm``."""
+    """Its name in sentences, for example ``Slurm``."""
     queue_word: ClassVar[str] = "queue"
-    """What it calls a queue: ``partition``, ``queue``; ``--WORD=auto`` asks Berth to choose."""
+    """Its word for a queue: ``partition``, ``queue``; ``--WORD=auto`` asks Berth to choose."""
     config_file: ClassVar[str] = "the scheduler's configuration"
-    """Where its queues are defined, in words."""
+    """The name, in words, of the file where its queues are defined."""
     daemon_users: ClassVar[tuple[str, ...]] = ()
     """Users that ask the daemon where the site file names none; empty: this scheduler's name."""
     opt_out: ClassVar[str] = "BERTH_WORKLOAD=off"
-    """What a submitter writes so that Berth leaves one job alone."""
+    """The words that a submitter writes so that Berth leaves one job alone."""
     typed_gpus: ClassVar[bool] = False
     """GPUs and slices have types (``gpu:h100``); else all of a node are counted as ``gpu``."""
     lists_queues: ClassVar[bool] = False
@@ -150,16 +150,16 @@ class Scheduler(Protocol):
 
     def job_now(self, job_id: str) -> JobNow | None:
         """Return how a job stands, by one short question; None: the scheduler knows it no more."""
-        found = self.outcomes([job_id]).get(job_id)
-        if found is None or found.state == "unknown":
+        outcome = self.outcomes([job_id]).get(job_id)
+        if outcome is None or outcome.state == "unknown":
             return None
         return JobNow(
-            found.state,
-            found.queue,
-            start_s=found.start_s,
-            nodes=found.nodes,
-            elapsed_s=found.elapsed_s,
-            time_limit_s=found.time_limit_s,
+            outcome.state,
+            outcome.queue,
+            start_s=outcome.start_s,
+            nodes=outcome.nodes,
+            elapsed_s=outcome.elapsed_s,
+            time_limit_s=outcome.time_limit_s,
         )
 
     def present_jobs(self) -> tuple[PresentJob, ...]:
@@ -257,7 +257,7 @@ class Scheduler(Protocol):
     def any_left(self, job_ids: Sequence[str]) -> bool:
         """Return whether any of these jobs, or any task of those that are arrays, waits or runs."""
         known = self.outcomes(job_ids)
-        return any(known[one].state not in ENDED if one in known else True for one in job_ids)
+        return any(known[job].state not in ENDED if job in known else True for job in job_ids)
 
     def waiting_for(self, pilot_job: str) -> str | None:
         """Return the pending job of this user that waits for the pilot job's end; None: there is

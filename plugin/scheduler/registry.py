@@ -16,7 +16,7 @@ SCHEDULERS: Registry[type[Scheduler]] = Registry(
     needs=public_names(Scheduler),
 )
 DEFAULT = SCHEDULERS.own()[0]
-"""That of a site file which names none."""
+"""The scheduler of a site file which names none."""
 
 
 def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:

@@ -54,7 +54,7 @@ def load(path: Path) -> tuple[RuledOut, ...]:
 
 def add(path: Path, entry: RuledOut) -> None:
     """Write one more down. Raises DocumentError."""
-    others = [r for r in load(path) if _what(r) != _what(entry)]
+    others = [r for r in load(path) if _key(r) != _key(entry)]
     _write(path, [*others, entry][-MOST:])
 
 
@@ -83,7 +83,7 @@ def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
     return both
 
 
-def _what(entry: RuledOut) -> tuple[str, str, str]:
+def _key(entry: RuledOut) -> tuple[str, str, str]:
     return entry.candidate, entry.user, entry.workload
 
 

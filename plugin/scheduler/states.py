@@ -13,15 +13,15 @@ from berth.policies.values import Candidate, CandidateState, DefaultMemory, Queu
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one reading of the cluster says to who decides."""
+    """One reading of the cluster, as decisions need it."""
 
     states: Mapping[str, CandidateState]
-    """Of the candidates, by name."""
+    """Present states of the candidates, by name."""
     default_memory: Mapping[str | None, DefaultMemory] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """What a job that asks for no memory holds, by queue (None: it names none); not those where
-    memory is not shared out."""
+    """The memory of a job that asks for none, by queue (None: the job names no queue); queues where
+    memory is not shared out are left out."""
 
 
 ReadStates = Callable[[], Reading]

@@ -1,7 +1,10 @@
 """What became of Slurm's jobs: from its accounting, else from what slurmctld remembers.
 
 Slurm keeps a decision's stamp in the job's AdminComment, which no user can set. Of sacct no field
-is asked for that a user writes; the controller is asked for JSON.
+is asked for that a user writes. The controller is asked for JSON (``squeue --json``), because no
+text of a user's can stand for another field there: with ``scontrol show job`` a job name such as
+``x UserId=root(0)`` or one with a line end can. The answer is read job by job: decoding it at once
+would keep the interpreter from the daemon's answering thread.
 """
 
 from __future__ import annotations
@@ -52,14 +55,14 @@ SACCT_FIELDS = (
 _SACCT = ("sacct", "-a", "-n", "-P", "--noconvert", "-o", ",".join(SACCT_FIELDS))
 _ENDED_STATES = "BF,CA,CD,DL,F,NF,OOM,PR,TO"
 _TIMEOUT_S = 60.0
-"""For everything that ended in some hours; nobody waits for it."""
+"""Seconds for reading everything that ended in some hours; nobody waits for it."""
 _MINUTE_S = 60.0
 _DISABLED = "accounting storage is disabled"
 
 
 @dataclass
 class _Reading:
-    """What was understood, and the first thing that was not."""
+    """The outcomes that could be read, and the first problem."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
@@ -98,7 +101,7 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
         reading = _all_remembered()
     else:
         reading = _read_sacct(text)
-    found = tuple(
+    outcomes = tuple(
         outcome
         for outcome in reading.by_number().values()
         if outcome.state in ENDED
@@ -106,7 +109,7 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
         and since_s <= outcome.end_s <= until_s
         and known.get(outcome.job_id) != outcome.end_s
     )
-    return EndedJobs(found, reading.problem)
+    return EndedJobs(outcomes, reading.problem)
 
 
 def _utc(unix_s: float) -> str:
@@ -188,10 +191,10 @@ def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
     """Return those of these jobs that slurmctld still knows, by the id that was asked for."""
     reading = _all_remembered()
     named = reading.outcomes | reading.by_number()
-    found = {job_id: named[job_id] for job_id in job_ids if job_id in named}
-    if reading.problem is not None and len(found) < len(job_ids):
+    remembered = {job_id: named[job_id] for job_id in job_ids if job_id in named}
+    if reading.problem is not None and len(remembered) < len(job_ids):
         raise SchedulerError(reading.problem)
-    return {job_id: replace(outcome, job_id=job_id) for job_id, outcome in found.items()}
+    return {job_id: replace(outcome, job_id=job_id) for job_id, outcome in remembered.items()}
 
 
 def _all_remembered() -> _Reading:
@@ -352,8 +355,8 @@ def _elapsed_s(
 def _wait_status(value: Any) -> int | None:
     """Return the exit status as a shell reports it, from a wait status or from its parts."""
     if isinstance(value, Mapping):
-        status, found = _whole(value.get("return_code")), value.get("signal") or {}
-        signal = _whole(found.get("id", found.get("signal_id"))) or 0
+        status, signalled = _whole(value.get("return_code")), value.get("signal") or {}
+        signal = _whole(signalled.get("id", signalled.get("signal_id"))) or 0
     else:
         raw = _whole(value)
         status, signal = (None, 0) if raw is None else (raw >> 8 & 0xFF, raw & 0x7F)
@@ -362,5 +365,5 @@ def _wait_status(value: Any) -> int | None:
 
 def _requested_gpus(by_node: str, nodes: int | None) -> int | None:
     """Return the GPUs asked for by node: ``gres:gpu:h200:1``, or ``gres/gpu:h200:1``."""
-    asked = by_node.replace("gres:", "").replace("gres/", "")
-    return sum(gres(asked).values()) * (nodes or 1) or None
+    requested = by_node.replace("gres:", "").replace("gres/", "")
+    return sum(gres(requested).values()) * (nodes or 1) or None

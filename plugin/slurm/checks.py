@@ -70,10 +70,10 @@ def check_setup(site: Site) -> Findings:
 
 
 def _version(config: Mapping[str, str]) -> Findings:
-    found = re.match(r"(\d+)\.(\d+)", config.get("SLURM_VERSION", ""))
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)", config.get("SLURM_VERSION", ""))
+    if match is None:
         return
-    version = (int(found[1]), int(found[2]))
+    version = (int(match[1]), int(match[2]))
     if not OLDEST <= version <= NEWEST:
         span = f"{OLDEST[0]}.{OLDEST[1]:02d} to {NEWEST[0]}.{NEWEST[1]:02d}"
         yield Finding(
@@ -86,13 +86,13 @@ def _version(config: Mapping[str, str]) -> Findings:
 
 def _clock(text: str, asked_s: float) -> Findings:
     """Compare slurmctld's clock, which the first line tells in local time, with this host's."""
-    found = re.match(r"Configuration data as of (\S+)", text)
-    if found is None:
+    match = re.match(r"Configuration data as of (\S+)", text)
+    if match is None:
         return
-    there_s = moment_s(found[1], utc=False)
-    if there_s is None:
+    controller_s = moment_s(match[1], utc=False)
+    if controller_s is None:
         return
-    apart_s = there_s - asked_s
+    apart_s = controller_s - asked_s
     if abs(apart_s) > APART_S:
         side = "ahead of" if apart_s > 0 else "behind"
         yield Finding(
@@ -115,7 +115,7 @@ def _plugins(config: Mapping[str, str]) -> Findings:
     if not _is_here(config):
         return
     folders = [Path(part) for part in config.get("PluginDir", "").split(":") if part]
-    plugin = next(filter(_there, (folder / "job_submit_lua.so" for folder in folders)), None)
+    plugin = next(filter(_exists, (folder / "job_submit_lua.so" for folder in folders)), None)
     if plugin is None and any(folder.is_dir() for folder in folders):
         yield Finding(
             "slurm.conf",
@@ -211,8 +211,8 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
             "no answer",
             f'scheduler_users = ["{user}"] in the site file',
         )
-    hidden = [what for what in ("jobs", "nodes", "reservations")
-              if what in listed(config, "PrivateData")]  # fmt: skip
+    hidden = [kind for kind in ("jobs", "nodes", "reservations")
+              if kind in listed(config, "PrivateData")]  # fmt: skip
     if (
         hidden
         and owner is not None
@@ -274,10 +274,10 @@ def _slurm_uid(config: Mapping[str, str]) -> int | None:
 
 def _is_operator(user: str) -> bool:
     try:
-        said = commands.run(("sacctmgr", "-nP", "show", "user", user, "format=AdminLevel"))
+        level = commands.run(("sacctmgr", "-nP", "show", "user", user, "format=AdminLevel"))
     except (SchedulerError, ToolMissing):
         return False
-    return said.strip() in ("Operator", "Administrator")
+    return level.strip() in ("Operator", "Administrator")
 
 
 def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
@@ -296,17 +296,23 @@ def check_munge(config: Mapping[str, str]) -> Findings:
     """Check that this user can make a credential which this host's munged accepts."""
     if shutil.which("munge") is None or shutil.which("unmunge") is None:
         return
-    at = re.search(r"socket=([^,\s]+)", config.get("AuthInfo", ""))
-    where = () if at is None else ("--socket", at[1])
-    made = run_bounded(("munge", "--no-input", *where))
-    read = made and made.returncode == 0 and run_bounded(("unmunge", *where), made.stdout)
-    if not read or read.returncode != 0:
-        last = read or made
-        said = "it hangs" if not last else last.stderr.decode("utf-8", "replace").strip()[:200]
+    socket_option = re.search(r"socket=([^,\s]+)", config.get("AuthInfo", ""))
+    socket_words = () if socket_option is None else ("--socket", socket_option[1])
+    credential = run_bounded(("munge", "--no-input", *socket_words))
+    decoded = (
+        credential
+        and credential.returncode == 0
+        and run_bounded(("unmunge", *socket_words), credential.stdout)
+    )
+    if not decoded or decoded.returncode != 0:
+        failed = decoded or credential
+        reason = (
+            "it hangs" if not failed else failed.stderr.decode("utf-8", "replace").strip()[:200]
+        )
         yield Finding(
             "munge",
             Status.FAIL,
-            f"munge makes no credential that holds here: {said}",
+            f"munge makes no credential that holds here: {reason}",
             "is munged running, with the cluster's key and the right clock? munge -n | unmunge",
         )
 
@@ -318,7 +324,7 @@ def _is_here(config: Mapping[str, str]) -> bool:
     return any(re.split(r"[(\s]", host)[0] in names for host in hosts)
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:

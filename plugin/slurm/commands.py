@@ -1,4 +1,7 @@
-"""Runs Slurm's own commands: bounded in time, in the C locale, failures as one sentence."""
+"""Runs Slurm's own commands: bounded in time, in the C locale, failures as one sentence.
+
+Also reads slurmctld's configuration, as ``scontrol show config`` prints it.
+"""
 
 from __future__ import annotations
 
@@ -70,10 +73,10 @@ def _failed(name: str, status: int, stderr: str) -> SchedulerError:
             f"{name} found no Slurm configuration on this machine",
             hint="set SLURM_CONF, or run this on a login node of the cluster",
         )
-    said = lines[-1].removeprefix(f"{name}: ").removeprefix("error: ") if lines else "no message"
+    reason = lines[-1].removeprefix(f"{name}: ").removeprefix("error: ") if lines else "no message"
     down = "Unable to contact slurm controller" in stderr or "Connection refused" in stderr
     hint = "is slurmctld up? `scontrol ping` tells" if down else None
-    return SchedulerError(f"{name} failed with status {status}: {said[:300]}", hint=hint)
+    return SchedulerError(f"{name} failed with status {status}: {reason[:300]}", hint=hint)
 
 
 def read_configuration() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Where the submit filter is, and its configuration as the site file has it."""
+"""The submit filter: where it is, its configuration, and the Lua that slurmctld runs it with."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ FILTER_PATH = Path(__file__).with_name("job_submit.lua")
 """The Lua file to install beside ``slurm.conf``, or to load from the site's own."""
 
 CLIENT_FILTER_PATH = Path(__file__).with_name("cli_filter.lua")
-"""What sbatch, srun and salloc may load, so that options that slurmctld keeps from Lua count."""
+"""The file that sbatch, srun and salloc may load, so that options that slurmctld hides from Lua
+count."""
 
 _CONFIG_PATH = "/etc/berth/filter.conf"
-"""Where the filter looks for its configuration unless BERTH_FILTER_CONFIG names another file."""
+"""The filter's configuration file unless BERTH_FILTER_CONFIG names another."""
 
 _FIRST_PAUSE_S = 1.0
 
@@ -61,7 +62,7 @@ def check(site: Site) -> Findings:
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
     advice = f"berth slurm filter-config --site {site.source} > {path}"
     try:
-        there = path.read_text(errors="replace")
+        installed = path.read_text(errors="replace")
     except FileNotFoundError:
         text = f"{path} does not exist: the filter uses its defaults"
         yield Finding("filter", Status.WARN, text, advice)
@@ -71,9 +72,9 @@ def check(site: Site) -> Findings:
         if wall is not None:
             text = f"{person.pw_name} may not {wall}: the filter uses its defaults"
             yield Finding("filter", Status.FAIL, text, f"chmod o+r {path}, o+x {path.parent}")
-    apart = ", ".join(_apart(_settings(there), _settings(filter_config(site))))
-    if apart:
-        text = f"{path} does not agree with the site file: {apart}"
+    differences = ", ".join(_differences(_settings(installed), _settings(filter_config(site))))
+    if differences:
+        text = f"{path} does not agree with the site file: {differences}"
         yield Finding("filter", Status.WARN, text, advice)
     else:
         yield Finding("filter", Status.OK, f"{path} agrees with the site file")
@@ -86,14 +87,14 @@ def _settings(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in parts}
 
 
-def _apart(there: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
+def _differences(installed: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
     """Yield how the settings in the file differ from the wanted ones."""
     for key, value in wanted.items():
-        if key not in there:
+        if key not in installed:
             yield f"{key} is missing"
-        elif there[key] != value:
-            yield f"{key} is {there[key] or 'empty'}, not {value}"
-    yield from (f"{key[:40]!r} is not of the site file" for key in there if key not in wanted)
+        elif installed[key] != value:
+            yield f"{key} is {installed[key] or 'empty'}, not {value}"
+    yield from (f"{key[:40]!r} is not of the site file" for key in installed if key not in wanted)
 
 
 _PATIENCE_S = 10.0
@@ -156,7 +157,7 @@ def _loading(path: Path, text: str, advice: str) -> Findings:
     for name in _LOADED.findall(code):
         loaded = Path(name)
         try:
-            found = loaded.read_text(errors="replace")
+            loaded_text = loaded.read_text(errors="replace")
         except OSError as error:
             yield Finding(
                 "filter",
@@ -165,7 +166,7 @@ def _loading(path: Path, text: str, advice: str) -> Findings:
                 f"correct it to {FILTER_PATH}",
             )
             return
-        if "Berth's submit filter" in found and found != FILTER_PATH.read_text():
+        if "Berth's submit filter" in loaded_text and loaded_text != FILTER_PATH.read_text():
             yield Finding(
                 "filter", Status.WARN, f"{path} loads {loaded}, another version's filter", advice
             )
@@ -198,12 +199,12 @@ def interpreter_of(plugin: Path) -> str | None:
 
 
 def run_bounded(
-    command: tuple[str, ...], given: bytes = b""
+    command: tuple[str, ...], stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes] | None:
     """Run a command that may hang; None where it does, or cannot be started."""
     try:
         return subprocess.run(
-            command, input=given, capture_output=True, timeout=_PATIENCE_S, check=False
+            command, input=stdin, capture_output=True, timeout=_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -222,10 +223,10 @@ def _syntax(interpreter: str, path: Path) -> str | None:
 def _lua_of(plugin: Path) -> str | None:
     """Return ``5.1``, by the library's name inside the plugin; None: there is no such name."""
     try:
-        found = re.search(rb"liblua-?(5\.\d)", plugin.read_bytes())
+        match = re.search(rb"liblua-?(5\.\d)", plugin.read_bytes())
     except OSError:
         return None
-    return None if found is None else found[1].decode()
+    return None if match is None else match[1].decode()
 
 
 def _loads(interpreter: str, name: str) -> bool:

@@ -32,7 +32,7 @@ log = logging.getLogger("berth.putback")
 
 ENDED, HELD = "OUT_OF_MEMORY", "PENDING"
 MARK = "memoryback="
-"""In AdminComment of a job that got its memory back: that happens once."""
+"""A word in AdminComment of a job that got its memory back: that happens once."""
 _SAID = "(berth: ran out of the smaller memory request, runs again with its own)"
 _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMemoryCPU"}
 
@@ -44,7 +44,7 @@ class Short:
     job: str
     user: str
     key: str
-    """Of its kind of job (``right_sizing.fitting``)."""
+    """The key of its kind of job (``right_sizing.fitting``)."""
     state: str
     was: Mapping[str, str]
     admin_comment: str
@@ -62,9 +62,9 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
     for job in dict.fromkeys((*begun, *(line.strip() for line in listed.splitlines()))):
         if whole_number(job) is None:
             continue
-        found = short_job(job)
-        if found is not None and (job in begun or not found.marked):
-            yield found
+        short = short_job(job)
+        if short is not None and (job in begun or not short.marked):
+            yield short
 
 
 def short_job(job: str) -> Short | None:

@@ -1,6 +1,8 @@
-"""Where the launcher ends and the ranks' program begins: ``srun -n 8 ./app x``.
+"""The scripts of ``berth pilot submit``: the pilot job, and the real job that waits for it.
 
-A launcher's ranks are not its children under Slurm, so what measures must stand between the two.
+Plain shell, shown by ``--dry-run``. Nothing here talks to the scheduler. A launcher's ranks are not
+its children under Slurm, so what measures must stand between the launcher and the ranks' program:
+``srun -n 8 ./app x`` is split into the two.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ def _unclear(words: tuple[str, ...], word: str) -> UsageError:
 RANK_SCRIPT = Path(rank.__file__)
 _MIB = 2**20
 TAIL_S = 120
-"""Of the pilot job's time, left for bringing the profile home and placing the real job."""
+"""Seconds of the pilot job's time that are left for delivering the profile and placing the real
+job."""
 
 _RANK = "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}"
 _SIZE = "${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_NTASKS:-1}}}"
@@ -129,14 +132,14 @@ class Shape:
 
     def sbatch_options(self) -> list[str]:
         """Return the shape as options of sbatch, without the time limit."""
-        found = [f"--ntasks={self.tasks}", f"--cpus-per-task={self.cpus_per_task}"]
+        options = [f"--ntasks={self.tasks}", f"--cpus-per-task={self.cpus_per_task}"]
         if self.nodes is not None:
-            found.append(f"--nodes={self.nodes}")
+            options.append(f"--nodes={self.nodes}")
         if self.memory_bytes_per_node is not None:
-            found.append(f"--mem={math.ceil(self.memory_bytes_per_node / _MIB)}M")
+            options.append(f"--mem={math.ceil(self.memory_bytes_per_node / _MIB)}M")
         if self.gpus:
-            found.append(f"--gpus={self.gpus}")
-        return found
+            options.append(f"--gpus={self.gpus}")
+        return options
 
 
 def with_srun(launch: Launch, shape: Shape) -> Launch:

@@ -132,8 +132,8 @@ def _check_one_open(queue: str) -> None:
     groups = allowed(partition, "AllowGroups")
     if groups is None or os.geteuid() == 0:
         return
-    mine = {_group_name(number) for number in (os.getegid(), *os.getgroups())}
-    if mine.isdisjoint(groups):
+    own_groups = {_group_name(number) for number in (os.getegid(), *os.getgroups())}
+    if own_groups.isdisjoint(groups):
         raise SchedulerError(f"partition {queue} is not open to your groups")
 
 

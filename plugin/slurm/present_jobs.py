@@ -22,14 +22,14 @@ from berth.plugin.slurm.records import (
     state_of,
     waits_for_room,
 )
-from berth.plugin.slurm.submitted import Said, dependencies
+from berth.plugin.slurm.submitted import Dependencies, dependencies
 
 FIELDS = (
     "JobArrayID", "State", "Partition", "UserName", "Account", "NumNodes", "NumCPUs", "NumTasks",
     "TimeLimit", "SubmitTime", "StartTime", "Reason", "PriorityLong", "tres", "tres-per-node",
     "tres-per-job", "tres-per-task", "NodeList", "admin_comment", "Name", "Dependency",
 )  # fmt: skip
-"""Of squeue's ``--Format``."""
+"""Fields of squeue's ``--Format``."""
 _STATES = "PD,CF,R,CG,S,SI,SO"
 _TIMEOUT_S = 60.0
 _DEPENDS = "Dependency"
@@ -55,10 +55,14 @@ def parse(text: str, bar: str) -> tuple[PresentJob, ...]:
     parts = text.split(bar)
     size = len(FIELDS)
     rows = (parts[at : at + size] for at in range(0, len(parts) - size + 1, size))
-    fields = (dict(zip(FIELDS, (one.strip() for one in row), strict=True)) for row in rows)
-    found = [(job, one) for one in fields if (job := _job(one)) is not None]
-    waited_for = _WaitedFor([job for job, _ in found])
-    return tuple(_after(job, one, waited_for) for job, one in found)
+    fields = (
+        dict(zip(FIELDS, (row_fields.strip() for row_fields in row), strict=True)) for row in rows
+    )
+    parsed_jobs = [
+        (job, row_fields) for row_fields in fields if (job := _job(row_fields)) is not None
+    ]
+    waited_for = _WaitedFor([job for job, _ in parsed_jobs])
+    return tuple(_after(job, row_fields, waited_for) for job, row_fields in parsed_jobs)
 
 
 def _job(fields: Fields) -> PresentJob | None:
@@ -103,15 +107,15 @@ class _WaitedFor:
                 self._before[job.job_id] = before
             last[job.user, job.name] = job.job_id
 
-    def of(self, job: PresentJob, said: Said) -> tuple[str, ...]:
+    def of(self, job: PresentJob, dependency: Dependencies) -> tuple[str, ...]:
         """Return the ids of the jobs that a dependency names; those that are not present have
         ended."""
         task = job.job_id.partition("_")[2]
-        named = (*said.after, *(f"{array}_{task}" for array in said.with_task))
-        found = [self._of_id[one] for one in named if one in self._of_id]
-        if said.singleton and job.job_id in self._before:
-            found.append(self._before[job.job_id])
-        return tuple(found)
+        named = (*dependency.after, *(f"{array}_{task}" for array in dependency.with_task))
+        ids = [self._of_id[name] for name in named if name in self._of_id]
+        if dependency.singleton and job.job_id in self._before:
+            ids.append(self._before[job.job_id])
+        return tuple(ids)
 
 
 def _number(job_id: str) -> tuple[int, int]:
@@ -131,8 +135,8 @@ def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJo
     """
     if job.running or fields["Reason"].strip("()") != _DEPENDS:
         return job
-    said = dependencies(re.sub(r"\([^)]*\)", "", fields["Dependency"]))
-    after = () if said.others else waited_for.of(job, said)
+    dependency = dependencies(re.sub(r"\([^)]*\)", "", fields["Dependency"]))
+    after = () if dependency.others else waited_for.of(job, dependency)
     return replace(job, may_start=True, after=after) if after else job
 
 
@@ -144,9 +148,9 @@ def _gpus(fields: Fields, nodes: int) -> int:
         return accounted
     tasks = count(fields["NumTasks"]) or 1
     for name, each in (("tres-per-job", 1), ("tres-per-node", nodes), ("tres-per-task", tasks)):
-        asked = gpus_in(fields[name].replace("gres:", "").replace("gres/", ""))
-        if asked:
-            return asked * each
+        requested = gpus_in(fields[name].replace("gres:", "").replace("gres/", ""))
+        if requested:
+            return requested * each
     return 0
 
 
@@ -185,18 +189,21 @@ def job_now(job_id: str) -> JobNow | None:
         if "Invalid job id" in error.message:
             return None
         raise
-    line = next((one for one in text.splitlines() if one.count("|") >= len(_FIELDS) - 1), None)
+    line = next(
+        (text_line for text_line in text.splitlines() if text_line.count("|") >= len(_FIELDS) - 1),
+        None,
+    )
     if line is None:
         return None
     state, queue, reason, start, nodes, used, limit = line.rsplit("|", len(_FIELDS) - 1)
-    found = state_of(state)
+    job_state = state_of(state)
     return JobNow(
-        found,
+        job_state,
         queue,
-        waits_for=waits_for(reason) if found == "pending" else None,
+        waits_for=waits_for(reason) if job_state == "pending" else None,
         start_s=moment_s(start.strip(), utc=False),
         nodes=nodes.strip(),
-        elapsed_s=duration_s(used.strip()) if found != "pending" else None,
+        elapsed_s=duration_s(used.strip()) if job_state != "pending" else None,
         time_limit_s=duration_s(limit.strip()),
     )
 

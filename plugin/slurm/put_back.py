@@ -28,7 +28,8 @@ from berth.plugin.slurm.records import Record, records
 log = logging.getLogger("berth.putback")
 
 PATIENCE_S = 600.0
-"""So long a job may wait for what may pass by itself (a group's limit, nodes that are down)."""
+"""Seconds that a job may wait for what may pass by itself (an account's limit, nodes that are
+down)."""
 
 _AT_ONCE = re.compile(
     r"Partition(Config|NodeLimit|TimeLimit|Inactive)|BadConstraints|Invalid(Account|QOS)|"
@@ -50,7 +51,7 @@ _UPDATES = {
     "pn_min_cpus": "MinCPUsNode",
     "ntasks_per_node": "NtasksPerNode",
 }
-"""What ``scontrol update`` calls what the filter set. Nodes, memory and time come on top."""
+"""Words of ``scontrol update`` for what the filter sets, besides nodes, memory and time."""
 _UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
 _WIDEST = 4096
@@ -84,9 +85,9 @@ def stuck_jobs(now_s: float) -> Iterator[Stuck]:
         reason, _, submitted = rest.rpartition("|")
         if whole_number(number) is None or not _is_due(reason, submitted, now_s):
             continue
-        found = _stuck(number, reason)
-        if found is not None:
-            yield found
+        stuck = _stuck(number, reason)
+        if stuck is not None:
+            yield stuck
 
 
 def _is_due(reason: str, submitted: str, now_s: float) -> bool:
@@ -135,7 +136,7 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
     A job that Slurm does not let us change is only marked and told, so that nobody tries again.
     Raises SchedulerError where not even that works.
     """
-    outcome, said = stuck.reason, _SAID.format(reason=stuck.reason)
+    outcome, note = stuck.reason, _SAID.format(reason=stuck.reason)
     try:
         if stuck.tried or not _FOREIGN.isdisjoint(stuck.was):
             raise SchedulerError("the GPUs that were added to it cannot be taken away")
@@ -144,10 +145,10 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
             commands.run(("scontrol", "release", stuck.job))
         log.info("job %s put back: Slurm said %s", stuck.job, stuck.reason)
     except BerthError as error:
-        outcome, said = _FAILED, _SORRY
+        outcome, note = _FAILED, _SORRY
         log.warning("job %s cannot be put back: %s", stuck.job, error.message)
     stamp = stuck.admin_comment.partition(f" {_DONE}")[0]
-    comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), said)))
+    comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), note)))
     commands.run(
         (
             "scontrol",
@@ -195,13 +196,13 @@ def _memory_back(was: Mapping[str, str], partition: Record) -> Iterator[str]:
         ("memory_mib_per_cpu", "MinMemoryCPU", "DefMemPerCPU"),
         ("memory_mib_per_node", "MinMemoryNode", "DefMemPerNode"),
     ):
-        asked = was.get(key, "-")
-        if asked == "-" and {was.get("memory_mib_per_cpu"), was.get("memory_mib_per_node")} == {
+        requested = was.get(key, "-")
+        if requested == "-" and {was.get("memory_mib_per_cpu"), was.get("memory_mib_per_node")} == {
             "-"
         }:
-            asked = partition.get(default, "-")
-        if asked.isdigit():
-            yield f"{name}={asked}"
+            requested = partition.get(default, "-")
+        if requested.isdigit():
+            yield f"{name}={requested}"
             return
 
 

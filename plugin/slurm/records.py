@@ -1,4 +1,4 @@
-"""Slurm's ``key=value`` records (``scontrol -o show …``) and the notations inside them.
+"""Slurm's ``key=value`` records (``scontrol -o show …``), the notations and the states inside them.
 
 Versions differ in which keys there are: a missing one is a default here, never an error. What
 cannot be read at all raises SchedulerError that shows it.
@@ -31,11 +31,11 @@ def records(text: str, first_key: str) -> Iterator[Record]:
     for line in text.splitlines():
         if not line.strip() or line.startswith(("No ", "Slurm")):
             continue
-        found = list(_KEY.finditer(line))
-        if not found or found[0].group(1) != first_key:
+        keys = list(_KEY.finditer(line))
+        if not keys or keys[0].group(1) != first_key:
             raise SchedulerError(f"Slurm answered something unreadable: {line.strip()[:80]!r}")
         record: dict[str, str] = {}
-        for match, following in zip(found, [*found[1:], None], strict=True):
+        for match, following in zip(keys, [*keys[1:], None], strict=True):
             end = len(line) if following is None else following.start()
             record.setdefault(match.group(1), line[match.end() : end].strip())
         yield record
@@ -43,8 +43,8 @@ def records(text: str, first_key: str) -> Iterator[Record]:
 
 def whole(record: Record, key: str, default: int = 0) -> int:
     """Return a count; ``default`` where the key is absent or says ``N/A``."""
-    found = count(record.get(key, ""))
-    return default if found is None else found
+    number = count(record.get(key, ""))
+    return default if number is None else number
 
 
 def count(text: str) -> int | None:
@@ -110,15 +110,15 @@ def moment_s(text: str, *, utc: bool) -> float | None:
 def gres(text: str | None) -> dict[str, int]:
     """Count GPUs by type: ``gpu:h200:4(S:0-1),shard:8`` gives ``{"gpu:h200": 4}``; no type:
     ``gpu``."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     # Device lists in brackets hold commas: (IDX:0-1,3).
     for part in re.sub(r"\([^)]*\)?", "", text or "").split(","):
         match = _GRES.match(part.strip())
         if match is None or match["name"] != "gpu" or match["unit"] or len(match["count"]) > 6:
             continue
         name = f"gpu:{match['type']}" if match["type"] else "gpu"
-        found[name] = found.get(name, 0) + int(match["count"])
-    return found
+        counts[name] = counts.get(name, 0) + int(match["count"])
+    return counts
 
 
 def gpus_in(tres: str) -> int | None:
@@ -127,8 +127,8 @@ def gpus_in(tres: str) -> int | None:
     None where it names none: there are none, or the site does not account for them
     (AccountingStorageTRES).
     """
-    found = gres(tres.replace("gres/", ""))
-    return found.pop("gpu", None) or sum(found.values()) or None
+    counts = gres(tres.replace("gres/", ""))
+    return counts.pop("gpu", None) or sum(counts.values()) or None
 
 
 def memory_in(tres: str) -> int | None:

@@ -135,8 +135,8 @@ def _count(value: Any) -> int | None:
 
 
 def _bytes(mib: Any) -> int | None:
-    found = _count(mib)
-    return found * _MIB if found else None
+    count = _count(mib)
+    return count * _MIB if count else None
 
 
 def _seconds(minutes: Any) -> float | None:
@@ -151,13 +151,13 @@ def _allowed(names: list[str] | None) -> tuple[str, ...] | None:
 def _gpus_in_use(jobs: Iterable[Any]) -> Counter[tuple[str, str]]:
     """Count GPUs in use by node and type, from what each job holds: a node's own count (its TRES)
     has GPUs only where the site accounts for them (AccountingStorageTRES)."""
-    found: Counter[tuple[str, str]] = Counter()
+    in_use: Counter[tuple[str, str]] = Counter()
     for job in jobs:
         if job.state in _HOLDING:
             for node, held in job.get_resource_layout_per_node().items():
                 for name, gres in (held["gres"] or {}).items():
-                    found[node, name] += int(gres["count"] if isinstance(gres, dict) else gres)
-    return found
+                    in_use[node, name] += int(gres["count"] if isinstance(gres, dict) else gres)
+    return in_use
 
 
 def _node(node: Any, in_use: Mapping[tuple[str, str], int]) -> NodeFacts:

@@ -28,7 +28,8 @@ CHECKED_BYTES = 64 * 1024 * 1024
 _GROWING = frozenset(("decisions", "rankings", "outcomes", "past_jobs", "evidence"))
 """Tables that grow with every job."""
 _FILE_MODE = 0o660
-"""Never for others: the store holds who submitted what. The umask decides about the group."""
+"""Never readable for others: the store holds who submitted what. The umask decides about the
+group."""
 _STATEMENT_TIMEOUT_MS = 15_000
 
 
@@ -123,9 +124,9 @@ class Database:
                 names = connection.exec_driver_sql(query).scalars().all()
                 parts = [f"'{name}'" for name in names if name not in _GROWING]
             for part in parts:
-                found = connection.exec_driver_sql(f"PRAGMA quick_check({part})").scalar()
-                if found != "ok":
-                    return str(found)
+                verdict = connection.exec_driver_sql(f"PRAGMA quick_check({part})").scalar()
+                if verdict != "ok":
+                    return str(verdict)
         return None
 
 

@@ -15,7 +15,7 @@ from berth.pilot.progress import steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import Asked, DecisionRecord, Ranking
+from berth.plugin.store.records import DecisionInputs, DecisionRecord, Ranking
 from berth.plugin.store.statements import count_of
 from berth.policies.codes import Code
 
@@ -26,7 +26,7 @@ _FROM = tables.decisions.outerjoin(
     tables.rankings, tables.rankings.c.digest == tables.decisions.c.ranking
 )
 _OWN = tuple(name for name in DecisionRecord.__slots__ if name != "ranked")
-"""What each decision has for itself."""
+"""The columns that are each decision's own."""
 _RECORD = (*(tables.decisions.c[name] for name in _OWN), _RANKED)
 _own = attrgetter(*_OWN)
 
@@ -130,12 +130,12 @@ class Decisions:
         query = select(table.c.id, table.c.account, table.c.request)
         return self._by_id(query, in_pieces(ids), lambda row: (row.account or "", row.request))
 
-    def asked(self, ids: Collection[str]) -> dict[str, Asked]:
+    def inputs(self, ids: Collection[str]) -> dict[str, DecisionInputs]:
         """Return when those of these decisions that are there were made, and from which request, by
         id."""
         table = tables.decisions
         query = select(table.c.id, table.c.time_s, table.c.request, _RANKED).select_from(_FROM)
-        return self._by_id(query, in_pieces(ids), lambda row: Asked._make(row[1:]))
+        return self._by_id(query, in_pieces(ids), lambda row: DecisionInputs._make(row[1:]))
 
     def rankings(self, ids: Collection[str]) -> dict[str, Ranking]:
         """Return what those of these decisions chose that chose something, by id."""
@@ -146,22 +146,22 @@ class Decisions:
         return self._by_id(query, pieces, lambda row: Ranking._make(row[1:]))
 
     def _by_id(
-        self, query: Select[Any], pieces: Iterable[list[str]], made: Callable[[Any], T]
+        self, query: Select[Any], pieces: Iterable[list[str]], parse: Callable[[Any], T]
     ) -> dict[str, T]:
         """Return ``parse`` of each row of ``query`` whose id is in the pieces, by id."""
         column = tables.decisions.c.id
         with self._database.read() as connection:
             return {
-                row.id: made(row)
-                for some in pieces
-                for row in connection.execute(query.where(column.in_(some)))
+                row.id: parse(row)
+                for piece in pieces
+                for row in connection.execute(query.where(column.in_(piece)))
             }
 
     def first_s(self) -> float | None:
         """Return the Unix time of the oldest decision; None: there is none."""
         with self._database.read() as connection:
-            found = connection.execute(select(func.min(tables.decisions.c.time_s))).scalar()
-        return None if found is None else float(found)
+            oldest_s = connection.execute(select(func.min(tables.decisions.c.time_s))).scalar()
+        return None if oldest_s is None else float(oldest_s)
 
     def last(
         self,
@@ -186,8 +186,8 @@ class Decisions:
             if value is not None:
                 query = query.where(column == value)
         if before is not None:
-            here = tuple_(table.c.time_s, table.c.id)
-            query = query.where(here < tuple_(before.time_s, before.id))
+            position = tuple_(table.c.time_s, table.c.id)
+            query = query.where(position < tuple_(before.time_s, before.id))
         with self._database.read() as connection:
             return [DecisionRecord(*row) for row in connection.execute(query)]
 
@@ -216,8 +216,10 @@ class Decisions:
         groups = (newest.c.mode, newest.c.action, newest.c.code)
         query = select(*groups, func.count()).group_by(*groups)
         with self._database.read() as connection:
-            found = [(str(m), str(a), str(c), int(n)) for m, a, c, n in connection.execute(query)]
-        return sorted(found, key=lambda one: (-one[3], one[:3]))
+            groups_counted = [
+                (str(m), str(a), str(c), int(n)) for m, a, c, n in connection.execute(query)
+            ]
+        return sorted(groups_counted, key=lambda group: (-group[3], group[:3]))
 
     def enforced(
         self, since_s: float, until_s: float
@@ -233,10 +235,10 @@ class Decisions:
         )
         jobs: dict[str, int] = {}
         with self._database.read() as connection:
-            found = connection.execute(counts).all()
-            for workload, _, count in found:
+            counted_jobs = connection.execute(counts).all()
+            for workload, _, count in counted_jobs:
                 jobs[workload] = jobs.get(workload, 0) + count
-            if all(code != Code.EXPLORED for _, code, _ in found):
+            if all(code != Code.EXPLORED for _, code, _ in counted_jobs):
                 return jobs, []
             query = _records().where(*of_then, table.c.code == Code.EXPLORED.value)
             return jobs, [DecisionRecord(*row) for row in connection.execute(query)]

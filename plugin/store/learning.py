@@ -46,7 +46,7 @@ class Checked(NamedTuple):
 
     name: str
     revision: int
-    """Of the store, at present."""
+    """The store's present revision."""
     up_to: int
     """The revision at which they were; evidence that is not in them yet: -1."""
 
@@ -98,14 +98,14 @@ class Learning:
         query = select(*_EVIDENCE).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
             query = query.where(table.c.cluster == cluster)
-        return next(iter(self._found(query)), None)
+        return next(iter(self._select(query)), None)
 
     def of_jobs(self, job_ids: Collection[str]) -> dict[tuple[str, str], EvidenceRecord]:
         """Return the evidence of jobs of these ids, by cluster and job id."""
-        table, found = tables.evidence, []
-        for some in in_pieces(job_ids):
-            found += self._found(select(*_EVIDENCE).where(table.c.job_id.in_(some)))
-        return {(one.cluster, one.job_id): one for one in found}
+        table, evidence = tables.evidence, []
+        for piece in in_pieces(job_ids):
+            evidence += self._select(select(*_EVIDENCE).where(table.c.job_id.in_(piece)))
+        return {(record.cluster, record.job_id): record for record in evidence}
 
     def of_workload(self, workload: str, count: int) -> list[EvidenceRecord]:
         """Return the last ``count`` jobs of a workload, in order of their ends."""
@@ -199,13 +199,13 @@ class Learning:
         """Say anew what a job counts for; False: it is not known."""
         table = tables.evidence
         with self._database.write() as connection:
-            found = connection.execute(
+            updated = connection.execute(
                 update(table)
                 .where(table.c.cluster == cluster, table.c.job_id == job_id)
                 .values(use=use)
             )
             _set_unchecked(connection)
-        return bool(found.rowcount)
+        return bool(updated.rowcount)
 
     def clear(self, keep: str, since_s: float) -> int:
         """Forget all that was learnt; gives how many jobs. Evidence with ``use`` equal to
@@ -254,9 +254,9 @@ class Learning:
         table = tables.evidence
         order = (table.c.ended_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
         query = select(*_EVIDENCE).where(where).order_by(*order).limit(count)  # type: ignore[arg-type]
-        return self._found(query)[::-1]
+        return self._select(query)[::-1]
 
-    def _found(self, query: Select[Any]) -> list[EvidenceRecord]:
+    def _select(self, query: Select[Any]) -> list[EvidenceRecord]:
         with self._database.read() as connection:
             return [EvidenceRecord(*row) for row in connection.execute(query)]
 

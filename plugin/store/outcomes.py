@@ -46,7 +46,7 @@ class Outcomes:
         query = select(*RECORD).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
             query = query.where(table.c.cluster == cluster)
-        return next(iter(self._found(query)), None)
+        return next(iter(self._select(query)), None)
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
         """Return outcomes of the jobs that a decision was made for (an array has several)."""
@@ -55,12 +55,12 @@ class Outcomes:
     def of_decisions(self, decisions: Collection[str]) -> dict[str, list[OutcomeRecord]]:
         """Return outcomes by the decision that their jobs carry."""
         table = tables.outcomes
-        found: dict[str, list[OutcomeRecord]] = {}
-        for some in in_pieces(decisions):
-            query = select(*RECORD).where(table.c.decision.in_(some)).order_by(table.c.job_id)
-            for record in self._found(query):
-                found.setdefault(record.decision or "", []).append(record)
-        return found
+        by_decision: dict[str, list[OutcomeRecord]] = {}
+        for piece in in_pieces(decisions):
+            query = select(*RECORD).where(table.c.decision.in_(piece)).order_by(table.c.job_id)
+            for record in self._select(query):
+                by_decision.setdefault(record.decision or "", []).append(record)
+        return by_decision
 
     def between(
         self, since_s: float, until_s: float, *, cluster: str | None = None
@@ -70,7 +70,7 @@ class Outcomes:
         Read in pages: history of any length takes little memory.
         """
         named = self._clusters() if cluster is None else [cluster]
-        pages = (self._of_cluster(one, since_s, until_s) for one in named)
+        pages = (self._of_cluster(name, since_s, until_s) for name in named)
         return merge(*pages, key=attrgetter("end_s", "cluster"))
 
     def newest(self, since_s: float, until_s: float, most: int) -> list[EndedJob]:
@@ -83,7 +83,7 @@ class Outcomes:
     def last(self, since_s: float, until_s: float, most: int) -> list[OutcomeRecord]:
         """Return the last ``most`` jobs that ended between two Unix times, with all that is known
         of them, in order of their ends."""
-        return self._found(_newest(RECORD, since_s, until_s, most))[::-1]
+        return self._select(_newest(RECORD, since_s, until_s, most))[::-1]
 
     def count(self, since_s: float, until_s: float, most: int) -> int:
         """Return how many jobs ended between two Unix times, by the index alone; ``most`` where
@@ -101,7 +101,7 @@ class Outcomes:
         query = query.order_by(*order).limit(_PAGE)
         page = query.where(table.c.end_s >= since_s)
         while True:
-            records = self._found(page)
+            records = self._select(page)
             yield from records
             if len(records) < _PAGE:
                 return
@@ -117,16 +117,16 @@ class Outcomes:
         """Return when the last known job of this cluster ended; None: none is known."""
         table = tables.outcomes
         with self._database.read() as connection:
-            found = connection.execute(
+            newest_s = connection.execute(
                 select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
             ).scalar()
-        return None if found is None else float(found)
+        return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; gives how many."""
         return delete_before(self._database, tables.outcomes.c.end_s, before_s)
 
-    def _found(self, query: Select[Any]) -> list[OutcomeRecord]:
+    def _select(self, query: Select[Any]) -> list[OutcomeRecord]:
         with self._database.read() as connection:
             return [OutcomeRecord(*row) for row in connection.execute(query)]
 

@@ -42,16 +42,16 @@ class PastJobs:
         if user is not None:
             query = query.where(table.c.user == user)
         page, count = query, 0
-        there = self.count() if user is None and is_shown() else 0
+        expected = self.count() if user is None and is_shown() else 0
         while True:
             with self._database.read() as connection:
-                found = [PastJobRecord(**row._mapping) for row in connection.execute(page)]
-            yield from found
-            count += len(found)
-            report("past jobs read", count, there if len(found) == _PAGE else count)
-            if len(found) < _PAGE:
+                records = [PastJobRecord(**row._mapping) for row in connection.execute(page)]
+            yield from records
+            count += len(records)
+            report("past jobs read", count, expected if len(records) == _PAGE else count)
+            if len(records) < _PAGE:
                 return
-            last = found[-1]
+            last = records[-1]
             page = query.where(
                 tuple_(*order) > tuple_(last.user, last.end_s, last.cluster, last.job_id)
             )
@@ -67,8 +67,8 @@ class PastJobs:
         table = tables.past_jobs
         with self._database.read() as connection:
             query = select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
-            found = connection.execute(query).scalar()
-        return None if found is None else float(found)
+            newest_s = connection.execute(query).scalar()
+        return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; gives how many."""
@@ -103,8 +103,8 @@ class MemoryNeeds:
         table = tables.memory_needs
         with self._database.write() as connection:
             next_revision(connection)
-            found = connection.execute(delete(table).where(table.c.updated_s < before_s))
-            return int(found.rowcount)
+            deleted = connection.execute(delete(table).where(table.c.updated_s < before_s))
+            return int(deleted.rowcount)
 
 
 def memory_needs(connection: Connection, *order: object) -> list[MemoryNeedRecord]:

@@ -46,13 +46,13 @@ def upsert(
 def distinct(connection: Connection, column: Column[str]) -> list[str]:
     """Return the values of an index's first column by one look-up each, however many rows there
     are."""
-    found: list[str] = []
+    values: list[str] = []
     query = select(func.min(column))
     while True:
-        value = connection.execute(query.where(column > found[-1]) if found else query).scalar()
+        value = connection.execute(query.where(column > values[-1]) if values else query).scalar()
         if value is None:
-            return found
-        found.append(value)
+            return values
+        values.append(value)
 
 
 def count_of(connection: Connection, most: int, *where: ColumnElement[bool]) -> int:
@@ -64,10 +64,10 @@ def count_of(connection: Connection, most: int, *where: ColumnElement[bool]) -> 
 def counter(connection: Connection, name: str) -> int:
     """Return the value of a counter; 0 where it is not there."""
     table = tables.counters
-    found = connection.execute(
+    value = connection.execute(
         select(table.c.value).where(table.c.name == name)
     ).scalar_one_or_none()
-    return int(found or 0)
+    return int(value or 0)
 
 
 def next_revision(connection: Connection) -> int:

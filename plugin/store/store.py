@@ -41,7 +41,7 @@ class Changes:
     fingerprints: tuple[FingerprintRecord, ...]
     """All of them."""
     learnt: tuple[LearntRecord, ...] = ()
-    """Those that changed."""
+    """The learnt forecasts that changed."""
     learnt_keys: frozenset[tuple[str, str]] = frozenset()
     """Workload and user of all that hold."""
     memory_needs: tuple[MemoryNeedRecord, ...] = ()
@@ -79,9 +79,9 @@ class Store:
         version = schema_version(database)
         if version != HEAD:
             if not create:
-                found = f"has schema {version}" if version else "is empty"
+                present_schema = f"has schema {version}" if version else "is empty"
                 raise StoreError(
-                    f"{database.name}: the store {found}; this Berth needs {HEAD}",
+                    f"{database.name}: the store {present_schema}; this Berth needs {HEAD}",
                     hint="run: berth store upgrade",
                 )
             upgrade(database)
@@ -107,24 +107,24 @@ class Store:
         """Store a workload. One of the same name is replaced only if asked, or if it is equal."""
         with self.database.write() as connection:
             next_revision(connection)
-            there = connection.execute(
+            stored_digest = connection.execute(
                 select(tables.workloads.c.digest).where(tables.workloads.c.name == record.name)
             ).scalar()
-            if there is not None and there != record.digest and not replace:
+            if stored_digest is not None and stored_digest != record.digest and not replace:
                 raise UsageError(
                     f"a different workload named {record.name!r} is in the store already",
                     hint="give another --name, or --replace to put this one in its place",
                 )
             values = _columns(record)
             try:
-                if there is None:
+                if stored_digest is None:
                     connection.execute(insert(tables.workloads).values(values))
                 else:
                     table = tables.workloads
                     connection.execute(
                         update(table).where(table.c.name == record.name).values(values)
                     )
-                    if there != record.digest:  # its forecasts are of the old content
+                    if stored_digest != record.digest:  # its forecasts are of the old content
                         connection.execute(
                             delete(tables.forecasts).where(
                                 tables.forecasts.c.workload == record.name
@@ -147,12 +147,12 @@ class Store:
     def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
         """Return those of these names that are there."""
         table = tables.workloads
-        found: list[WorkloadRecord] = []
+        records: list[WorkloadRecord] = []
         with self.database.read() as connection:
-            for some in in_pieces(names):
-                rows = connection.execute(select(table).where(table.c.name.in_(some)))
-                found += [WorkloadRecord(**row._mapping) for row in rows]
-        return found
+            for piece in in_pieces(names):
+                rows = connection.execute(select(table).where(table.c.name.in_(piece)))
+                records += [WorkloadRecord(**row._mapping) for row in rows]
+        return records
 
     def workloads(self) -> list[WorkloadRecord]:
         """Return all workloads by name."""
@@ -170,20 +170,20 @@ class Store:
         """Note that a workload's owner wants it shared; False: there is none of that name."""
         table = tables.workloads
         with self.database.write() as connection:
-            found = connection.execute(
+            updated = connection.execute(
                 update(table).where(table.c.name == name).values(share_asked_s=asked_s)
             )
-        return bool(found.rowcount)
+        return bool(updated.rowcount)
 
     def count_of(self, owner: str) -> int:
         """Return how many workloads bear the owner's name."""
         table = tables.workloads
         with self.database.read() as connection:
             query = select(func.count()).select_from(table)
-            found = connection.execute(
+            counted = connection.execute(
                 query.where(table.c.name.startswith(owner + "/", autoescape=True))
             )
-            return int(found.scalar_one())
+            return int(counted.scalar_one())
 
     def count_scripts(self, owner: str) -> int:
         """Return how many scripts the owner has attached."""
@@ -206,22 +206,22 @@ class Store:
     def bundles(self, names: Collection[str]) -> dict[str, list[str]]:
         """Return by which bundles these workloads are predicted, newest first."""
         table = tables.forecasts
-        found: dict[str, list[str]] = {}
+        by_workload: dict[str, list[str]] = {}
         with self.database.read() as connection:
-            for some in in_pieces(names):
-                query = select(table.c.workload, table.c.bundle).where(table.c.workload.in_(some))
+            for piece in in_pieces(names):
+                query = select(table.c.workload, table.c.bundle).where(table.c.workload.in_(piece))
                 for row in connection.execute(query.order_by(table.c.revision.desc())):
-                    found.setdefault(row.workload, []).append(row.bundle)
-        return found
+                    by_workload.setdefault(row.workload, []).append(row.bundle)
+        return by_workload
 
     def remove_workload(self, name: str) -> bool:
         """Remove a workload with its forecasts and fingerprints; False: there was none."""
         with self.database.write() as connection:
             next_revision(connection)
-            found = connection.execute(
+            deleted = connection.execute(
                 delete(tables.workloads).where(tables.workloads.c.name == name)
             )
-        return bool(found.rowcount)
+        return bool(deleted.rowcount)
 
     def put_forecast(self, record: ForecastRecord) -> None:
         """Store a forecast; an older one by the same bundle is replaced."""
@@ -248,12 +248,12 @@ class Store:
     def forecasts_of(self, workloads: Collection[str]) -> dict[str, ForecastRecord]:
         """Return the newest forecast of those of these workloads that have one."""
         table = tables.forecasts
-        found: dict[str, ForecastRecord] = {}
+        newest: dict[str, ForecastRecord] = {}
         with self.database.read() as connection:
-            for some in in_pieces(workloads):
-                query = select(table).where(table.c.workload.in_(some)).order_by(table.c.revision)
-                found |= {row.workload: _forecast(row) for row in connection.execute(query)}
-        return found
+            for piece in in_pieces(workloads):
+                query = select(table).where(table.c.workload.in_(piece)).order_by(table.c.revision)
+                newest |= {row.workload: _forecast(row) for row in connection.execute(query)}
+        return newest
 
     def attach_script(self, record: FingerprintRecord) -> None:
         """Let a script's fingerprint stand for a workload for its owner's jobs.
@@ -286,7 +286,7 @@ class Store:
         with self.database.read() as connection:
             return counter(connection, "revision")
 
-    def standing(self) -> tuple[int, int]:
+    def identity_and_revision(self) -> tuple[int, int]:
         """Return the store's identity (another store has another) and its revision."""
         with self.database.read() as connection:
             return counter(connection, "identity"), counter(connection, "revision")

@@ -29,8 +29,8 @@ _LONGEST = 256 * 1024 * 1024
 def ask_users(path: Path, op: str, *, timeout_s: float = TIMEOUT_S, **fields: object) -> Any:
     """Send one request and return the reply's fields. Raises UsageError as the service does, and
     StoreError."""
-    given = {key: value for key, value in fields.items() if value is not None}
-    line = json.dumps({"v": PROTOCOL_VERSION, "op": op, **given}).encode() + b"\n"
+    stated_fields = {key: value for key, value in fields.items() if value is not None}
+    line = json.dumps({"v": PROTOCOL_VERSION, "op": op, **stated_fields}).encode() + b"\n"
     deadline_s = time.monotonic() + timeout_s
     received = bytearray()
     try:
@@ -99,14 +99,14 @@ class RemoteStore:
 
     def workloads(self) -> list[WorkloadRecord]:
         """Return one's own workloads and the shared ones, by name."""
-        found: list[WorkloadRecord] = []
+        records: list[WorkloadRecord] = []
         while True:
-            after = found[-1].name if found else ""
+            after = records[-1].name if records else ""
             reply = ask_users(self._path, "workloads", after=after)
             self._bundles.update(reply["bundles"])
             if not reply["workloads"]:
-                return found
-            found += [WorkloadRecord(**one) for one in reply["workloads"]]
+                return records
+            records += [WorkloadRecord(**row) for row in reply["workloads"]]
 
     def bundles(self, names: Sequence[str]) -> Mapping[str, list[str]]:
         """Return by which bundles these are predicted, as of the last listing."""
@@ -114,18 +114,18 @@ class RemoteStore:
 
     def workload(self, name: str) -> WorkloadRecord | None:
         """Return one's own workload of that name, else the shared one, else None."""
-        found = ask_users(self._path, "workload", name=name).get("workload")
-        return None if found is None else WorkloadRecord(**found)
+        row = ask_users(self._path, "workload", name=name).get("workload")
+        return None if row is None else WorkloadRecord(**row)
 
     def forecasts(self, name: str) -> list[ForecastRecord]:
         """Return the newest forecast of a workload."""
         reply = ask_users(self._path, "workload", name=name)
-        return [ForecastRecord(**one) for one in reply.get("forecasts", ())]
+        return [ForecastRecord(**row) for row in reply.get("forecasts", ())]
 
     def fingerprints(self, name: str) -> list[FingerprintRecord]:
         """Return the scripts attached to a workload that place one's jobs."""
         reply = ask_users(self._path, "workload", name=name)
-        return [FingerprintRecord(**one) for one in reply.get("scripts", ())]
+        return [FingerprintRecord(**row) for row in reply.get("scripts", ())]
 
     def remove_workload(self, name: str) -> bool:
         """Remove one's own; False: there was none."""
@@ -138,8 +138,10 @@ class RemoteStore:
     def share(self, name: str, alias: str | None) -> str | None:
         """Share a workload: the name that all users have it by now; None: an admin has to approve
         it."""
-        found: str | None = ask_users(self._path, "share", name=name, alias=alias).get("shared")
-        return found
+        shared_name: str | None = ask_users(self._path, "share", name=name, alias=alias).get(
+            "shared"
+        )
+        return shared_name
 
 
 class RemoteDecisions:
@@ -167,12 +169,12 @@ class RemoteDecisions:
             workload=workload,
             before=None if before is None else before.id,
         )
-        return [DecisionRecord(**one) for one in reply["decisions"]]
+        return [DecisionRecord(**row) for row in reply["decisions"]]
 
     def get(self, decision: str) -> DecisionRecord | None:
         """Return one decision by its id, or None."""
-        found = ask_users(self._path, "decision", id=decision).get("decision")
-        return None if found is None else DecisionRecord(**found)
+        row = ask_users(self._path, "decision", id=decision).get("decision")
+        return None if row is None else DecisionRecord(**row)
 
 
 class RemoteOutcomes:
@@ -183,10 +185,10 @@ class RemoteOutcomes:
 
     def of_decisions(self, decisions: Sequence[str]) -> dict[str, list[OutcomeRecord]]:
         """Return the outcomes by decision."""
-        found: dict[str, list[OutcomeRecord]] = {}
-        for one in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
-            found.setdefault(one["decision"], []).append(OutcomeRecord(**one))
-        return found
+        by_decision: dict[str, list[OutcomeRecord]] = {}
+        for row in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
+            by_decision.setdefault(row["decision"], []).append(OutcomeRecord(**row))
+        return by_decision
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
         """Return the outcomes of one decision."""
@@ -194,5 +196,5 @@ class RemoteOutcomes:
 
     def of_job(self, job: str) -> OutcomeRecord | None:
         """Return the outcome of one job, or None."""
-        found = ask_users(self._path, "outcomes", job=job)["outcomes"]
-        return OutcomeRecord(**found[0]) if found else None
+        rows = ask_users(self._path, "outcomes", job=job)["outcomes"]
+        return OutcomeRecord(**rows[0]) if rows else None

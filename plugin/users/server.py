@@ -1,4 +1,9 @@
-"""How much one user, and all users together, may ask at once and in a minute."""
+"""The users' socket: one request and one reply a connection, a bounded number of both.
+
+Each admitted connection has a thread of its own, so that a slow user keeps only himself waiting.
+``Gate`` bounds what one user, and all users together, may ask at once and in a minute; one too many
+gets a sentence and is closed.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +30,10 @@ class Limits:
     """Bounds of the users' socket."""
 
     connections: int = 32
-    """Of all users at a time."""
+    """Connections of all users at a time."""
     connections_per_user: int = 4
     requests_per_minute: float = 120.0
-    """Of one user, in the long run."""
+    """Requests of one user, on average."""
     burst: int = 60
     """Requests of one user that may come at once."""
     request_bytes: int = 8 * 1024 * 1024
@@ -84,7 +89,7 @@ class Gate:
 log = logging.getLogger("berth.users.server")
 
 Answer = Callable[[Peer, Mapping[str, Any]], Mapping[str, object]]
-"""From a request to a reply; BerthError becomes the sentence that the user reads."""
+"""Makes a reply from a request; BerthError becomes the sentence that the user reads."""
 PeerOf = Callable[[int], Peer]
 
 PROTOCOL_VERSION = 1

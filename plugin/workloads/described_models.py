@@ -89,8 +89,8 @@ def described(
     if purpose == "serve":
         if sequence is not None and options.input_tokens is None:
             options = replace(options, input_tokens=sequence)
-        made = LanguageModelWorkload(name=shape.name, config=_config(shape))
-        return with_options(workload_of(made), options)
+        service = LanguageModelWorkload(name=shape.name, config=_config(shape))
+        return with_options(workload_of(service), options)
     data = transformer(
         layers=shape.layers, width=shape.width, heads=shape.heads, vocabulary=_VOCABULARY,
         sequence=tokens,
@@ -102,8 +102,8 @@ def described(
             path, name=shape.name, mode=Mode(purpose), batch=options.batch,
             precision=options.precision,
         )  # fmt: skip
-    left = replace(options, batch=None, precision=None)
-    return with_options(workload_of(graph), left)
+    other_options = replace(options, batch=None, precision=None)
+    return with_options(workload_of(graph), other_options)
 
 
 def _config(shape: Shape) -> dict[str, object]:

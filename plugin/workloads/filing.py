@@ -1,4 +1,7 @@
-"""Workloads into the store with their forecasts: nothing is left to predict at submit time."""
+"""Workloads into the store with their forecasts: nothing is left to predict at submit time.
+
+Profiles of one program on several numbers of nodes are put together to one workload.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ def add_workload(
     and StoreError.
     """
     check_name(workload.name)
-    made = forecaster.forecast(workload, platforms, reference=reference)
-    forecast = dataclasses.replace(made, workload=workload.name)
+    own_forecast = forecaster.forecast(workload, platforms, reference=reference)
+    forecast = dataclasses.replace(own_forecast, workload=workload.name)
     record = WorkloadRecord(
         workload.name,
         workload.kind,
@@ -68,14 +71,14 @@ def refresh(
     reference: str | None = None,
 ) -> list[Forecast]:
     """Make the forecasts of stored workloads again (a new bundle, new platforms)."""
-    made = []
+    forecasts = []
     for name in steps("workloads predicted", list(names)):
         workload = stored_workload(store, name)
-        made_now = forecaster.forecast(workload, platforms, reference=reference)
-        forecast = dataclasses.replace(made_now, workload=name)
+        own_forecast = forecaster.forecast(workload, platforms, reference=reference)
+        forecast = dataclasses.replace(own_forecast, workload=name)
         put_forecast(store, forecast)
-        made.append(forecast)
-    return made
+        forecasts.append(forecast)
+    return forecasts
 
 
 def stored_workload(store: Store, name: str) -> Workload:
@@ -85,14 +88,14 @@ def stored_workload(store: Store, name: str) -> Workload:
 
 def workload_in(store: WorkloadReader, record: WorkloadRecord) -> Workload:
     """Return what a record holds, under the record's name. Raises DocumentError."""
-    found = parse_workload(record.document, source=f"{store.name}: workload {record.name}")
-    return dataclasses.replace(found, name=record.name)
+    workload = parse_workload(record.document, source=f"{store.name}: workload {record.name}")
+    return dataclasses.replace(workload, name=record.name)
 
 
 def stored_profiles(store: Store) -> list[Profile]:
     """Return every workload of the store that is a program's profile."""
-    found = (workload_in(store, record).document for record in store.workloads())
-    return [document for document in found if isinstance(document, Profile)]
+    documents = (workload_in(store, record).document for record in store.workloads())
+    return [document for document in documents if isinstance(document, Profile)]
 
 
 class WorkloadReader(Protocol):
@@ -137,7 +140,7 @@ def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
     if len(same) > 1:
         raise UsageError(
             f"several users' workloads are called {name!r} in {store.name}",
-            hint=f"name one of {', '.join(one.name for one in same)}",
+            hint=f"name one of {', '.join(record_of_name.name for record_of_name in same)}",
         )
     return same[0] if same else stored(store, name)
 
@@ -175,15 +178,15 @@ def with_nodes(
             f"{others[0]}: several files are the profiles of one program on several numbers of "
             f"nodes, and {workload.name!r} is no profile"
         )
-    found = {path: read_json(path, Profile) for path in others}
-    same = [p for p in found.values() if all_of_them or _on_other_nodes(measured, p)]
+    profiles = {path: read_json(path, Profile) for path in others}
+    same = [p for p in profiles.values() if all_of_them or _on_other_nodes(measured, p)]
     if not same:
         return workload, tuple(others)
     from berth.predictor.families.program.node_runs import together  # noqa: PLC0415 - loads numpy
 
-    made = workload_of(together([measured, *same]).model_copy(update={"name": measured.name}))
-    left = tuple(path for path, profile in found.items() if profile not in same)
-    return dataclasses.replace(made, name=workload.name), left
+    combined = workload_of(together([measured, *same]).model_copy(update={"name": measured.name}))
+    left_over = tuple(path for path, profile in profiles.items() if profile not in same)
+    return dataclasses.replace(combined, name=workload.name), left_over
 
 
 def _on_other_nodes(measured: Profile, other: Profile) -> bool:

@@ -30,10 +30,12 @@ def own_name(user: str, name: str) -> str:
         raise UsageError(
             f"{name} would be {owner}'s workload, not yours", hint=f"name it without {owner}/"
         )
-    found = name if slash else f"{user}/{name}"
-    if len(found) > LONGEST:
-        raise UsageError(f"{found[:40]}...: a name with its owner is at most {LONGEST} characters")
-    return found
+    full_name = name if slash else f"{user}/{name}"
+    if len(full_name) > LONGEST:
+        raise UsageError(
+            f"{full_name[:40]}...: a name with its owner is at most {LONGEST} characters"
+        )
+    return full_name
 
 
 def owner_in(name: str) -> str | None:

@@ -61,9 +61,9 @@ def publish(settings: ControllerSettings, node: str, request: Any) -> None:
         whole = slots.with_node_gres(
             publishing.read_config_file(conf), node, gres, source=str(conf)
         )
-        there = publishing.read_config_file(own)
-        if not there.startswith(slots.HEADER):
-            _keep_before(own, there)
+        present_lines = publishing.read_config_file(own)
+        if not present_lines.startswith(slots.HEADER):
+            _keep_before(own, present_lines)
         publishing.replace_config_file(own, lines)
         publishing.replace_config_file(conf, whole)
         CommandRestarter(settings.restart, ()).controller()

@@ -63,7 +63,7 @@ class NodeFiles:
     """Included by gres.conf; holds this node's lines and nothing else."""
     padding: str = "/dev/berth-off{number}"
     device_map: Path | None = None
-    """For the task prolog: a line ``NUMBER MIG-UUID`` for each slice."""
+    """A file for the task prolog with a line ``NUMBER MIG-UUID`` for each slice."""
     type_pattern: str = "{profile}"
     explicit: bool = True
     ready_timeout_s: float = 120.0
@@ -184,13 +184,13 @@ class SlurmKeeper:
         used, before = self._used(), self._slots()
         if not used or (before is None and gres == self._gres()):
             return
-        kept = (
+        unmoved = (
             before is not None
             and slots is not None
             and len(before) == len(slots)
             and all(before[n].device == slots[n].device for n in used if n < len(slots))
         )
-        if not kept:
+        if not unmoved:
             raise PlanRefused(
                 f"a job has started on {self._files.node} meanwhile; its GPU would change number",
                 hint="try again: the next plan leaves it where it is",
@@ -198,9 +198,9 @@ class SlurmKeeper:
 
     def _release_stranded(self) -> None:
         """Release jobs that Slurm held for want of a type which is there again."""
-        there = {name.removeprefix("gpu:") for name in gres(self._gres())}
+        present_types = {name.removeprefix("gpu:") for name in gres(self._gres())}
         for job in waiting(self._command):
-            if job.reason == STRANDED and {name for name, _ in job.types} <= there:
+            if job.reason == STRANDED and {name for name, _ in job.types} <= present_types:
                 self._command(["scontrol", "release", job.job])
 
     def _devices(self, gpu: GpuRecord, target: Layout | None) -> list[Slot]:
@@ -251,10 +251,10 @@ class SlurmKeeper:
 
     def _node(self) -> dict[str, str]:
         text = self._command(["scontrol", "-d", "-o", "show", "node", self._files.node])
-        found = list(records(text, "NodeName"))
-        if len(found) != 1 or "State" not in found[0]:
+        node_records = list(records(text, "NodeName"))
+        if len(node_records) != 1 or "State" not in node_records[0]:
             raise SchedulerError(f"Slurm knows no node {self._files.node}")
-        return dict(found[0])
+        return dict(node_records[0])
 
     def _used(self) -> tuple[int, ...]:
         return numbers(self._node().get("GresUsed", ""))
@@ -273,7 +273,7 @@ class SlurmKeeper:
             word in state for word in ("NOT_RESPONDING", "DOWN", "UNKNOWN", "*")
         )
 
-    def _wait(self, what: str, reached: Callable[[], bool]) -> None:
+    def _wait(self, condition: str, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + self._files.ready_timeout_s
         last = ""
         while time.monotonic() < deadline:
@@ -283,7 +283,7 @@ class SlurmKeeper:
             except BerthError as error:
                 last = f": {error.message}"
             time.sleep(POLL_S)
-        raise SchedulerError(f"not within {self._files.ready_timeout_s:.0f} s: {what}{last}")
+        raise SchedulerError(f"not within {self._files.ready_timeout_s:.0f} s: {condition}{last}")
 
 
 def _most(gpu: GpuRecord) -> int:

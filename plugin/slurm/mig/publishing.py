@@ -94,7 +94,7 @@ def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
         raise BerthError(f"{beside}: cannot be opened: {error.strerror}") from None
     try:
         deadline = time.monotonic() + timeout_s
-        while not _taken(lock):
+        while not _is_locked(lock):
             if time.monotonic() > deadline:
                 raise BerthError(f"{path}: another node's cut has been at it for {timeout_s:.0f} s")
             time.sleep(POLL_S)
@@ -103,7 +103,7 @@ def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
         os.close(lock)
 
 
-def _taken(lock: int) -> bool:
+def _is_locked(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -192,8 +192,8 @@ class ControllerPublisher:
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
         """See Publisher."""
-        asked = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
-        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=asked)
+        request = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
+        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=request)
         if done.status != 0:
             raise BerthError(f"the controller refused: {done.last_line[:300] or 'no reason'}")
         yield

@@ -14,11 +14,11 @@ from berth.policies.mig.demands import Demand, SliceOption
 
 MAX_JOBS = 100_000
 MAX_SLICES = 10_000
-"""Of one job: more is a job that can never run, and must not keep the planner busy."""
+"""The most slices of a job: one with more can never run, and must not keep the planner busy."""
 GRES_FIELDS = (
     "NumNodes:|,NumTasks:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|"
 )
-"""For ``squeue -O``: what ``asked_types`` takes."""
+"""The fields of ``squeue -O`` that ``asked_types`` takes."""
 GRES_COLUMNS = 6
 _SQUEUE = (
     "squeue",
@@ -69,17 +69,17 @@ def asked_types(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
     nodes, tasks, *forms = columns
     if not (_NUMBER.fullmatch(nodes) and _NUMBER.fullmatch(tasks)):
         return ()
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for text, times in zip(forms, (int(nodes), 1, int(tasks), int(nodes)), strict=True):
         for name, count in types_in(text):
-            found[name] = max(found.get(name, 0), min(count * times, MAX_SLICES))
-    return tuple((name, count) for name, count in found.items() if count)
+            counts[name] = max(counts.get(name, 0), min(count * times, MAX_SLICES))
+    return tuple((name, count) for name, count in counts.items() if count)
 
 
 def types_in(gres: str) -> tuple[tuple[str, int], ...]:
     """Return GPU types with their counts; a bare count (``gpu:2``) names none."""
-    found = ((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
-    return tuple((name, count) for name, count in found if not name.isdecimal())
+    types = ((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
+    return tuple((name, count) for name, count in types if not name.isdecimal())
 
 
 def pending(

@@ -66,8 +66,8 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
     blocks = [_block(name, wanted, held) for name in dict.fromkeys(s.type for s in wanted)]
     # Those bound to numbers first, then the longest: the search meets its dead ends early.
     blocks.sort(key=lambda b: (not b.fixed, -len(b.slots), b.type))
-    taken: list[Slot | None] = [held.get(n) for n in range(total)]
-    starts = _search(blocks, [s is not None and s.is_padding for s in taken])
+    numbered: list[Slot | None] = [held.get(n) for n in range(total)]
+    starts = _search(blocks, [s is not None and s.is_padding for s in numbered])
     if starts is None:
         raise PlanRefused(
             "running jobs hold slices whose numbers in Slurm do not allow this layout",
@@ -76,8 +76,8 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
     for block, start in zip(blocks, starts, strict=True):
         loose = iter([s for s in block.slots if s not in block.fixed.values()])
         for number in range(start, start + len(block.slots)):
-            taken[number] = block.fixed.get(number) or next(loose)
-    return _padded(taken)
+            numbered[number] = block.fixed.get(number) or next(loose)
+    return _padded(numbered)
 
 
 def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Block:
@@ -107,19 +107,19 @@ def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | N
     return None
 
 
-def _padded(taken: Sequence[Slot | None]) -> tuple[Slot, ...]:
+def _padded(numbered: Sequence[Slot | None]) -> tuple[Slot, ...]:
     """Fill each gap with a padding type of its own: Slurm would pull two gaps of one type
     together."""
-    found: list[Slot] = []
+    padded: list[Slot] = []
     gap = 0
-    for number, slot in enumerate(taken):
+    for number, slot in enumerate(numbered):
         if slot is not None and not slot.is_padding:
-            found.append(slot)
+            padded.append(slot)
             continue
-        if number == 0 or not found[-1].is_padding:
+        if number == 0 or not padded[-1].is_padding:
             gap += 1
-        found.append(Slot(f"{PADDING}{gap}"))
-    return tuple(found)
+        padded.append(Slot(f"{PADDING}{gap}"))
+    return tuple(padded)
 
 
 def gres_of(slots: Iterable[Slot]) -> str:
@@ -197,8 +197,8 @@ def gres_conf(
             continue
         paths = files(slot)
         key = "MultipleFiles" if len(paths) > 1 else "File"
-        what = f" {slot.instance}" if slot.instance else ""
-        lines.append(f"{begin} {key}={','.join(paths)} # {slot.gpu}{what}")
+        instance = f" {slot.instance}" if slot.instance else ""
+        lines.append(f"{begin} {key}={','.join(paths)} # {slot.gpu}{instance}")
     return "\n".join(lines) + "\n"
 
 
@@ -206,14 +206,14 @@ def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
     """Return the slots that ``gres_conf`` wrote; None where the file is somebody else's work."""
     if not text.startswith(HEADER):
         return None
-    found = []
+    slots = []
     for line in text.splitlines()[1:]:
         match = _LINE.fullmatch(line.strip())
         if match is None or match["node"] != node:
             return None
         instance = Instance(int(match["start"]), match["profile"]) if match["profile"] else None
-        found.append(Slot(match["type"], match["gpu"], instance))
-    return tuple(found)
+        slots.append(Slot(match["type"], match["gpu"], instance))
+    return tuple(slots)
 
 
 def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
@@ -222,14 +222,14 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
 
     Raises BerthError where the node has no line of its own.
     """
-    found = 0
+    node_lines = 0
     lines = []
     for line in text.splitlines(keepends=True):
         match = _NODE.match(line.rstrip("\n"))
         if match is None or match["name"] != node:
             lines.append(line)
             continue
-        found += 1
+        node_lines += 1
         if match["rest"].rstrip().endswith("\\"):
             raise BerthError(f"{source}: the line NodeName={node} is continued; write it in one")
         ending = "\n" if line.endswith("\n") else ""
@@ -239,10 +239,10 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
         if new == body and not _GRES.search(body):
             new = f"{body.rstrip()} Gres={gres}{' ' if mark else ''}"
         lines.append(f"{match['head']}{new[1:]}{mark}{comment}{ending}")
-    if found != 1:
-        what = "no line" if found == 0 else f"{found} lines"
+    if node_lines != 1:
+        node_lines_text = "no line" if node_lines == 0 else f"{node_lines} lines"
         raise BerthError(
-            f"{source} has {what} NodeName={node}",
+            f"{source} has {node_lines_text} NodeName={node}",
             hint="the node needs exactly one line of its own (not a range such as node[1-4])",
         )
     return "".join(lines)
@@ -252,17 +252,17 @@ def node_gres(text: str, node: str) -> str:
     """Return the node's ``Gres=`` in slurm.conf; ``(null)`` where it has none."""
     for line in text.splitlines():
         match = _NODE.match(line)
-        found = match and match["name"] == node and _GRES.search(" " + match["rest"])
-        if found:
-            return str(found.group()).partition("=")[2]
+        gres = match and match["name"] == node and _GRES.search(" " + match["rest"])
+        if gres:
+            return str(gres.group()).partition("=")[2]
     return "(null)"
 
 
 def numbers(gres_used: str) -> tuple[int, ...]:
     """Return the numbers in use, from ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``."""
-    found: set[int] = set()
+    in_use: set[int] = set()
     for inside in re.findall(r"gpu:[^()]*\(IDX:([0-9,-]+)\)", gres_used):
         for part in inside.split(","):
             first, _, last = part.partition("-")
-            found.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+            in_use.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(in_use))

@@ -13,7 +13,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.cli import berth
 from berth.plugin.slurm.cluster import parse_reservations
 from berth.plugin.slurm.past_jobs import read_sacct
-from berth.plugin.slurm.submitted import said
+from berth.plugin.slurm.submitted import dependencies_in_line
 from berth.policies.objectives.fastest import Fastest
 from berth.policies.objectives.protocol import Offer
 
@@ -182,12 +182,12 @@ def test_jobs_wait_for_those_that_they_waited_for_in_fact(tmp_path: Path, site: 
     ],
 )
 def test_what_a_submitting_line_says(line: str, after: tuple[str, ...], others: int) -> None:
-    found = said(line)
+    found = dependencies_in_line(line)
     assert (found.after, found.others) == (after, others)
 
 
 def test_singletons_and_tasks_wait_for_their_own_kind() -> None:
-    assert said("sbatch --dependency=singleton x").singleton
+    assert dependencies_in_line("sbatch --dependency=singleton x").singleton
     text = HEADER + job("9_3", 0, 5, line="sbatch --array=1-9%4 --dependency=aftercorr:8 x")
     read_ = read_sacct(text.splitlines(), "c", source="t")
     assert read_.after == {"9_3": ("8_3",)}

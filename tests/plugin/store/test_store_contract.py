@@ -25,7 +25,7 @@ from berth.plugin.store import (
     pruning,
 )
 from berth.plugin.store.decisions import Decisions
-from berth.plugin.store.records import Asked, EndedJob, FingerprintRecord, Ranking
+from berth.plugin.store.records import DecisionInputs, EndedJob, FingerprintRecord, Ranking
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
 
@@ -202,7 +202,9 @@ def test_alternatives_that_come_again_are_stored_once_and_read_as_each_decisions
     assert store.decisions.of_user(DECISION.user, 0.0, 97.0) == made
     assert store.decisions.get(names[7]) == made[7]
     assert {one.ranked for one in store.decisions.rankings(names).values()} == {LONG}
-    assert store.decisions.asked(names[:1]) == {names[0]: Asked(0.0, DECISION.request, LONG)}
+    assert store.decisions.inputs(names[:1]) == {
+        names[0]: DecisionInputs(0.0, DECISION.request, LONG)
+    }
     # Another daemon, or this one after its start, has not met them.
     Decisions(store.database).add([replace(made[0], id="again", time_s=100.0)])
     assert store.decisions.get("again") == replace(made[0], id="again", time_s=100.0)
