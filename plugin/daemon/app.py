@@ -30,6 +30,7 @@ from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.outcomes.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.scheduler.ruled_out import with_ruled_out
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
@@ -223,7 +224,7 @@ class Daemon:
             delay_s = min(_OUTCOMES_AFTER_S, settings.waits_refresh_s)
             threads.append(Periodic("look-ahead", settings.waits_refresh_s, step, delay_s=delay_s))
         if settings.outcomes_refresh_s:
-            step = follow_outcomes(self._store, site, site.open_scheduler())
+            step = follow_outcomes(self._store, site, open_scheduler(site))
             threads.append(
                 Periodic("outcome reader", settings.outcomes_refresh_s, step, delay_s=soon_s)
             )
@@ -264,5 +265,5 @@ def _raise_descriptor_limit() -> None:
 
 def read_states_of(site: Site) -> ReadStates:
     """What reads the candidates' states on this site's scheduler."""
-    read = state_reader(site.open_scheduler(), site.candidates)
+    read = state_reader(open_scheduler(site), site.candidates)
     return with_ruled_out(read, site.daemon.ruled_out)

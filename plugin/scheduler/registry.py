@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from berth.pilot.documents import D, Document, validate
 from berth.pilot.errors import DocumentError
 from berth.pilot.plugins import Registry, public_names
 from berth.plugin.scheduler.protocol import Scheduler
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
 
 SCHEDULERS: Registry[type[Scheduler]] = Registry(
     "berth.schedulers",
@@ -37,3 +41,12 @@ def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:
     Raises UsageError for a name that is not known, or that cannot be imported.
     """
     return SCHEDULERS.load(name)(settings)
+
+
+def open_scheduler(site: Site, name: str | None = None) -> Scheduler:
+    """Return the site's scheduler with its settings; of another ``name``: with its defaults.
+
+    Raises UsageError for an unknown name.
+    """
+    wanted = name or site.scheduler
+    return scheduler_named(wanted, site.scheduler_settings if wanted == site.scheduler else None)
