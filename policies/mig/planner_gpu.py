@@ -156,7 +156,7 @@ def _pick(
             chosen = (value, used, option)
     assert chosen is not None  # noqa: S101 - the empty entry is always there
     kinds = {unit: kind for kind, unit in table.unit.items()}
-    taken = tuple((t, kinds[one]) for t, one in _unwound(best[chosen[1]][1]))
+    taken = tuple((t, kinds[unit]) for t, unit in _unwound(best[chosen[1]][1]))
     return Choice(chosen[2], taken, chosen[0])
 
 
