@@ -25,7 +25,7 @@ from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Predicti
 MEASURE_GPU_MEMORY = (
     "pilot it on a GPU, or have Slurm account it: AccountingStorageTRES=gres/gpumem"
 )
-"""How GPU memory becomes known."""
+"""How a site gets to know GPU memory."""
 
 
 class Exclusion(NamedTuple):
@@ -81,7 +81,7 @@ def runs_there(case: Case) -> Exclusion | None:
 
 
 def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
-    """A sentence where the program needs instructions that the place may not have, or None."""
+    """Return a sentence where the program needs instructions that the candidate may not have."""
     if candidate.platform in forecast.ran_on:
         return None
     for name in forecast.instruction_sets:
@@ -123,7 +123,8 @@ def own_features(case: Case) -> Exclusion | None:
 
 
 def _has(candidate: Candidate, asked: str) -> bool:
-    """Every node of the place has these features, and nothing else is demanded there."""
+    """Return whether every node of the candidate has these features, and nothing else is
+    demanded."""
     return candidate.constraint is None and _all_have(candidate, asked)
 
 
@@ -163,7 +164,10 @@ def steps_at_once(case: Case) -> Exclusion | None:
 
 
 def gres_matches(asked: str, offered: str | None) -> bool:
-    """``gpu``, ``gpu:2`` and ``gres/gpu=2`` match any GPU; ``gpu:h200[:2]`` only that type."""
+    """Return whether the GPUs asked for are those offered.
+
+    ``gpu``, ``gpu:2`` and ``gres/gpu=2`` match any GPU; ``gpu:h200[:2]`` only that type.
+    """
     if offered is None or "," in asked:
         return False
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
@@ -173,13 +177,15 @@ def gres_matches(asked: str, offered: str | None) -> bool:
 
 
 def asks_for_none(asked: str) -> bool:
-    """``none``, ``gpu:0``, ``gres/gpu:h200=0``: the user wants no GPU, which is a choice."""
+    """Return whether no GPU is wanted, which is a choice: ``none``, ``gpu:0``,
+    ``gres/gpu:h200=0``."""
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
     return parts == ["none"] or (len(parts) > 1 and whole_number(parts[-1]) == 0)
 
 
 def names_no_type(asked: str) -> bool:
-    """True for ``gpu``, ``gpu:2``, ``gres/gpu=2``: any GPU will do, and nothing else is asked."""
+    """Return whether any GPU will do and nothing else is asked: ``gpu``, ``gpu:2``,
+    ``gres/gpu=2``."""
     name, _, count = (
         asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").partition(":")
     )
@@ -269,11 +275,11 @@ def memory_fits(case: Case) -> Exclusion | None:
     return None if sentence is None else Exclusion(Code.MEMORY, sentence)
 
 
-def _lacks(need: Interval, what: str, capacity: float, holders: int) -> str | None:
+def _lacks(need: Interval, kind: str, capacity: float, holders: int) -> str | None:
     if need.high <= capacity * holders:
         return None
     return (
-        f"it may need {format_bytes(need.high / holders)} of {what}; there is "
+        f"it may need {format_bytes(need.high / holders)} of {kind}; there is "
         f"{format_bytes(capacity)}"
     )
 
@@ -325,9 +331,10 @@ def time_fits(case: Case) -> Exclusion | None:
 
 
 def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettings) -> float:
-    """What time limits are judged by; less than any limit where no time is predicted.
+    """Return the time that limits are judged by; less than any limit where no time is predicted.
 
-    Of a step or a token nothing is known of the whole job: only what was asked can be judged.
+    A forecast of a step or a token tells nothing of the whole job: only what was asked can be
+    judged.
     """
     if runtime is None:
         return -math.inf
@@ -335,7 +342,8 @@ def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettin
 
 
 def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings) -> float:
-    """Up to which upper predicted time the limits admit the job; below zero: they never do."""
+    """Return up to which upper predicted time the limits admit the job; below zero: they never
+    do."""
     longest = math.inf if candidate.max_time_s is None else candidate.max_time_s
     if request.time_limit_s is not None and request.time_limit_s > longest:
         return -1.0
@@ -344,7 +352,7 @@ def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings)
 
 
 def present_limit_s(request: Request, candidate: Candidate) -> float | None:
-    """The time limit the job would have here if nothing is changed; None: no limit."""
+    """Return the time limit the job would have if nothing is changed; None: no limit."""
     if request.time_limit_s is not None:
         return request.time_limit_s
     return candidate.max_time_s if candidate.default_time_s is None else candidate.default_time_s
@@ -371,7 +379,7 @@ OF_NUMBERS: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits)
 
 
 def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:
-    """Why the place is ruled out, by the first of them that does so."""
+    """Return why the candidate is ruled out, by the first of them that does so."""
     for constraint in constraints:
         excluded = constraint(case)
         if excluded is not None:

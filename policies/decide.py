@@ -18,7 +18,7 @@ from berth.policies.constraints import Exclusion, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.lists import listed_beside, with_queues
-from berth.policies.objectives import OBJECTIVES, Offer, Term
+from berth.policies.objectives import OBJECTIVES, Estimate, Term
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.ranking import SHAPES_KEPT, Assessed, Ranking, order
@@ -132,15 +132,15 @@ class Decider:
 
         Empty where it has no score.
         """
-        offer = next(
-            one.offer
+        estimate = next(
+            one.estimate
             for one in self.ranking.of(request, forecast)
             if one.ranked.candidate == ranked.candidate
         )
-        if offer is None or ranked.score is None:
+        if estimate is None or ranked.score is None:
             return ()
         state = states.get(ranked.candidate)
-        return self.objective.terms(self._at_present(offer, request, state))
+        return self.objective.terms(self._at_present(estimate, request, state))
 
     def _sorted_out(
         self,
@@ -191,24 +191,26 @@ class Decider:
 
     def _scored(self, request: Request, assessed: Assessed, state: CandidateState | None) -> Ranked:
         """Return the ranked candidate with its score by the present state."""
-        _, ranked, offer = assessed
-        if offer is None or not (
+        _, ranked, estimate = assessed
+        if estimate is None or not (
             self.counts_waits or self.objective.live or request.array is not None
         ):
             return ranked
-        offer = self._at_present(offer, request, state)
-        return ranked._replace(score=self.objective.score(offer), makespan=offer.makespan)
+        estimate = self._at_present(estimate, request, state)
+        return ranked._replace(score=self.objective.score(estimate), makespan=estimate.makespan)
 
-    def _at_present(self, offer: Offer, request: Request, state: CandidateState | None) -> Offer:
+    def _at_present(
+        self, estimate: Estimate, request: Request, state: CandidateState | None
+    ) -> Estimate:
         """Return what is offered to who asks, at this moment and turn."""
         if request.array is None:
             expected = None
-            wait_s = expected_wait_s(offer.resources, offer.runtime_s.mid, state)
-            time_s = offer.time_s + self.settings.weights.wait * wait_s
+            wait_s = expected_wait_s(estimate.resources, estimate.runtime_s.mid, state)
+            time_s = estimate.time_s + self.settings.weights.wait * wait_s
         else:
-            expected = makespan(request, request.array, offer, state)
+            expected = makespan(request, request.array, estimate, state)
             time_s = expected.seconds
-        return offer._replace(
+        return estimate._replace(
             time_s=time_s, request=request, state=state, now_s=self._now_s, turn=self._turn,
             makespan=expected,
         )  # fmt: skip
@@ -264,7 +266,7 @@ class Decider:
             self.objective,
             unit=forecast.unit,
             is_slice=self._by_name[best.candidate].slice_of is not None,
-            alike=beside,
+            beside=beside,
         )
         return placed + sentences.short_of_memory(request.resources.memory_bytes_per_node, best)
 

@@ -1,4 +1,4 @@
-"""Host memory that a job asks for in another place: never less than it held, nor than is predicted.
+"""Host memory that a job asks for elsewhere: never less than it held, nor than is predicted.
 
 A job that asks for no memory holds the default of its queue. Another queue's default, or fewer
 cores, would give it less, so what it held is written into the job wherever it goes. The rule:

@@ -28,7 +28,7 @@ from berth.policies.constraints import (
 )
 from berth.policies.memory import with_memory
 from berth.policies.objectives.costs import price_per_hour
-from berth.policies.objectives.protocol import Objective, Offer
+from berth.policies.objectives.protocol import Estimate, Objective
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate
 from berth.policies.values import Candidate, Ranked, Request, Resources
@@ -52,7 +52,7 @@ class Assessed(NamedTuple):
     candidate: Candidate
     ranked: Ranked
     """With its score but for any waiting time, or why it is ruled out for good."""
-    offer: Offer | None
+    estimate: Estimate | None
     """What the score is made of; None: nothing is predicted there."""
 
 
@@ -119,17 +119,17 @@ class Ranking:
             or first_of(OF_NUMBERS, case)
             or time_fits(case)
         )
-        cost = score = offer = None
+        cost = score = estimate = None
         if runtime_s is not None and point is not None:
             cost = None if price is None else price * runtime_s.mid / 3600.0
-            offer = Offer(
+            estimate = Estimate(
                 candidate, held, runtime_s, runtime_s.mid, cost, memory, point, request,
                 work=work_of(request.array, forecast, held.nodes or 1),
             )  # fmt: skip
             if excluded is None:
-                score = self._objective.score(offer)
+                score = self._objective.score(estimate)
                 if score is None:
-                    excluded = Exclusion(*self._objective.why_missing(offer))
+                    excluded = Exclusion(*self._objective.why_missing(estimate))
         unsure = not_known_to_run(candidate, forecast)
         warning = sentences.warning(point, runtime_s, settings)
         ranked = Ranked(
@@ -148,7 +148,7 @@ class Ranking:
             guess=unsure is not None or (point is not None and _is_guess(point, settings)),
             source=forecast.source_of(candidate.platform),
         )
-        return Assessed(candidate, ranked, offer)
+        return Assessed(candidate, ranked, estimate)
 
 
 def order(ranked: Ranked) -> tuple[int, float, float, float, str]:

@@ -1,7 +1,7 @@
 """The production Decider in the loop: each job is placed at its submission, as the daemon would.
 
-What is predicted comes from a ``Predictions``, what then happens from the trace: its run times by
-platform, and where the job ran in fact its own.
+What is predicted comes from a ``Predictions``; what then happens comes from the trace: its run
+times by platform, and on the job's own platform the time that it really took.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from berth.policies.values import Candidate, Decision, Edit, Ranked, Request, Re
 SHAPES_KEPT = 20_000
 """Rankings that a replay remembers: of its workloads in all their shapes."""
 STATES_S = 15.0
-"""Age from which the candidates' states are read again, as the daemon does."""
+"""Age in seconds from which the candidates' states are read again, as the daemon does."""
 
 
 class Decided:
@@ -46,8 +46,11 @@ class Decided:
         lookahead: bool = False,
         forgiving: bool = False,
     ) -> None:
-        """``lookahead``: waits from the predicted ends of jobs at each submission. ``forgiving``: a
-        job on which the policy fails stays, as in production, and is in ``failed``."""
+        """Decide as the site's policy does.
+
+        ``lookahead``: waits from the predicted ends of jobs at each submission. ``forgiving``: a
+        job on which the policy fails stays, as in production, and is in ``failed``.
+        """
         decider = Decider(candidates, settings, explains=False, shapes_kept=SHAPES_KEPT)
         self._decider = decider
         self._policy = settings.objective
@@ -61,9 +64,9 @@ class Decided:
         )  # fmt: skip
         self._will_do: Sequence[int] = ()
         self._requests = _requests(trace)
-        self._here = _own_platforms(trace, cluster)
+        self._own_platform = _own_platforms(trace, cluster)
         self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
-        self._at_home = trace.runtime_s.tolist()
+        self._own_runtime_s = trace.runtime_s.tolist()
         self._forgiving = forgiving
         self.failed: dict[int, str] = {}
         """By job: how the policy failed on it."""
@@ -135,15 +138,15 @@ class Decided:
         queues = () if edit.queue is None else edit.queue.split(",")[1:]
         fitting = [ranked for ranked in decision.ranked if ranked.score is not None]
         return [
-            next(one for one in fitting if self._by_name[one.candidate].queue == queue)
+            next(each for each in fitting if self._by_name[each.candidate].queue == queue)
             for queue in queues
         ]
 
     def _truth(self, job: int, candidate: Candidate) -> float:
         column = self._truths.get(candidate.platform)
         known = math.nan if column is None else column[job]
-        if math.isnan(known) and self._here[job] == candidate.platform:
-            known = self._at_home[job]
+        if math.isnan(known) and self._own_platform[job] == candidate.platform:
+            known = self._own_runtime_s[job]
         return known
 
     def _name(self, job: int) -> str:
@@ -151,19 +154,20 @@ class Decided:
 
 
 def _requests(trace: Trace) -> list[Request]:
-    """[jobs] as if each had asked Berth to choose; the same object where all is the same."""
+    """Return [jobs] requests as if each job had asked Berth to choose; equal ones are one
+    object."""
     limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s)
     columns = (
         trace.user, trace.account, trace.queue, trace.nodes, trace.cores, trace.gpus,
         trace.memory_bytes, limits,
     )  # fmt: skip
     known: dict[tuple[Any, ...], Request] = {}
-    found = []
+    requests = []
     for row in zip(*(column.tolist() for column in columns), strict=True):
         if row not in known:
             known[row] = _request(trace, *row)
-        found.append(known[row])
-    return found
+        requests.append(known[row])
+    return requests
 
 
 def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> Request:
@@ -181,13 +185,14 @@ def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> 
 
 
 def _own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
-    """[jobs] the platform that each ran on; empty: its partition has several, or is unknown."""
+    """Return [jobs] the platform that each ran on; empty: its partition has several, or is
+    unknown."""
     kinds = {
         part.name: {cluster.kind(name).platform or name for name in part.kinds}
         for part in cluster.partitions
     }
     by_queue = [
-        next(iter(found)) if len(found := kinds.get(queue, set())) == 1 else ""
+        next(iter(platforms)) if len(platforms := kinds.get(queue, set())) == 1 else ""
         for queue in trace.queues
     ]
     return [by_queue[queue] if queue >= 0 else "" for queue in trace.queue.tolist()]

@@ -15,7 +15,7 @@ from berth.plugin.slurm.cluster import parse_reservations
 from berth.plugin.slurm.past_jobs import read_sacct
 from berth.plugin.slurm.submitted import dependencies_in_line
 from berth.policies.objectives.fastest import Fastest
-from berth.policies.objectives.protocol import Offer
+from berth.policies.objectives.protocol import Estimate
 
 HEADER = (
     "JobID|User|Partition|State|Submit|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|"
@@ -300,10 +300,10 @@ def test_a_policy_that_raises_leaves_its_jobs_where_they_were_and_is_reported(
 ) -> None:
     score = Fastest.score
 
-    def broken(self: Fastest, offer: Offer) -> float | None:
-        if offer.request.resources.cores == 2:
+    def broken(self: Fastest, estimate: Estimate) -> float | None:
+        if estimate.request.resources.cores == 2:
             raise ZeroDivisionError("no such thing")
-        return score(self, offer)
+        return score(self, estimate)
 
     monkeypatch.setattr(Fastest, "score", broken)
     site.write_text(SITE + SITE.split("[site]")[1].split("\n", 2)[2].replace("thin", "fat")

@@ -29,7 +29,7 @@ class TraceReplayer:
     settings: Settings
     candidates: tuple[Candidate, ...]
     partition_of: Mapping[str, int]
-    """By candidate's name."""
+    """Place of the partition, by candidate's name."""
     predicted: Mapping[str, Floats] = field(default_factory=dict)
     spread: float = 1.25
     lookahead: bool = False
@@ -37,7 +37,7 @@ class TraceReplayer:
     notes: tuple[str, ...] = ()
     """See Replayer."""
     known: dict[Part, tuple[Trace, Columns]] = field(default_factory=dict, repr=False)
-    """What is the same for all policies: the jobs of a part, and what is predicted of them."""
+    """The jobs of a part and their predictions, which are the same for all policies."""
 
     def in_pools(self) -> TraceReplayer:
         """See Replayer."""
@@ -48,14 +48,14 @@ class TraceReplayer:
     @property
     def layouts(self) -> tuple[str, ...]:
         """See Replayer."""
-        if len({(one.geometry.gpu, one.profiles) for one in self.cluster.sliced}) != 1:
+        if len({(gpus.geometry.gpu, gpus.profiles) for gpus in self.cluster.sliced}) != 1:
             return ()
-        return tuple(str(one) for one in full_layouts(self.cluster.sliced[0]))
+        return tuple(str(layout) for layout in full_layouts(self.cluster.sliced[0]))
 
     @property
     def slicing(self) -> Slicing:
         """See Replayer."""
-        layouts = {str(one.layout) for one in self.cluster.sliced}
+        layouts = {str(gpus.layout) for gpus in self.cluster.sliced}
         rules = self.settings.recutting
         return Slicing(
             layouts.pop() if len(layouts) == 1 else "",
@@ -70,7 +70,7 @@ class TraceReplayer:
         sliced = self.cluster.sliced
         if slicing.layout:
             layout = Layout.parse(slicing.layout)
-            sliced = tuple(replace(one, layout=layout) for one in sliced)
+            sliced = tuple(replace(gpus, layout=layout) for gpus in sliced)
         rules = None
         if slicing.recut:
             rules = replace(self.settings.recutting or Recutting(), patience=slicing.patience)
@@ -90,7 +90,7 @@ class TraceReplayer:
         return self.figures(self.replayed(policy, part), float(self.trace.submit_s[0]))
 
     def replayed(self, policy: PolicySettings, part: Part) -> Replayed:
-        """The engine's own answer."""
+        """Return the replay of a part under a policy."""
         if part not in self.known:
             self.known[part] = self._of(part)
         trace, predictions = self.known[part]
@@ -108,41 +108,46 @@ class TraceReplayer:
         return self.trace.rows(rows), columns
 
     def figures(self, done: Replayed, first_s: float) -> Figures:
-        """What the metrics of a tune look at."""
-        kept = np.flatnonzero(done.ran)
-        trace, partition = done.trace, done.partition[kept]
-        run = done.end_s[kept] - done.start_s[kept]
+        """Return what the metrics of a tune look at."""
+        ended = np.flatnonzero(done.ran)
+        trace, partition = done.trace, done.partition[ended]
+        run = done.end_s[ended] - done.start_s[ended]
         cost, power = self._rates(partition)
-        cores, gpus, nodes = (column[kept] for column in (done.cores, done.gpus, done.nodes))
+        cores, gpus, nodes = (column[ended] for column in (done.cores, done.gpus, done.nodes))
         held = np.stack([nodes, cores, gpus], axis=1)
-        places = self.cluster.partitions
+        partitions = self.cluster.partitions
         return Figures(
-            submit_s=trace.submit_s[kept] - first_s,
-            wait_s=done.start_s[kept] - trace.submit_s[kept],
+            submit_s=trace.submit_s[ended] - first_s,
+            wait_s=done.start_s[ended] - trace.submit_s[ended],
             runtime_s=run,
-            user=trace.user[kept],
+            user=trace.user[ended],
             cost=(cost * held).sum(axis=1) * run / 3600.0,
             energy_j=(power * held).sum(axis=1) * run,
             core_s=np.maximum(cores, 1) * run,
             queue=partition,
             users=trace.users,
-            queues=tuple(place.name for place in places),
-            capacity={place.name: self._cores(place.kinds) for place in places},
+            queues=tuple(part.name for part in partitions),
+            capacity={part.name: self._cores(part.kinds) for part in partitions},
             killed=done.counts.killed,
             unjudged=done.counts.not_judged,
             jobs=done.counts.read,
-            only_here=_only_here(trace, [one.platform for one in self.candidates]),
+            only_here=_only_here(trace, [candidate.platform for candidate in self.candidates]),
             refused=done.counts.refused,
         )
 
     def _rates(self, partition: np.ndarray) -> tuple[Floats, Floats]:
-        """[jobs][nodes, cores, GPUs] price an hour and watts; NaN where a place says neither."""
+        """Return [jobs][nodes, cores, GPUs] price an hour and watts; NaN where a candidate says
+        neither."""
         cost = np.full((len(self.cluster.partitions), 3), np.nan)
         power = cost.copy()
-        for one in self.candidates:
-            index = self.partition_of[one.name]
-            prices = (one.price_per_node_hour, one.price_per_core_hour, one.price_per_gpu_hour)
-            watts = (None, one.power_per_core_w, one.power_per_gpu_w)
+        for candidate in self.candidates:
+            index = self.partition_of[candidate.name]
+            prices = (
+                candidate.price_per_node_hour,
+                candidate.price_per_core_hour,
+                candidate.price_per_gpu_hour,
+            )
+            watts = (None, candidate.power_per_core_w, candidate.power_per_gpu_w)
             cost[index] = _row(prices)
             power[index] = _row(watts)
         return cost[partition], power[partition]
@@ -152,7 +157,7 @@ class TraceReplayer:
 
 
 def _only_here(trace: Trace, platforms: Iterable[str]) -> int:
-    """Jobs whose time is known on one platform at most."""
+    """Return how many jobs have a known time on one platform at most."""
     used = set(platforms)
     known = [np.isfinite(column) for name, column in trace.runtime_on.items() if name in used]
     return int(np.sum(np.sum(known, axis=0) < 2)) if known else len(trace)
