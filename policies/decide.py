@@ -192,10 +192,14 @@ class Decider:
     def _scored(self, request: Request, assessed: Assessed, state: CandidateState | None) -> Ranked:
         """Return the ranked candidate with its score by the present state."""
         _, ranked, estimate = assessed
-        if estimate is None or not (
-            self.counts_waits or self.objective.live or request.array is not None
-        ):
+        if estimate is None:
             return ranked
+        if request.array is None and not self.objective.live:
+            waits = self.counts_waits and expected_wait_s(
+                estimate.resources, estimate.runtime_s.mid, state
+            )
+            if not waits:
+                return ranked  # nothing of the present is in its score
         estimate = self._at_present(estimate, request, state)
         return ranked._replace(score=self.objective.score(estimate), makespan=estimate.makespan)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from berth.policies.edits import edit_of
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.settings import ListBy, PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
+
+_but_queue = attrgetter("constraint", "gres", "adds_type", "resources", "time_limit_s")
 
 
 def listed_beside(
@@ -39,7 +42,7 @@ def listed_beside(
         if not _may_stand_beside(best, ranked, settings, states):
             continue
         its_edit = edit_of(request, candidate, ranked, forecast, settings)
-        if replace(its_edit, queue=edit.queue) == edit:
+        if _but_queue(its_edit) == _but_queue(edit):
             beside.append(ranked)
     return beside
 

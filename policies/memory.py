@@ -8,7 +8,6 @@ cores, would give it less, so what it held is written into the job wherever it g
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from berth.policies.translate import asked_shape
 from berth.policies.values import Candidate, MemoryForm, Request, Resources
@@ -116,7 +115,7 @@ def with_memory(
     if not candidate.translation.keep_memory and not candidate.is_gpu and _is_measured(predicted):
         assert predicted is not None  # noqa: S101 - it is measured
         as_the_site_wishes = _in_mib(predicted.high / held.nodes)
-        return replace(held, memory_bytes_per_node=as_the_site_wishes)
+        return _holding(held, as_the_site_wishes)
     before = held_where_it_was(request)
     if before is None:
         return held
@@ -139,7 +138,7 @@ def with_memory(
         if memory_form(request) is MemoryForm.CORE:
             cores = own_cores_per_node(held)
             memory = _in_mib(memory / cores) * cores
-    return replace(held, memory_bytes_per_node=memory)
+    return _holding(held, memory)
 
 
 def _by_core(request: Request, candidate: Candidate, held: Resources, total: int) -> int:
@@ -187,3 +186,7 @@ def _in_mib(memory_bytes: float) -> int:
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
+
+
+def _holding(held: Resources, memory_bytes_per_node: int) -> Resources:
+    return Resources(held.nodes, held.tasks, held.cpus_per_task, held.gpus, memory_bytes_per_node)

@@ -56,17 +56,6 @@ class Assessed(NamedTuple):
     """What the score is made of; None: nothing is predicted there."""
 
 
-class _Predicted(NamedTuple):
-    """What a forecast says of a candidate for the resources and the problem size at hand."""
-
-    point: Prediction | None
-    """The grid point that the rest comes from; None: the platform is not forecast."""
-    runtime_s: Interval | None = None
-    memory: MemoryUse | None = None
-    speedup: Interval | None = None
-    """Over the reference, at the profiled problem size."""
-
-
 class Ranking:
     """Ranks a site's candidates and remembers the newest ``kept`` shapes of jobs."""
 
@@ -90,17 +79,19 @@ class Ranking:
         key = forecast.content_digest, _what_is_asked(request)
         known = self._shapes.get(key)
         if known is None:
-            assessed = [self._assessed(request, one, forecast) for one in self._candidates]
+            predictions = _Predictions(forecast, request.size)
+            assessed = [self._assessed(request, one, predictions) for one in self._candidates]
             assessed.sort(key=lambda one: order(one.ranked))
             known = self._shapes.put(key, tuple(assessed))
         return known
 
-    def _assessed(self, request: Request, candidate: Candidate, forecast: Forecast) -> Assessed:
-        settings = self._settings
+    def _assessed(
+        self, request: Request, candidate: Candidate, predictions: _Predictions
+    ) -> Assessed:
+        settings, forecast = self._settings, predictions.forecast
         translated = translate(request, candidate)
         held = request.resources if isinstance(translated, str) else translated
-        predicted = _predicted(request, candidate, held, forecast)
-        point, runtime_s, memory, speedup = predicted
+        point, runtime_s, memory, speedup = predictions.of(candidate, held)
         price = price_per_hour(candidate, held)
         lacks_memory = None
         if not isinstance(translated, str):
@@ -160,24 +151,49 @@ def order(ranked: Ranked) -> tuple[int, float, float, float, str]:
     return (int(ranked.guess), ranked.score, time, cost, ranked.candidate)
 
 
-def _predicted(
-    request: Request, candidate: Candidate, held: Resources, forecast: Forecast
-) -> _Predicted:
-    units = max(1, held.gpus if candidate.is_gpu else held.cores)
-    platform, nodes = candidate.platform, max(1, held.nodes)
-    point = forecast.prediction(platform, units, nodes)
-    runtime_s = forecast.runtime_at(platform, units, nodes=nodes)
-    memory = forecast.profiled_memory(platform, units, nodes)
-    if point is None or runtime_s is None or memory is None:
-        return _Predicted(point)
-    speedup = None
-    if runtime_s.mid > 0:
-        speedup = point.speedup.scaled(point.runtime_s.mid / runtime_s.mid)
-    growth = None if request.size is None else forecast.growth(request.size, nodes)
-    if growth is not None:
-        runtime_s = growth.runtime(runtime_s)
-    memory = memory_with(memory, growth, forecast.memory_ratio(platform, nodes))
-    return _Predicted(point, runtime_s, memory, speedup)
+class _Predicted(NamedTuple):
+    """What a forecast says of a candidate for the resources and the problem size at hand."""
+
+    point: Prediction | None
+    """The grid point that the rest comes from; None: the platform is not forecast."""
+    runtime_s: Interval | None = None
+    memory: MemoryUse | None = None
+    speedup: Interval | None = None
+    """Over the reference, at the profiled problem size."""
+
+
+class _Predictions:
+    """What a forecast says for one problem size; looked up once for candidates of a platform."""
+
+    def __init__(self, forecast: Forecast, size: float | None) -> None:
+        self.forecast = forecast
+        self._size = size
+        self._looked_up: dict[tuple[str, int, int], _Predicted] = {}
+
+    def of(self, candidate: Candidate, held: Resources) -> _Predicted:
+        """Return the prediction there with these resources."""
+        units = max(1, held.gpus if candidate.is_gpu else held.cores)
+        key = candidate.platform, units, max(1, held.nodes)
+        known = self._looked_up.get(key)
+        if known is None:
+            known = self._looked_up[key] = self._look_up(*key)
+        return known
+
+    def _look_up(self, platform: str, units: int, nodes: int) -> _Predicted:
+        forecast = self.forecast
+        point = forecast.prediction(platform, units, nodes)
+        runtime_s = forecast.runtime_at(platform, units, nodes=nodes)
+        memory = forecast.profiled_memory(platform, units, nodes)
+        if point is None or runtime_s is None or memory is None:
+            return _Predicted(point)
+        speedup = None
+        if runtime_s.mid > 0:
+            speedup = point.speedup.scaled(point.runtime_s.mid / runtime_s.mid)
+        growth = None if self._size is None else forecast.growth(self._size, nodes)
+        if growth is not None:
+            runtime_s = growth.runtime(runtime_s)
+        memory = memory_with(memory, growth, forecast.memory_ratio(platform, nodes))
+        return _Predicted(point, runtime_s, memory, speedup)
 
 
 def _is_guess(prediction: Prediction, settings: PolicySettings) -> bool:
