@@ -3,7 +3,7 @@
 V100 and Quartz in turn are new; the bundle's prior for it is the other one's (there is no third
 labelled platform, so a GPU starts from a CPU's prior and the other way round). In every draw half
 of the kernels are for labels and for that prior, the other half for the test. Calibrated, the
-platform has labels of each kernel of the first half at the sizes that `berth calibrate` times;
+platform has labels of each kernel of the first half at the sizes that `berth site calibrate` times;
 fully labelled, it has all their sizes and is fitted as the platforms of the shipped bundle are.
 """
 
@@ -112,8 +112,8 @@ def _turns(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> li
 
 
 def _suite(examples: Sequence[Example]) -> Flags:
-    """Of each kernel the rows that `berth calibrate` times: the size nearest to its first one, and
-    that nearest to its second one where the kernel takes little time and memory."""
+    """Of each kernel the rows that `berth site calibrate` times: the size nearest to its first
+    one, and that nearest to its second one where the kernel takes little time and memory."""
     every: dict[str, dict[int, int]] = {}
     for row, example in enumerate(examples):
         every.setdefault(example.kernel, {})[example.size] = row

@@ -1,4 +1,4 @@
-"""``berth decisions``: what the daemon answered, and why."""
+"""``berth jobs decisions``: what the daemon answered, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
@@ -34,7 +33,8 @@ PLACES = ("CANDIDATE", "PLATFORM", "TIME", "90 %", *MEMORY_HEADER, "BASIS", "FRO
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
-@click.group(invoke_without_command=True)
+@click.command()
+@click.argument("decision", required=False, metavar="[ID]")
 @click.option(
     "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many."
 )
@@ -45,9 +45,8 @@ _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @click.option("--short", is_flag=True, help="Fewer columns, as squeue has them.")
 @_json_option
 @store_options
-@click.pass_context
 def decisions(
-    context: click.Context,
+    decision: str | None,
     *,
     last: int,
     user: str | None,
@@ -59,21 +58,24 @@ def decisions(
     site_file: Path | None,
     store_url: str | None,
 ) -> None:
-    """List what was decided, newest first; `show ID` explains one.
+    """List what was decided, newest first; or explain the decision ID.
+
+    Of one: what was asked, what was chosen, what else there was and why not.
 
     \b
     Example:
-      berth decisions --user alice --last 5
-      berth decisions --short --format csv
-      berth decisions --job 1234
-      berth decisions show 1m7y4whj8kbbvxmm --site /etc/berth/berth.toml
+      berth jobs decisions --user alice --last 5
+      berth jobs decisions --short --format csv
+      berth jobs decisions --job 1234
+      berth jobs decisions 1m7y4whj8kbbvxmm --site /etc/berth/berth.toml
     """
-    context.obj = (site_file, store_url)
-    if context.invoked_subcommand is not None:
-        return
+    if decision is not None and job is not None:
+        raise UsageError("give a decision's ID or --job, not both")
     store = open_view(site_file, store_url)
     if job is not None:
-        found = _by_id(store, decision_of_job(store, job))
+        decision = decision_of_job(store, job)
+    if decision is not None:
+        found = _by_id(store, decision)
         click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
         return
     if workload is not None:
@@ -109,32 +111,6 @@ def decisions(
     click.echo(columns(_SHORT if short else _HEADER, rows, indent=0))
 
 
-@decisions.command()
-@click.argument("decision")
-@_json_option
-@store_options
-@click.pass_context
-def show(
-    context: click.Context,
-    decision: str,
-    *,
-    json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
-) -> None:
-    """Explain one decision: what was asked, what was chosen, what else there was and why not.
-
-    \b
-    Example:
-      berth decisions show 1m7y4whj8kbbvxmm
-    """
-    options = ("site_file", "store_url")
-    given_here = ParameterSource.COMMANDLINE in map(context.get_parameter_source, options)
-    store = open_view(*((site_file, store_url) if given_here else context.obj))
-    found = _by_id(store, decision)
-    click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
-
-
 def decision_of_job(store: Store | RemoteStore, job: str) -> str:
     """The id of the decision for a job, from its outcome or from its stamp in the scheduler.
 
@@ -165,10 +141,10 @@ def _by_id(store: Store | RemoteStore, decision: str) -> DecisionRecord:
     found = store.decisions.get(decision)
     if found is None:
         is_job = decision.partition("_")[0].isdecimal()  # 4711, 4711_2
-        of_job = f"of job {decision}: berth decisions --job {decision}"
+        of_job = f"of job {decision}: berth jobs decisions --job {decision}"
         raise UsageError(
             f"no decision {decision!r} is in {store.name}",
-            hint=of_job if is_job else "list them: berth decisions",
+            hint=of_job if is_job else "list them: berth jobs decisions",
         )
     return found
 

@@ -1,4 +1,4 @@
-"""``berth outcomes --gain`` in words."""
+"""``berth jobs outcomes --gain`` in words."""
 
 from __future__ import annotations
 

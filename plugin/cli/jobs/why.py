@@ -289,7 +289,7 @@ def _comparison(found: Why) -> list[str]:
 def _others(elsewhere: Sequence[Elsewhere]) -> list[str]:
     lines = [f"  {one.place} instead: {_instead(one)}" for one in elsewhere[:_OTHERS]]
     if len(elsewhere) > _OTHERS:
-        lines.append(f"  and {len(elsewhere) - _OTHERS} other places: berth decisions show")
+        lines.append(f"  and {len(elsewhere) - _OTHERS} other places: berth jobs decisions")
     return lines
 
 
