@@ -1,16 +1,62 @@
-"""What every ``train(options)`` does: a progress bar, the command for the manifest, figures."""
+"""What every experiment is asked, and what its ``train(options)`` does.
+
+An experiment is a module with ``evaluate(options) -> Report``, ``train(options) -> str`` or both,
+and one line in ``registry``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.output.step_bar import Advance, step_bar
 from berth.plugin.cli.train.training_input import command_line
-from lab.experiments.options import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Values of the options that an experiment takes; those that it does not take are as here."""
+
+    seed: int = 0
+    report: Path | None = None
+    as_json: bool = False
+    out: Path | None = None
+    """``--train``: the folder of the new bundle."""
+    train_only: bool = False
+    """``--train`` where a configuration names the folder."""
+    figures: Path | None = None
+    """``--figures``: an evaluation whose figures go into the model card."""
+    seeds: int = 1
+    """How many, from ``seed`` up."""
+    only: tuple[str, ...] = ()
+    """Methods or parts; none: the usual ones."""
+    jobs: int = 1
+    profiles: tuple[Path, ...] = ()
+    reference: str | None = None
+    platforms: Path | None = None
+    """A folder of a site's own platform files."""
+    config: Path | None = None
+
+    @property
+    def bundle(self) -> Path:
+        """Folder of the new bundle; only for an experiment that is asked to train."""
+        if self.out is None:
+            raise AssertionError("train without --train")
+        return self.out
+
+    @property
+    def every_seed(self) -> range:
+        """``seeds`` of them."""
+        return range(self.seed, self.seed + self.seeds)
+
+    @property
+    def unfinished(self) -> Path | None:
+        """Where finished folds are cached, so that an interrupted run resumes; None: nowhere."""
+        return None if self.report is None else self.report / "folds"
+
 
 M_co = TypeVar("M_co", covariant=True)
 

@@ -24,8 +24,7 @@ from berth.predictor.families.language_model.memory import memory
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT
 from berth.predictor.learning.resume import Resume
 from lab.datasets.llm import BENCH, SERVING
-from lab.experiments.learn import learn, read_figures
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options, learn, read_figures
 from lab.ground.evaluate import Result, held_out
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, results_section

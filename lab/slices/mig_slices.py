@@ -16,8 +16,7 @@ import numpy as np
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.families.slices.manifest import LARGE_BATCH, Width
 from berth.predictor.learning.metrics import group_mean
-from lab.experiments.learn import learn
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, held_out
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
@@ -172,7 +171,7 @@ def load_model_alone() -> Held:
     )
 
 
-def _mean_steps(held: Held) -> Floats:
+def _mean_steps(_: Held) -> Floats:
     """Of the same rows, the ratios of mean step times."""
     cases = sorted(training_cases(), key=lambda case: case.model)
     return np.array([c.mean_measured[g] for c in cases for g in sorted(c.measured)])
