@@ -8,7 +8,7 @@ import numpy as np
 
 from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.train.training_input import command_line
-from berth.predictor.core.provenance import now
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.families.training_step.data_parallel import FILE, DataParallel
 from berth.predictor.learning.metrics import group_mean
 from lab.datasets.gavel import THROUGHPUTS

@@ -8,7 +8,7 @@ import numpy as np
 
 from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.train.training_input import command_line
-from berth.predictor.core.provenance import now
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.families.training_step.step_precision import FILE, PrecisionWidth
 from lab.datasets.neusight import MODELS
 from lab.experiments.options import Options

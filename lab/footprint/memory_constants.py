@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from berth.pilot.documents import write_text
-from berth.predictor.core.memory_need import GPU_CONTEXT_BYTES
+from berth.predictor.core.sizes import GPU_CONTEXT_BYTES
 from berth.predictor.footprint.footprint import Task
 from berth.predictor.footprint.runtimes import (
     DeviceMemory,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import LEVEL, around, group_quantile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.source_errors import (
     COMBINED,
     IMAGES_IN_HALF,

@@ -15,7 +15,7 @@ import numpy as np
 
 from berth.predictor.families.training_step.predictor import predict
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.peaks import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import known_unit, unit_named
 from lab.datasets.neusight import WholeModel
 from lab.operators.transformer_operators import model_graph

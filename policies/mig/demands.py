@@ -10,7 +10,7 @@ from functools import cache
 
 from berth.pilot.errors import UsageError
 from berth.predictor.hardware.mig.geometry import Geometry
-from berth.predictor.hardware.mig.table import lookup
+from berth.predictor.hardware.mig.slices import lookup
 
 
 @dataclass(frozen=True, slots=True)

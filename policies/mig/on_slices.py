@@ -19,7 +19,7 @@ from berth.predictor.families.slices.on_gpu import is_whole, predictions
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.profiles import plain_profiles
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import Geometry
+from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import slice_of
 
 LEAST_LOG_WIDTH = 0.05

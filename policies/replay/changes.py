@@ -11,7 +11,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.policies.mig.layout import Layout
 from berth.policies.replay.cluster import Cluster, Partition, SlicedGpus, plain, slices_of, whole
-from berth.predictor.hardware.mig import lookup
+from berth.predictor.hardware.mig.slices import lookup
 
 _FIELDS = {"count": "count", "cores": "cores", "gpus": "gpus", "memory": "memory_bytes"}
 _QUEUES = ("queues", "partitions")

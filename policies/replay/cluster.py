@@ -15,7 +15,7 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.policies.carbon import Intensity
 from berth.policies.mig.layout import Instance, Layout
-from berth.predictor.hardware.mig import Geometry, SliceProfile
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 
 
