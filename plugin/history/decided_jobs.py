@@ -69,10 +69,10 @@ def of_outcome(
         gpu_peak_bytes=outcome.gpu_peak_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
     )
-    return job if described is None else _with_program(job, described)
+    return job if described is None else _with_description(job, described)
 
 
-def program_of(job: PastJobRecord) -> Described:
+def description_of(job: PastJobRecord) -> Described:
     """Return what the job was called and given, as far as it is known."""
     return Described(job.name, job.script, job.arguments, job.similar)
 
@@ -83,26 +83,26 @@ def _merged(
     if not decided:
         return jobs
     stored = store.decisions.requests({outcome.decision for outcome in decided if outcome.decision})
-    programs = {name: _described(request) for name, (_, request) in stored.items()}
+    descriptions = {name: _described(request) for name, (_, request) in stored.items()}
     seen = {
-        (outcome.cluster, outcome.job_id): programs.get(outcome.decision or "")
+        (outcome.cluster, outcome.job_id): descriptions.get(outcome.decision or "")
         for outcome in decided
     }
     accounted = {(job.cluster, job.job_id) for job in jobs}
     merged = []
     for job in jobs:
         described = seen.get((job.cluster, job.job_id))
-        merged.append(job if described is None or job.script else _with_program(job, described))
+        merged.append(job if described is None or job.script else _with_description(job, described))
     for outcome in decided:
         if (outcome.cluster, outcome.job_id) not in accounted:
             account, _ = stored.get(outcome.decision or "", ("", ""))
-            decided_job = of_outcome(outcome, programs.get(outcome.decision or ""), account)
+            decided_job = of_outcome(outcome, descriptions.get(outcome.decision or ""), account)
             if decided_job is not None:
                 merged.append(decided_job)
     return sorted(merged, key=lambda job: (job.end_s, job.cluster, job.job_id))
 
 
-def _with_program(job: PastJobRecord, described: Described) -> PastJobRecord:
+def _with_description(job: PastJobRecord, described: Described) -> PastJobRecord:
     return replace(
         job,
         name=job.name or name_of(described.name),

@@ -18,7 +18,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
-from berth.plugin.history.decided_jobs import by_user, program_of
+from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, keys, plain_name
 from berth.plugin.history.run_times import JOBS, Placed, RunTimes
 from berth.plugin.site.site import Site
@@ -134,7 +134,7 @@ def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str
 
 
 def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
-    return keys(job.user, job.cores, job.time_limit_s, program_of(job), account=job.account)
+    return keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account)
 
 
 def _title(job: PastJobRecord) -> str:

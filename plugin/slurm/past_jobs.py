@@ -284,9 +284,9 @@ def _submitted_arguments(name: str, line: str) -> Described | None:
     if wrapped is not None and not plain_name(name):
         return described(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
     words = line.split()
-    for place in range(1, len(words)):
-        if PurePosixPath(words[place]).name == name and words[place - 1] not in _NAMING:
-            return described(name, list(takewhile(_OF_COMPONENT, words[place + 1 :])))
+    for index in range(1, len(words)):
+        if PurePosixPath(words[index]).name == name and words[index - 1] not in _NAMING:
+            return described(name, list(takewhile(_OF_COMPONENT, words[index + 1 :])))
     return None
 
 
