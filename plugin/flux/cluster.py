@@ -77,7 +77,7 @@ class Banks:
         if not banks:
             bank_text = "bank" if account is None else f"bank {account}"
             return Denied(f"flux-accounting has no {bank_text} of {user}")
-        if not self._queues:  # it keeps no queues at all
+        if not self._queues:  # flux-accounting has no queues at all
             return tuple(limit for _, limits in banks.values() for limit in limits)
         if queue not in self._queues:
             return Denied(f"flux-accounting does not know the queue {queue}")

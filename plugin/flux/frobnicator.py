@@ -285,7 +285,7 @@ class Alarm:
                     signal.setitimer(signal.ITIMER_REAL, 0)
                     signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
                     break
-                except Overdue:  # it rang before it was disarmed
+                except Overdue:  # the alarm went off before it was disarmed
                     continue
 
 
@@ -308,7 +308,7 @@ class Client:
         """Return the reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
         peer = self._take_kept()
         if peer is not None:
-            # A daemon that restarts, or tidies up, may close it just as it is used again.
+            # A daemon that restarts may close it at the moment when it is used again.
             try:
                 return self._converse(peer, line, stop_s)
             except ConnectionError:
@@ -476,7 +476,7 @@ _ANY_SHAPE = frozenset(
         "mpi",
         "nosetpgrp",
         "output",
-        "per-resource",  # looked at by itself
+        "per-resource",  # Shape reads it
         "pmi",
         "pty",
         "rlimit",
@@ -532,7 +532,7 @@ def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
         return None
     try:
         return value if len(value.encode("utf-8")) <= limit else None
-    except UnicodeError:  # one user's bytes in another encoding
+    except UnicodeError:  # a user's text in another encoding
         return None
 
 
@@ -728,7 +728,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
             raise Refused("%d tasks cannot be spread over %d nodes alike" % (slots, nodes))
         nodes = 0  # the scheduler spreads them
     if slots == 1 and shape.node is None:
-        nodes = 0  # one task is on one node without saying so
+        nodes = 0  # one task needs one node without a request for it
     shape.leaves["core"]["count"] = cores
     if gpus:
         leaf = {"type": "gpu", "count": gpus // slots}
@@ -765,7 +765,7 @@ def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
         return {}
     user = spec["attributes"].setdefault("user", {})
     if not isinstance(user, dict) or not isinstance(user.setdefault(NAME, {}), dict):
-        return {}  # the user's own values stand in that place
+        return {}  # the user's own values are there
     user[NAME].update(notes)
     return notes
 
@@ -801,7 +801,7 @@ class Filter:
             shape = Shape(spec)
             details = describe(spec, userid, shape, self.queues)
         except (LookupError, TypeError, ValueError, AttributeError):
-            return False  # none of the forms that we know
+            return False  # a form that we do not know
         if (
             details.get("mode") == "off"
             or details.get("workload") == "off"
@@ -834,7 +834,7 @@ class Filter:
             message["breaker"] = self.breaker.report()
         line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
         if len(line) > MAX_REQUEST_BYTES:
-            return None  # the job's doing, not the daemon's
+            return None  # the job is at fault, not the daemon
         try:
             reply = parse_reply(self.client.exchange(line, stop_s))
         except Failure as problem:

@@ -51,7 +51,7 @@ def read_flux(text: str, cluster: str, *, source: str) -> Read:
     except (ValueError, RecursionError):
         raise _no_list(source) from None
     if isinstance(answer, dict) and "jobs" not in answer and "id" in answer:
-        answer = {"jobs": [answer]}  # one job is written without a list
+        answer = {"jobs": [answer]}  # a single job is written without a list
     jobs = answer.get("jobs") if isinstance(answer, dict) else None
     if not isinstance(jobs, list):
         raise _no_list(source)
@@ -118,7 +118,7 @@ def _number(job: Mapping[str, Any], key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unreadable(f"{key} is not a number")
-    if not -_LARGEST < value < _LARGEST:  # nor is NaN
+    if not -_LARGEST < value < _LARGEST:  # false for NaN, too
         raise Unreadable(f"{key} is no number that can be")
     return float(value)
 
@@ -152,7 +152,7 @@ def read_archive(file: Path, cluster: str) -> Read:
                     file, f"has no table of Flux's jobs: it lacks {', '.join(missing)}"
                 )
             columns = [*NEEDED, *(name for name in _MORE if name in present_columns)]
-            # Names are those above, no text of anybody's.
+            # The names are the constants above, never a user's text.
             query = f"SELECT {', '.join(columns)} FROM jobs ORDER BY t_submit"  # noqa: S608 # nosec B608
             return _read(columns, database.execute(query), cluster)
     except sqlite3.Error as error:

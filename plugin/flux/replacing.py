@@ -70,7 +70,7 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
         listed = json.loads(text)
         if not isinstance(listed, dict):
             raise TypeError("not an object")
-        # One job that was named comes without the list.
+        # A single job that was named comes without a list.
         jobs = listed["jobs"] if "jobs" in listed else [listed] * bool(listed)
         waiting = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]
     except _NOT_THAT_FORM:

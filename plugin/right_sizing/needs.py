@@ -55,7 +55,7 @@ def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator
             continue
         for match, digest in keys(job.user, job.cores, job.time_limit_s, description_of(job)):
             if match is Match.LIMIT:
-                continue  # how long a job may run says nothing of its memory
+                continue  # the time limit says nothing about the memory
             groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)
             groups.move_to_end(digest)
             if len(groups) > GROUPS:

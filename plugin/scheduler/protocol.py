@@ -96,7 +96,7 @@ class Scheduler(Protocol):
     def __init__(self, settings: Any = None) -> None:
         """Take settings of ``settings_type``; None: its defaults."""
 
-    # What every scheduler has
+    # Methods that every scheduler implements
 
     @abstractmethod
     def read(self, *, full: bool = True) -> ClusterFacts:
@@ -131,7 +131,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    # What has a default
+    # Methods with a default
 
     def is_here(self) -> bool:
         """Return whether this machine has its commands: ``berth init`` asks the first that is

@@ -84,7 +84,7 @@ def short_job(job: str) -> Short | None:
     if "fit" not in words or "was" not in words:
         return None
     if (of("requeue"), of("batchflag")) != ("1", "1"):
-        return None  # it must not run twice
+        return None  # it is not a batch job that may run twice
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
     was = {key: unquote(value) for key, _, value in pairs if key in _UPDATED}
     return Short(
@@ -150,7 +150,7 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
     alive_s = now_s if patient and problem is None else 0.0
     if path.parent.is_dir():
         guard.store(path, Guard(alive_s, every_s, requeue, stopped))
-    else:  # the daemon sees nobody at work, and makes no request smaller
+    else:  # without the file the daemon makes no request smaller
         yield f"memory requests stay as they are: there is no folder {path.parent}"
     if problem is not None:
         raise problem

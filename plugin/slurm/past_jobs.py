@@ -68,7 +68,8 @@ def ask(cluster: str, since_s: float) -> Read:
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
         for moment in (max(since_s, 0.0), time.time() + 1.0)
     )
-    # Users write names and command lines, with bars and line ends in them; this they cannot guess.
+    # Users write names and command lines, with bars and line ends in them: a separator that nobody
+    # can guess.
     bar = f"<{secrets.token_hex(8)}>"
     text = commands.run(
         ("sacct", "-a", "-P", f"--delimiter={bar}", "--noconvert", "-S", begin, "-E", end,
@@ -128,7 +129,7 @@ def read_sacct(
             header = _header(line, source, bar)
             continue
         if line.split(bar)[: len(header)] == list(header):
-            continue  # two files, one after the other
+            continue  # the header of a second file, appended to the first
         try:
             fields = _fields(line, header, bar)
             job_id, dot, _ = fields["JobID"].partition(".")
@@ -218,7 +219,7 @@ def _job(
 ) -> PastJobRecord | None:
     if _JOB.fullmatch(job_id) is None:
         if re.fullmatch(r"\d{1,18}_\[.*", job_id):
-            return None  # tasks of an array that wait
+            return None  # waiting tasks of an array
         raise Unreadable("JobID is not a job's")
     state = state_of(fields["State"])
     if state == "unknown":

@@ -112,7 +112,7 @@ def _stuck(number: str, reason: str) -> Stuck | None:
     if words.get("action") != "edit" or "was" not in words or tried == _FAILED:
         return None
     if tried is not None and reason != "BadConstraints":
-        return None  # once: what it waits for now is its own request's
+        return None  # put back once already: its own request is what it waits with
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
     user = field(number, "username")
     if not user:
@@ -166,7 +166,7 @@ def words_back(was: Mapping[str, str]) -> Sequence[str]:
     partition."""
     partition: Record = {}
     words = []
-    if "partition" in was:  # else it was changed where it stood
+    if "partition" in was:  # else it stayed in its partition
         partition = _partition(was["partition"])
         words.append(f"Partition={partition['PartitionName']}")
     if "min_nodes" in was:

@@ -62,7 +62,9 @@ class Database:
         try:
             self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             _set_orphans_aside(self.path)
-            with suppress(FileExistsError):  # made meanwhile, or a link to nowhere: opening tells
+            with suppress(
+                FileExistsError
+            ):  # made meanwhile, or a dangling link: opening it will say
                 _make(self.path)
         except OSError as error:
             raise StoreError(
@@ -255,7 +257,7 @@ def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
     uri = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
-        # Transactions are ours to begin: the driver's own habit leaves DDL and reads outside them.
+        # We begin transactions ourselves: the driver would leave DDL and reads outside of them.
         connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")

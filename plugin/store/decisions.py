@@ -60,8 +60,8 @@ class Decisions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Compiled once and given to the driver as it is: a third of the time of a Core insert,
-        # and the daemon's recorder shares its interpreter with the answers.
+        # Compiled once and given to the driver as text: that takes a third of the time of a Core
+        # insert, and the daemon's recorder shares its interpreter with the answering thread.
         hole = "?" if database.path is not None else "%s"
         names = (*_OWN, "ranked", "ranking")
         self._inserts = {
@@ -82,7 +82,7 @@ class Decisions:
         shared: dict[str, tuple[str, float]] = {}
         rows = [(*_own(r), *self._ranked(r, shared)) for r in records]
         with self._database.write() as connection:
-            if shared:  # in one order, so that two daemons do not wait for each other
+            if shared:  # in a fixed order, so that two daemons do not wait for each other
                 texts = [(digest, *shared[digest]) for digest in sorted(shared)]
                 connection.exec_driver_sql(self._share, texts)
             whole = len(rows) // _TOGETHER * _TOGETHER

@@ -122,7 +122,7 @@ class Learning:
 
     def of_all(self, count: int) -> list[EvidenceRecord]:
         """Return the last ``count`` jobs."""
-        # Without a bound SQLite 3.53 reads them all and sorts them.
+        # Without this bound SQLite 3.53 reads all rows and sorts them.
         return self._last(tables.evidence.c.ended_s >= 0.0, count)
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, int]]:

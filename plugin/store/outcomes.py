@@ -35,7 +35,7 @@ class Outcomes:
             return
         rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
         statement = upsert(self._database, tables.outcomes, rows[0], _KEYS)
-        # In one order, so that two daemons that store the same jobs do not wait for each other.
+        # In a fixed order, so that two daemons that store the same jobs do not wait for each other.
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:
             connection.execute(statement, rows)

@@ -101,7 +101,7 @@ class Store:
         """Give back the connections."""
         self.database.engine.dispose()
 
-    # Workloads and what is made from them
+    # Workloads, their forecasts and the scripts attached to them
 
     def add(self, record: WorkloadRecord, *, replace: bool = False) -> None:
         """Store a workload. One of the same name is replaced only if asked, or if it is equal."""
@@ -124,7 +124,7 @@ class Store:
                     connection.execute(
                         update(table).where(table.c.name == record.name).values(values)
                     )
-                    if stored_digest != record.digest:  # its forecasts are of the old content
+                    if stored_digest != record.digest:  # its forecasts are for the old content
                         connection.execute(
                             delete(tables.forecasts).where(
                                 tables.forecasts.c.workload == record.name

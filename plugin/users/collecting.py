@@ -111,4 +111,4 @@ def _set_aside(path: Path) -> None:
     try:
         path.rename(path.with_name(path.name + ".refused"))
     except OSError:
-        return  # not ours to rename: said again at the next run
+        return  # we may not rename it: the next run reports it again

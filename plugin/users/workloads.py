@@ -121,7 +121,7 @@ class UserWorkloads:
             self._check_owner(peer, record)
             return self._share(peer, record.name, alias, site)
 
-    # How it is done
+    # Implementation
 
     def _share(self, peer: Peer, name: str, alias: str | None, site: Site) -> str | None:
         """Store a copy: what its owner does to the original later does not reach the others."""

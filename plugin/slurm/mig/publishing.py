@@ -109,7 +109,7 @@ def _is_locked(lock: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # this file system knows no locks: as good as it gets
+        return True  # this file system has no locks: go on without one
     return True
 
 
