@@ -78,7 +78,9 @@ def made(site: Harbour, jobs: list[PastJobRecord], *, everybody: bool = False) -
 
 
 def forecast_of(store: Store, job: PastJobRecord, match: Match) -> Forecast:
-    found = dict(keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account))
+    found = dict(
+        keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account)
+    )
     (name,) = (
         record.name
         for record in store.workloads()
