@@ -155,17 +155,7 @@ def _deface_and_raise(spec: Any) -> None:
     raise KeyError("late")
 
 
-FAULTS = (
-    _hang,
-    _busy,
-    _stubborn,
-    _raise,
-    _exit,
-    _print,
-    _exhaust,
-    _recurse,
-    _deface_and_raise,
-)
+FAULTS = (_hang, _busy, _stubborn, _raise, _exit, _print, _exhaust, _recurse, _deface_and_raise)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

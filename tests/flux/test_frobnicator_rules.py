@@ -114,13 +114,7 @@ def test_without_a_limit_a_job_does_not_go_where_it_needs_one(bench: FluxBench) 
         assert bench.frob(asking())["attributes"]["system"]["duration"] == 1800.0
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"mode": "off"},
-        {"workload": "off"},
-    ],
-)
+@pytest.mark.parametrize("change", [{"mode": "off"}, {"workload": "off"}])
 def test_a_job_that_says_off_is_not_even_asked_about(
     bench: FluxBench, change: dict[str, str]
 ) -> None:

@@ -119,8 +119,7 @@ def test_nodes_that_are_excluded_are_a_choice(bench: FilterBench) -> None:
 
 
 @pytest.mark.parametrize(
-    "field",
-    ["pn_min_tmp_disk", "sockets_per_node", "cores_per_socket", "threads_per_core"],
+    "field", ["pn_min_tmp_disk", "sockets_per_node", "cores_per_socket", "threads_per_core"]
 )
 def test_what_a_node_must_have_is_a_choice_of_nodes(bench: FilterBench, field: str) -> None:
     """Other nodes may lack it, and Slurm would refuse the job there."""
