@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import DecisionInputs, DecisionRecord, Ranking
-from berth.plugin.store.statements import count_of
+from berth.plugin.store.statements import count_of, in_pieces
 from berth.policies.codes import Code
 
 T = TypeVar("T")
@@ -43,16 +43,6 @@ _USED_LATER = (
 _TOGETHER = 10
 """Rows of one statement: more are not faster, and fewer make the recorder's thread and the
 answering one hand the interpreter to each other more often."""
-
-_PIECE = 500
-"""Databases limit the values of one statement."""
-
-
-def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
-    """Yield ``values`` in lists that are short enough for one statement."""
-    listed = list(values)
-    for begin in range(0, len(listed), _PIECE):
-        yield listed[begin : begin + _PIECE]
 
 
 class Decisions:
