@@ -19,9 +19,9 @@ from pathlib import Path
 from berth.pilot.errors import BerthError
 from berth.policies.mig import GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Demand
+from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.planner import plan
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
-from berth.policies.mig.states import enumerate_states
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]

@@ -43,7 +43,7 @@ def site_in(folder: Path) -> Path:
     from ui_store import decision
 
     from berth.pilot.documents import to_json
-    from berth.plugin.site.demo import DEMO_FILE
+    from berth.plugin.site.load import DEMO_FILE
     from berth.plugin.store import Store, WorkloadRecord
 
     path = folder / "berth.toml"

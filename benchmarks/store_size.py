@@ -21,7 +21,7 @@ from pathlib import Path
 
 from store_bench.year import DENSE_SHARE, YEAR_S, fill
 
-from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import Store
 
 BAR_S = 2.0

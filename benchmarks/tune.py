@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.plugin.history.files import lines_of, read_swf
-from berth.plugin.replay.traces import trace_of_jobs
+from berth.plugin.replay.past import trace_of_jobs
 
 MONTH_S = 30 * 86_400.0
 PLATFORMS = ("broadwell-bdw", "cascadelake-6248", "epyc-genoa-9654")

@@ -11,6 +11,7 @@ import difflib
 import json
 import math
 import os
+import re
 import stat
 import tempfile
 import tomllib
@@ -18,19 +19,34 @@ import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.toml_keys import has_deeper_key
 from berth.pilot.units import whole_number
+
+# How deep a TOML text's dotted keys are is found before it is parsed: tomllib takes time by the
+# square of a key's parts, 0.1 s for 3 KB of dots. Strings that do not end count to the end of their
+# line, or of the text: tomllib stops there.
+_BASIC = r'"(?:[^"\\\n]++|\\.)*+"?'
+_LITERAL = r"'[^'\n]*+'?"
+_PART = rf"(?:[A-Za-z0-9_-]++|{_BASIC}|{_LITERAL})"
+_DOT = r"[ \t]*+\.[ \t]*+"
+_BASIC_LINES = r'"""(?:[^"\\]++|\\.|"(?!""))*+"{0,5}+'
+_LITERAL_LINES = r"'''(?:[^']++|'(?!''))*+'{0,5}+"
+_PASSED_OVER = rf"{_BASIC_LINES}|{_LITERAL_LINES}|#[^\n]*+"
+
+
+def has_deeper_key(text: str, parts: int) -> bool:
+    """Whether a key has more than so many parts (``a.b.c`` has three), in a table's name or not.
+
+    Strings and comments are passed over; time is linear in the text, valid or not.
+    """
+    deeper = rf"(?P<deeper>{_PART}(?:{_DOT}{_PART}){{{parts}}})"
+    tokens = re.compile(f"{_PASSED_OVER}|{deeper}|{_PART}(?:{_DOT}{_PART})*+", re.DOTALL)
+    return any(found["deeper"] is not None for found in tokens.finditer(text))
+
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 32
@@ -49,23 +65,6 @@ class Document(BaseModel):
         str_max_length=65_536,
         ser_json_inf_nan="constants",
     )
-
-
-class OmitsNone(Document):
-    """A document whose newer keys are not written where they say nothing.
-
-    Documents of before keep their text, and so their digests.
-    """
-
-    omitted: ClassVar[tuple[str, ...]] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = write(self)
-        for key in self.omitted:
-            if data.get(key, ...) is None:
-                del data[key]
-        return data
 
 
 D = TypeVar("D", bound=Document)
@@ -151,38 +150,93 @@ def write_json(path: Path, document: Document) -> None:
     write_text(path, to_json(document))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: with the mode and owner of the file that it replaces, or, where
-    there is none, as the umask says."""
-    write_bytes(path, text.encode("utf-8"))
+def write_text(
+    path: Path,
+    text: str,
+    *,
+    mode: int | None = None,
+    owner: tuple[int, int] | None = None,
+    durable: bool = False,
+) -> None:
+    """Write a UTF-8 text file atomically; the options are those of :func:`write_bytes`."""
+    write_bytes(path, text.encode("utf-8"), mode=mode, owner=owner, durable=durable)
 
 
-def write_bytes(path: Path, raw: bytes) -> None:
-    """The same of bytes."""
+def write_bytes(
+    path: Path,
+    raw: bytes,
+    *,
+    mode: int | None = None,
+    owner: tuple[int, int] | None = None,
+    durable: bool = False,
+) -> None:
+    """Write a file atomically: a reader sees the old content or the new, never a part of it.
+
+    The bytes go into a temporary file in the same folder, which then replaces ``path``; a symbolic
+    link at ``path`` is replaced itself (pass ``path.resolve()`` to write the file that it names).
+
+    Args:
+        path: the file; its folder is made where there is none.
+        raw: the whole content.
+        mode: permission bits; None: those of the file that is replaced, else what the umask allows.
+        owner: user and group id; None: those of the file that is replaced where root writes, else
+            the writer's own.
+        durable: wait until content and name are on the disk, so that both survive a power failure.
+
+    Raises:
+        OSError: the file cannot be written. The old one is as it was (only with ``durable`` may the
+            new one be there, not yet surely on the disk); no temporary file is left.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(raw)
-        _take_over(Path(temporary), path)
+            stream.flush()
+            _set_rights(stream.fileno(), path, mode, owner)
+            if durable:
+                os.fsync(stream.fileno())
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    if durable:
+        _sync_folder(path.parent)
 
 
-def _take_over(made: Path, replaced: Path) -> None:
-    """Who may read a file does not change because it is written anew, by root for example."""
+def _set_rights(
+    handle: int, replaced: Path, mode: int | None, owner: tuple[int, int] | None
+) -> None:
+    """Give an open new file the owner and mode asked for, else those of the file it replaces.
+
+    So nobody loses or gains access because a file was written anew, by root for example.
+    """
     try:
-        there = replaced.stat()
+        before = replaced.stat()
     except FileNotFoundError:
-        umask = os.umask(0)
-        os.umask(umask)
-        made.chmod(0o666 & ~umask)
-        return
-    if os.geteuid() == 0:
-        os.chown(made, there.st_uid, there.st_gid)
-    made.chmod(stat.S_IMODE(there.st_mode))
+        before = None
+    if owner is None and before is not None and os.geteuid() == 0:
+        owner = (before.st_uid, before.st_gid)
+    if owner is not None:
+        os.fchown(handle, *owner)
+    if mode is None:
+        mode = stat.S_IMODE(before.st_mode) if before is not None else 0o666 & ~_umask()
+    os.fchmod(handle, mode)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names in ``folder`` on the disk. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class _Refused(ValueError):

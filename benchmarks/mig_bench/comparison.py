@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from berth.policies.mig import Geometry, GpuState, Instance, Layout, Running, lookup
-from berth.policies.mig.arrange import arrange
 from berth.policies.mig.demands import Demand
+from berth.policies.mig.layout import arrange
 from berth.policies.mig.plan import GpuPlan, Plan
 from berth.policies.mig.planner import plan
 

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.plugin.history.files import lines_of, read_swf
-from berth.plugin.replay.traces import trace_of_jobs
+from berth.plugin.replay.past import trace_of_jobs
 from berth.policies.replay import Backfill, Settings, Trace, one_pool, replay, trace_of
 
 BAR = 50.0

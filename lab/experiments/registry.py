@@ -81,6 +81,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xAMM (Dhakal et al.) beside the cost model; or trained and tested as CONFIG says",
         "30 min", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
     ),
+    "unseen-accelerators": Experiment(
+        "lab.llm.unseen_accelerators",
+        "served language models on accelerators left out: physics, and a sibling's effects",
+        "4 min",
+    ),
     "mini-apps": Experiment(
         "lab.relative.mini_apps",
         "mini-apps on platforms never trained on, from benchmark rates", "3 min",

@@ -11,7 +11,7 @@ import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.plugin.cli.output.step_bar import step_bar
-from berth.predictor.core.memory_need import GPU_CONTEXT_BYTES
+from berth.predictor.core.sizes import GPU_CONTEXT_BYTES
 from berth.predictor.footprint.footprint import Task
 from berth.predictor.footprint.runtimes import (
     DeviceMemory,

@@ -14,10 +14,10 @@ import numpy as np
 from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import command_line
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import LEVEL, around, group_quantile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.source_errors import (
     COMBINED,
     IMAGES_IN_HALF,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.site_rows import SiteInput, site_input
+from berth.plugin.cli.train.training_input import SiteInput, site_input
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.resume import Resume

@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 
 from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.train.training_input import command_line
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.core.provenance import now
 from berth.predictor.families.training_step.data_parallel import (
     FILE,
     GRADIENT_BYTES,

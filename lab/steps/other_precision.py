@@ -15,11 +15,11 @@ import numpy as np
 
 from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.train.training_input import command_line
-from berth.predictor.core.provenance import now
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.families.training_step.predictor import predict
 from berth.predictor.families.training_step.step_precision import FILE, PrecisionWidth
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.peaks import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import known_unit, unit_named
 from lab.datasets.neusight import MODELS, WholeModel
 from lab.experiments.experiment import Options

@@ -14,7 +14,7 @@ from berth.pilot.documents import validate, write_json, write_text
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.progress import steps
-from berth.plugin.calibrate.bundles import BUNDLE_FOLDER, CALIBRATED, is_ours
+from berth.plugin.calibrate.state import BUNDLE_FOLDER, CALIBRATED, is_ours
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.edit import changed_text, insert_after
 from berth.plugin.site.load import build_site, load_site

@@ -1,24 +1,37 @@
-"""What a calibration has done so far: one JSON file, and one result a node beside it."""
+"""What a calibration has done so far: one JSON file, and one result a node beside it.
+
+With it stand the facts that a calibration is judged by: drivers of GPUs as they are now, and which
+bundles are a site's own.
+"""
 
 from __future__ import annotations
 
+import json
+import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import Field
 
 from berth.pilot.documents import Document, read_json, write_json
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.host import gpu_driver
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
-from berth.plugin.calibrate.drivers import drivers_seen, other_driver
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.scheduler.facts import NodeFacts
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+from berth.predictor.core.bundle import schema_of_bundle
+from berth.predictor.families.program.bundle import BUNDLE_SCHEMA, DEFAULT_BUNDLE
 
+BUNDLE_FOLDER = "bundles"
+CALIBRATED = "calibrated-"
+"""How folders of bundles that calibration made begin."""
 STATE_SCHEMA = "berth.calibration/1"
 FOLDER = "calibration"
 """Beside the site file, where no other folder is named."""
@@ -27,6 +40,50 @@ PAIR = ","
 """Between the names of two nodes."""
 LINKS = "links"
 """Folder of what was measured between two nodes."""
+
+
+def drivers_seen(site: Site) -> dict[str, str]:
+    """Host -> version: of this machine, else by the newest stored profile that ran on the host.
+
+    No scheduler reports it. Empty where there is no store.
+    """
+    found: dict[str, str] = {}
+    try:
+        store = Store.open(site.daemon.store, create=False)
+    except BerthError:
+        records = []
+    else:
+        records = sorted(store.workloads(), key=lambda record: record.created_s)
+        store.close()
+    for record in records:
+        if '"gpu_driver"' in record.document:
+            machine = json.loads(record.document).get("machine") or {}
+            if machine.get("gpu_driver"):
+                found[machine["host"]] = machine["gpu_driver"]
+    own = gpu_driver()
+    return found | ({platform.node(): own} if own else {})
+
+
+def other_driver(host: str, measured: str | None, seen: Mapping[str, str]) -> str | None:
+    """The driver that runs now in place of the one that was measured under; None: the same."""
+    now = seen.get(host)
+    return now if measured and now and now != measured else None
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether calibration made this bundle."""
+    return folder.parent.name == BUNDLE_FOLDER and folder.name.startswith(CALIBRATED)
+
+
+def program_bundle(bundles: Sequence[Path]) -> Path:
+    """The bundle of programs among a site's own, else the shipped one."""
+    for folder in bundles:
+        try:
+            if schema_of_bundle(folder) == BUNDLE_SCHEMA:
+                return folder
+        except UsageError:
+            continue
+    return DEFAULT_BUNDLE
 
 
 class Step(Document):
@@ -126,7 +183,7 @@ def check_calibration(site: Site) -> Findings:
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     if not (folder.path / STATE_FILE).exists():
         return
-    nodes = {node.name: node for node in site.open_scheduler().read().nodes}
+    nodes = {node.name: node for node in open_scheduler(site).read().nodes}
     again = f"berth calibrate --site {site.source}"
     drivers = drivers_seen(site)
     for kind in dict.fromkeys(step.kind for step in folder.read().steps):

@@ -178,7 +178,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Check this installation and say what to do.",
     ),
     "support-bundle": (
-        "berth.plugin.cli.site.support_bundle:support_bundle",
+        "berth.plugin.cli.site.doctor:support_bundle",
         "Collect what a maintainer needs, without names.",
     ),
 }

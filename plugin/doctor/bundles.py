@@ -9,7 +9,7 @@ from pathlib import Path
 from berth.pilot.errors import BerthError
 from berth.pilot.instruction_sets import unknown
 from berth.plugin.bundle_readers import reader_of
-from berth.plugin.calibrate.bundles import CALIBRATED, program_bundle
+from berth.plugin.calibrate.state import CALIBRATED, program_bundle
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 from berth.plugin.site.stub import STUB_MARK

@@ -1,23 +1,45 @@
-"""Doctor's look at the daemon: does it answer, and can the scheduler reach it?"""
+"""Doctor's checks of the daemon: does it answer, can the scheduler reach it, may it read and write?
+
+Rights are checked for the daemon's own user, because root sees no such fault. What SELinux or
+AppArmor refused to Berth is shown where their log can be read.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
-from berth.plugin.doctor.findings import Finding, Findings, Status
-from berth.plugin.doctor.rights import LOOK, WRITE, persons, wall_before
+from berth.plugin.doctor.findings import (
+    LOOK,
+    READ,
+    WRITE,
+    Finding,
+    Findings,
+    Status,
+    persons,
+    wall_before,
+)
 from berth.plugin.site.site import Site
+from berth.plugin.site.write import PLATFORM_FOLDER
+from berth.plugin.store.database import Database
 
 LONG_REFRESHES = 3.0
 """The cluster's state is late when it is older than so many refresh periods."""
 _PATIENCE_S = 2.0
 _OWN_CHECK = "kill switch"
 """The site file's check names it, with what to do."""
+LOGS = (Path("/var/log/audit/audit.log"), Path("/var/log/kern.log"))
+ENFORCING = Path("/sys/fs/selinux/enforce")
+_TAIL_BYTES = 2**20
+_DENIED = re.compile(r'avc:\s+denied|apparmor="DENIED"')
+_LONGEST = 200
 
 
 def check_daemon(site: Site) -> Findings:
@@ -99,3 +121,99 @@ def _group(folder: Path) -> str:
         return folder.group()
     except (KeyError, OSError):
         return "berth"
+
+
+def check_rights(site: Site) -> Findings:
+    """May the daemon's user read the site file with its folder, and write to the store?"""
+    uid = _uid_of_daemon(site)
+    if os.geteuid() not in (0, uid):
+        yield Finding(
+            "user",
+            Status.WARN,
+            f"uid {os.geteuid()} is neither root nor the daemon's user: what fails below may fail "
+            "for its missing rights alone",
+            "run berth doctor as root, on the scheduler's host",
+        )
+        return
+    for person in persons({uid} if uid else ()):
+        for path in _configuration(site):
+            wall = wall_before(path, READ, person)
+            if wall is not None:
+                yield Finding(
+                    "site file",
+                    Status.FAIL,
+                    f"{person.pw_name} may not {wall}: the daemon does not start again",
+                    f"chmod o+r {path}, o+x {path.parent}",
+                )
+                break
+        store = Database(site.daemon.store).path
+        wall = None if store is None else wall_before(store, WRITE, person)
+        if wall is not None:
+            yield Finding(
+                "store",
+                Status.FAIL,
+                f"{person.pw_name} may not {wall}: the daemon does not start again, and decisions "
+                "wait in the spool",
+                f"chown {person.pw_name}: {store}*",
+            )
+
+
+def _uid_of_daemon(site: Site) -> int | None:
+    """Whose the socket is; without one, whose the store's folder is. None: neither is seen."""
+    store = Database(site.daemon.store).path
+    for path in (site.daemon.socket, store and store.parent):
+        if path is not None:
+            with suppress(OSError):
+                return path.stat().st_uid
+    return None
+
+
+def _configuration(site: Site) -> Iterator[Path]:
+    """The site file, the platforms beside it and its bundles."""
+    source = Path(site.source)
+    yield source
+    yield from sorted((source.parent / PLATFORM_FOLDER).glob("*.json"))
+    for bundle in site.bundles:
+        yield from sorted(bundle.glob("*"))
+
+
+def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) -> Findings:
+    """The last refusal that names Berth; that SELinux enforces, where no log may be read."""
+    unread = False
+    for log in logs:
+        try:
+            lines = _tail(log)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            unread = True
+            continue
+        found = [line for line in lines if _DENIED.search(line) and "berth" in line.lower()]
+        if found:
+            yield Finding(
+                "denials",
+                Status.WARN,
+                f"{len(found)} refusals in {log}, the last: {found[-1].strip()[:_LONGEST]}",
+                "ausearch -m avc -ts recent | audit2allow -w (SELinux), aa-logprof (AppArmor)",
+            )
+    if unread and _is_on(enforcing):
+        yield Finding(
+            "denials",
+            Status.WARN,
+            "SELinux is enforcing, and its log may not be read by this user",
+            "as root: berth doctor, or ausearch -m avc | grep berth",
+        )
+
+
+def _tail(log: Path) -> list[str]:
+    with log.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _TAIL_BYTES))
+        return stream.read(_TAIL_BYTES).decode("utf-8", "replace").splitlines()
+
+
+def _is_on(enforcing: Path) -> bool:
+    try:
+        return enforcing.read_text().strip() == "1"
+    except OSError:
+        return False

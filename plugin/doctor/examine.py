@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,22 @@ from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.bundles import check_bundles, check_places
 from berth.plugin.doctor.cluster import check_cluster
-from berth.plugin.doctor.daemon import check_daemon, check_socket, check_users
-from berth.plugin.doctor.daemons_user import check_rights
-from berth.plugin.doctor.denials import check_denials
+from berth.plugin.doctor.daemon import (
+    check_daemon,
+    check_denials,
+    check_rights,
+    check_socket,
+    check_users,
+)
 from berth.plugin.doctor.findings import Finding, Findings, Status
-from berth.plugin.doctor.learning import check_exploring, check_learning
-from berth.plugin.doctor.store import check_disk, check_left_behind, check_store
+from berth.plugin.doctor.store import (
+    check_disk,
+    check_exploring,
+    check_learning,
+    check_left_behind,
+    check_store,
+)
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.values import Mode
 
@@ -39,7 +49,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
 
     ``newest``: what the newest jobs teach, where the caller needs it, too.
     """
-    scheduler = cache(site.open_scheduler)
+    scheduler = cache(partial(open_scheduler, site))
     checks: list[tuple[str, Callable[[], Findings]]] = [
         ("site file", lambda: _site(site)),
         ("site file", lambda: check_rights(site)),

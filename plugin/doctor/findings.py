@@ -1,10 +1,21 @@
-"""What a check of the installation says: ``berth doctor`` prints findings, others make them."""
+"""What a check of the installation finds, and what a user of this host may do with a file.
+
+``berth doctor`` prints findings; every ``check_...`` function yields them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import pwd
+import stat
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+
+LOOK, WRITE, READ = 0, 2, 4
+_ENTER = 1
+_WORDS = {WRITE: "write to", READ: "read"}
 
 
 class Status(StrEnum):
@@ -26,3 +37,48 @@ class Finding:
 
 
 Findings = Iterator[Finding]
+
+
+"""To see whether it is there; to write to it (or connect); to read it."""
+
+
+def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
+    """Those of the users whom this host knows."""
+    for uid in sorted(uids):
+        try:
+            yield pwd.getpwuid(uid)
+        except KeyError:
+            continue
+
+
+def wall_before(
+    path: Path, right: int, person: pwd.struct_passwd, groups: Set[int] | None = None
+) -> str | None:
+    """What the user may not, on the way to the file or with it: ``enter /run/berth``.
+
+    ``groups``: those of a running process; None: all that the user is in now. None is given back
+    where nothing is in the way, or the file is not there.
+    """
+    if groups is None:
+        groups = set(os.getgrouplist(person.pw_name, person.pw_gid))
+    try:
+        return next(_walls(path, right, person.pw_uid, groups), None)
+    except FileNotFoundError:
+        return None
+
+
+def _walls(path: Path, right: int, uid: int, groups: Set[int]) -> Iterator[str]:
+    for folder in reversed(path.absolute().parents):
+        if not _may(folder.stat(), _ENTER, uid, groups):
+            yield f"enter {folder}"
+    if right and not _may(path.stat(), right, uid, groups):
+        yield f"{_WORDS[right]} {path}"
+
+
+def _may(found: os.stat_result, bit: int, uid: int, groups: Set[int]) -> bool:
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid == uid:
+        return bool(mode >> 6 & bit)
+    if found.st_gid in groups:
+        return bool(mode >> 3 & bit)
+    return bool(mode & bit)

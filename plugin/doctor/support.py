@@ -1,6 +1,7 @@
-"""What a maintainer needs to understand an installation, as a few texts by file name.
+"""The texts of a support bundle: what a maintainer needs to understand an installation.
 
-Programs' arguments, scripts and profiles are not among them; people's names only where asked.
+Arguments of programs, scripts and profiles are left out. People and accounts become ``user-1``,
+``account-2`` ... unless their names are asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import tarfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import cached_property
 from importlib.metadata import distributions
@@ -28,10 +29,15 @@ from berth.pilot.errors import BerthError
 from berth.pilot.version import VERSION
 from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
-from berth.plugin.doctor.pseudonyms import Pseudonyms, without_passwords
+from berth.plugin.scheduler import SCHEDULERS
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import DecisionRecord, Store
 
+SYSTEM_USERS = frozenset(("root", "berth", "munge", "nobody", *SCHEDULERS.names()))
+_IN_URL = re.compile(r"(://[^:/@\s\"']*):[^\s\"']+@")
+"""To the last ``@``: a password may hold one, and a slash."""
+_NAMED = re.compile(r"(?i)((?:password|passwd|secret|token|api_?key)\s*[=:]\s*[\"']?)[^\s\"'&]+")
 RECENT = 200
 """Decisions and outcomes that are taken along, the newest."""
 LOG_LINES = 500
@@ -42,6 +48,47 @@ _NOT_TAKEN = ("request", "edits", "ranked")
 _USER_IN_LOG = re.compile(r"\buser=([^\s=]+)")
 Names = tuple[set[str], set[str]]
 """Of users, of accounts."""
+
+
+class Pseudonyms:
+    """The same name is the same pseudonym in all that one of these rewrites."""
+
+    def __init__(self, users: Iterable[str], accounts: Iterable[str] = ()) -> None:
+        self._of: dict[str, str] = {}
+        for kind, names in (("user", users), ("account", accounts)):
+            for name in sorted({n for n in names if n} - SYSTEM_USERS - set(self._of)):
+                self._of[name] = f"{kind}-{len(self._of) + 1}"
+        longest_first = sorted(self._of, key=len, reverse=True)
+        inside = "|".join(map(re.escape, longest_first))
+        self._in_any_case = {name.casefold(): said for name, said in self._of.items()}
+        words = rf"(?<![^\W_])(?:{inside})(?![^\W_])"
+        self._pattern = re.compile(words, re.IGNORECASE) if inside else None
+
+    def text(self, text: str) -> str:
+        """``text`` with names of people and accounts replaced, where they stand as words.
+
+        In any case, and as parts of names that people make: ``Alice_bert-2.onnx``.
+        """
+        return text if self._pattern is None else self._pattern.sub(self._said, text)
+
+    def _said(self, found: re.Match[str]) -> str:
+        name = found[0]
+        return self._of.get(name) or self._in_any_case.get(name.casefold(), "user")
+
+    def data(self, data: Any) -> Any:
+        """The same in every text inside plain data; keys stay."""
+        if isinstance(data, str):
+            return self.text(data)
+        if isinstance(data, Mapping):
+            return {key: self.data(value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self.data(value) for value in data]
+        return data
+
+
+def without_passwords(text: str) -> str:
+    """``text`` with passwords replaced: ``postgresql://berth:***@host``, ``password=***``."""
+    return _NAMED.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))
 
 
 def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
@@ -112,7 +159,7 @@ def _about() -> dict[str, Any]:
 
 def _cluster(site: Site) -> dict[str, Any]:
     """Queues as they are, nodes counted by kind."""
-    facts = site.open_scheduler().read()
+    facts = open_scheduler(site).read()
     kinds = Counter(
         (n.queues, n.usable, n.cores, n.memory_bytes, n.features, tuple(sorted(n.gpus.items())))
         for n in facts.nodes

@@ -1,20 +1,32 @@
-"""The one way in for commands and the timer: cut here when we may, else ask the helper."""
+"""The one way to the GPUs for commands and the timer: cut in this process where we may, else by the
+helper, over its socket or through a command such as sudo.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Callable
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
+from berth.pilot.errors import BerthError
+from berth.plugin.mig import wire
 from berth.plugin.mig.apply import Applier, GpuPreview, Report, read_fleet
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.keeper import Keeper, NoKeeper
+from berth.plugin.mig.node import Keeper, NoKeeper
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.settings import MigSettings
+from berth.plugin.mig.settings import HelperSettings, MigSettings
 from berth.plugin.mig.target import Target
 
 Tell = Callable[[str], None]
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+T = TypeVar("T")
 
 
 class GpuAccess(Protocol):
@@ -66,11 +78,119 @@ class LocalAccess:
         return Applier(nvml, keeper, Path(self._settings.state_dir), tell=self._tell)
 
 
+class HelperAccess:
+    """Asks the helper for everything."""
+
+    def __init__(self, settings: HelperSettings, tell: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._tell = tell
+
+    def inventory(self) -> Fleet:
+        return self._ask(wire.request("inventory"), wire.to_fleet)
+
+    def preview(self, target: Target) -> tuple[GpuPreview, ...]:
+        return self._ask(wire.request("preview", target), wire.to_previews)
+
+    def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
+        asked = wire.request("apply", target, wait_s=wait_s, enable_mig=enable_mig)
+        return self._ask(asked, wire.to_report, slack_s=wait_s)
+
+    def resume(self) -> Report:
+        return self._ask(wire.request("resume"), wire.to_report)
+
+    def _ask(self, request: bytes, read: Callable[[Any], T], slack_s: float = 0.0) -> T:
+        with self._talk(request) as connection:
+            for line in _lines(connection, self._settings.timeout_s + slack_s):
+                try:
+                    answer = json.loads(line)
+                    kind = answer["kind"]
+                    if kind == "result":
+                        return read(answer["result"])
+                except (ValueError, KeyError, TypeError, BerthError) as error:
+                    raise _unreadable(line) from error
+                if kind == "error":
+                    raise wire.to_error(answer)
+                self._tell(str(answer.get("text")))
+        raise BerthError(
+            "the MIG helper ended without an answer",
+            hint="its log tells why; then `berth mig apply --resume`",
+        )
+
+    @contextlib.contextmanager
+    def _talk(self, request: bytes) -> Iterator[socket.socket]:
+        if self._settings.socket:
+            with _connected(self._settings.socket) as connection:
+                connection.sendall(request)
+                yield connection
+            return
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            try:
+                child = subprocess.Popen(
+                    self._settings.command, stdin=theirs.fileno(), stdout=theirs.fileno()
+                )
+            except OSError as error:
+                raise BerthError(
+                    f"the MIG helper {self._settings.command[0]} could not be started: "
+                    f"{error.strerror}"
+                ) from None
+            theirs.close()
+            try:
+                ours.sendall(request)
+                yield ours
+            finally:
+                ours.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(timeout=1)  # an apply that goes on is not killed
+
+
 def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> GpuAccess:
     """The helper where one is configured and we are not root, else this process."""
     helper = settings.helper
     if os.geteuid() != 0 and (helper.socket or helper.command):
-        from berth.plugin.mig.helper_client import HelperAccess  # noqa: PLC0415 (only when needed)
-
         return HelperAccess(helper, tell)
     return LocalAccess(settings, tell)
+
+
+def _connected(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(5)
+        connection.connect(path)
+        connection.settimeout(None)
+    except OSError as error:
+        connection.close()
+        raise BerthError(
+            f"the MIG helper does not listen on {path}: {error.strerror or error}",
+            hint="systemctl status berth-mig-helper.socket",
+        ) from None
+    return connection
+
+
+def _lines(connection: socket.socket, timeout_s: float) -> Iterator[bytes]:
+    """Whole lines until the other side closes; each may take ``timeout_s``."""
+    buffer = b""
+    deadline = time.monotonic() + timeout_s
+    while len(buffer) < MAX_ANSWER_BYTES:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([connection], [], [], left)[0]:
+            raise BerthError(
+                f"the MIG helper said nothing for {timeout_s:g} s",
+                hint="the driver may hang; it holds the lock until it ends",
+            )
+        try:
+            data = connection.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            return
+        buffer += data
+        *whole, buffer = buffer.split(b"\n")
+        if whole:
+            deadline = time.monotonic() + timeout_s
+        yield from whole
+    raise BerthError("the MIG helper's answer is too long")
+
+
+def _unreadable(line: bytes) -> BerthError:
+    return BerthError(f"the MIG helper answered something unreadable: {line[:60]!r}")

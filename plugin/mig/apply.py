@@ -11,9 +11,8 @@ from berth.plugin.host import HOST, Host
 from berth.plugin.mig.blueprint import changes, recorded, wanted
 from berth.plugin.mig.errors import NvmlFailure, PlanRefused
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.journal import Journal
-from berth.plugin.mig.keeper import Keeper
-from berth.plugin.mig.lock import applier_lock, refuse_while_locked
+from berth.plugin.mig.journal import Journal, applier_lock, refuse_while_locked
+from berth.plugin.mig.node import Keeper
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.target import Target, checked, find
 from berth.plugin.mig.transaction import Terms, Transaction

@@ -1,19 +1,101 @@
-"""Re-cutting by itself: plan for what waits, and carry it out where that is worth it."""
+"""Re-cutting by itself: plan for jobs that wait or are expected, and re-cut where that is worth it.
+
+Expected are slices like those that jobs asked for lately. The submit filter only asks for slices
+that exist, but writes down which would do (``slices=`` in its stamp): that counts where it is
+there, else the type in the job's gres. So GPUs that are cut too large, or not at all, do not stay
+so for want of jobs that ask for smaller slices.
+
+A scheduler forgets a job some minutes after its end (Slurm: MinJobAge), so each look is remembered
+in a small file of its own; no accounting is needed. Jobs that come and go between two looks and
+are forgotten meanwhile are missed: the forecast is rather too small than too large. Jobs that were
+cancelled before they ran count for nothing: any user could steer the cuts with them at no cost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json, write_json
+from berth.pilot.errors import DocumentError
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.settings import TriggerSettings
+from berth.plugin.mig.node import Asked
+from berth.plugin.mig.settings import OutlookSettings, TriggerSettings
 from berth.plugin.mig.target import Target
 from berth.policies.mig import Instance
-from berth.policies.mig.demands import Demand
-from berth.policies.mig.hysteresis import Hysteresis, Verdict, worth_recutting
+from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
+from berth.policies.mig.plan import Hysteresis, Verdict, worth_recutting
 from berth.policies.mig.planner import plan
 
+_MAX_KEPT = 50_000
 TIME_LIMIT_S = 10.0
+
+
+class ArrivalsDocument(Document):
+    """What was seen, oldest first."""
+
+    schema_: Literal["berth.mig-arrivals/1"] = Field("berth.mig-arrivals/1", alias="schema")
+    asked: tuple[Asked, ...] = ()
+
+
+def remembered(path: Path) -> tuple[Asked, ...]:
+    """What was seen before; nothing where there is no such file, or none that can be read."""
+    try:
+        return read_json(path, ArrivalsDocument).asked
+    except DocumentError:
+        return ()
+
+
+def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: float) -> list[Asked]:
+    """Add ``seen`` to what the file holds, forget what is older than the window, and write it.
+
+    Raises OSError where the file cannot be written.
+    """
+    # One that only waited and is not seen any more was cancelled, as far as can be known.
+    before = (a for a in remembered(path) if a.ran)
+    found = {(a.job, a.submit_s, a.profiles): a for a in (*before, *seen)}
+    lately = [a for a in found.values() if now_s - window_s < a.submit_s <= now_s]
+    lately.sort(key=lambda a: (a.submit_s, a.job, a.profiles))
+    kept = lately[-_MAX_KEPT:]
+    write_json(path, ArrivalsDocument(asked=tuple(kept)))
+    return kept
+
+
+def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
+    """The slices of each job, as so many jobs of one slice."""
+    for one in asked:
+        demand = Demand(" or ".join(one.profiles), tuple(map(SliceOption, one.profiles)))
+        yield Arrival(one.submit_s, demand, one.count)
+
+
+def expected_demands(
+    rules: OutlookSettings,
+    seen_now: Callable[[], Iterable[Asked]],
+    *,
+    now_s: float,
+    say: Callable[[str], object],
+) -> tuple[Demand, ...]:
+    """What history expects, below the queue in priority; the queue itself is not in it.
+
+    ``seen_now``: what the scheduler still knows. A memory that cannot be written is reported by
+    ``say``, and only that counts. Raises SchedulerError.
+    """
+    if not rules.enabled:
+        return ()
+    path = Path(rules.memory)
+    seen = list(seen_now())
+    try:
+        asked = remember(path, seen, now_s=now_s, window_s=rules.window_s)
+    except OSError as error:
+        say(f"  jobs are not remembered: {path}: {error.strerror}")
+        asked = seen
+    return expected(
+        arrivals(asked), now_s=now_s, window_s=rules.window_s, horizon_s=rules.horizon_s
+    )
 
 
 @dataclass(frozen=True, slots=True)

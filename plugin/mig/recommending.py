@@ -18,13 +18,13 @@ from berth.plugin.workloads.filing import stored_for, workload_in
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobEntry, JobsDocument, demand_of
 from berth.policies.mig.on_slices import OnSlices, of_forecast, of_slice_workload
-from berth.policies.mig.recommend import recommend
-from berth.policies.mig.slice_demand import demand_on
+from berth.policies.mig.recommend import demand_on, recommend
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.on_gpu import profiles_of
 from berth.predictor.families.slices.slices_family import SlicesFamily, slice_workload_of
-from berth.predictor.hardware.mig import Geometry, lookup
+from berth.predictor.hardware.mig.geometry import Geometry
+from berth.predictor.hardware.mig.slices import lookup
 
 FILE_ENDINGS = MODEL_FILES | {".json", ".toml"}
 """Of texts that are read as files, whether there is one or not."""
@@ -96,7 +96,7 @@ def workload_named(
     path = Path(text)
     if path.exists() or path.suffix in FILE_ENDINGS:
         return read_file(path, options)
-    if options is not None and options.given():
+    if options is not None and options.stated():
         raise UsageError(
             f"there is no file {text!r}, and options are for files: what a workload of the store "
             "is stands there"

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -16,10 +14,8 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from berth.pilot.documents import Document, read_toml, unknown_key
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin.mig.asked import Asked
-from berth.plugin.mig.keeper import Keeper
+from berth.plugin.mig.node import NodeSettings
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table, scheduler_named
-from berth.policies.mig.demands import Demand
 
 PATH = Path("/etc/berth/mig.toml")
 SCHEMA = "berth.mig/1"
@@ -34,33 +30,6 @@ class HelperSettings(Document):
     """Who may ask besides root."""
     timeout_s: float = Field(default=600.0, gt=0)
     """How long a caller waits for the next word of the helper."""
-
-
-class NodeSettings(Document, ABC):
-    """A table that bears a scheduler's name: this node there. Each scheduler has its own kind."""
-
-    node: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    type_pattern: str = "{profile}"
-    """What the scheduler calls the slices of a profile."""
-
-    @field_validator("type_pattern")
-    @classmethod
-    def _profiled(cls, value: str) -> str:
-        if value.count("{") != 1 or "{profile}" not in value:
-            raise ValueError("must hold {profile} once")
-        return value
-
-    @abstractmethod
-    def keeper(self) -> Keeper:
-        """Keeps jobs off the node while it is cut."""
-
-    @abstractmethod
-    def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
-        """Jobs that wait for slices of these profiles. Raises SchedulerError."""
-
-    @abstractmethod
-    def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
-        """What all jobs that the scheduler still knows asked for. Raises SchedulerError."""
 
 
 class TriggerSettings(Document):

@@ -1,14 +1,22 @@
-"""What an apply is to reach, checked against the GPUs before anything is touched."""
+"""The layouts that an apply is to reach, read from a file and checked before anything is touched.
+
+The file is a plan of ``berth mig plan``, or a configuration of mig-parted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from berth.pilot.errors import UsageError
+from berth.pilot.documents import read_json
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin.mig import parted
 from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.mig.inventory import Fleet, GpuRecord
-from berth.policies.mig import Layout
+from berth.policies.mig import Layout, lookup
+from berth.policies.mig.documents import GpuPlanEntry, PlanDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +84,111 @@ def _check_layout(gpu: GpuRecord, layout: Layout) -> None:
         layout.check(gpu.geometry)
     except UsageError as error:
         raise PlanRefused(error.message, hint=error.hint) from None
+
+
+def read_target(
+    path: Path, fleet: Fleet, *, selected: str | None, node: str | None, around_busy: bool = True
+) -> Target:
+    """The target that a file describes for this machine.
+
+    ``node``: this machine's name in plans (default: its host name); ``selected``: the
+    configuration's name where a mig-parted file has several; ``around_busy=False``: its
+    instances may lie where others are in use. Raises UsageError.
+    """
+    if path.suffix in (".yaml", ".yml"):
+        return _from_parted(parted.read(path), fleet, selected, around_busy)
+    if selected is not None:
+        raise UsageError("--selected-config is for mig-parted files (.yaml)")
+    return _from_plan(read_json(path, PlanDocument), path, node or _host())
+
+
+def _from_plan(plan: PlanDocument, path: Path, node: str) -> Target:
+    mine = {_name(entry): entry for entry in plan.gpus if _node(entry) in (None, node)}
+    if not mine:
+        nodes = ", ".join(sorted({_node(entry) or "" for entry in plan.gpus}))
+        raise PlanRefused(f"{path} plans no GPU of {node}", hint=f"it is about {nodes}")
+    return Target(
+        layouts={name: _layout(entry.after, path) for name, entry in mine.items()},
+        expected={name: _layout(entry.before, path) for name, entry in mine.items()},
+        source=str(path),
+    )
+
+
+def _layout(words: Iterable[str], path: Path) -> Layout:
+    try:
+        return Layout.parse(" ".join(words))
+    except UsageError as error:
+        raise DocumentError(path, error.message, key="gpus", hint=error.hint) from None
+
+
+def _node(entry: GpuPlanEntry) -> str | None:
+    node, slash, _ = entry.name.rpartition("/")
+    return node if slash else None
+
+
+def _name(entry: GpuPlanEntry) -> str:
+    return entry.uuid or entry.name.rpartition("/")[2]
+
+
+def _host() -> str:
+    return socket.gethostname().partition(".")[0]
+
+
+def _from_parted(
+    config: parted.Config, fleet: Fleet, selected: str | None, around_busy: bool
+) -> Target:
+    if selected is None and len(config.configs) != 1:
+        raise PlanRefused(
+            f"{config.source} has {len(config.configs)} configurations",
+            hint=f"choose with --selected-config: {', '.join(config.configs)}",
+        )
+    entries = config.named(selected or next(iter(config.configs)))
+    found: dict[str, Layout] = {}
+    for gpu in fleet:
+        mine = [entry for entry in entries if _covers(entry, gpu)]
+        if len(mine) > 1:
+            raise PlanRefused(f"{config.source} describes GPU {gpu.index} twice")
+        if mine and _is_to_be_cut(mine[0], gpu, config.source):
+            found[gpu.uuid] = _arranged(mine[0], gpu, around_busy)
+    _check_devices(entries, fleet, config.source)
+    return Target(found, source=config.source)
+
+
+def _covers(entry: parted.Entry, gpu: GpuRecord) -> bool:
+    filters = {f.lower() for f in entry.device_filter}
+    if filters and gpu.pci_id.lower() not in filters:
+        return False
+    return entry.devices is None or gpu.index in entry.devices
+
+
+def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
+    if entry.mig_enabled:
+        return True
+    if gpu.enabled:
+        raise PlanRefused(
+            f"{source} wants MIG off on GPU {gpu.index}, where it is on",
+            hint="Berth does not switch the mode off: nvidia-smi -mig 0",
+        )
+    return False
+
+
+def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
+    """mig-parted names no places: those that change least, busy instances where they are."""
+    from berth.policies.mig.layout import arrange  # noqa: PLC0415 (enumerates layouts)
+
+    state = gpu.state()
+    try:
+        # Where MIG is off the driver tells no geometry: the table's has to do.
+        geometry = lookup(gpu.name) if state is None else state.geometry
+        busy = state.busy if state is not None and around_busy else None
+        return arrange(geometry, entry.mig_devices, current=gpu.layout, busy=busy)
+    except UsageError as error:
+        raise PlanRefused(f"GPU {gpu.index}: {error.message}", hint=error.hint) from None
+
+
+def _check_devices(entries: tuple[parted.Entry, ...], fleet: Fleet, source: str) -> None:
+    known = {gpu.index for gpu in fleet}
+    for entry in entries:
+        unknown = sorted(set(entry.devices or ()) - known)
+        if unknown:
+            raise PlanRefused(f"{source} names device {unknown[0]}, which this machine lacks")

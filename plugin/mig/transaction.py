@@ -19,7 +19,7 @@ from berth.plugin.mig.blueprint import Blueprint, Changes, changes, from_data, t
 from berth.plugin.mig.errors import Busy, RolledBack, Unfinished
 from berth.plugin.mig.inventory import Fleet, GpuRecord, InstanceRecord
 from berth.plugin.mig.journal import Journal, Record
-from berth.plugin.mig.keeper import Keeper, Notice
+from berth.plugin.mig.node import Keeper, Notice
 from berth.plugin.mig.nvml import Nvml
 from berth.policies.mig import Instance
 

@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
 from berth.plugin.site.site import Site
-from berth.policies.replay.cluster import Cluster, NodeKind, Partition, slices_of
-from berth.policies.replay.sliced import SlicedGpus, part_of, whole
+from berth.policies.replay.cluster import (
+    Cluster,
+    NodeKind,
+    Partition,
+    SlicedGpus,
+    part_of,
+    slices_of,
+    whole,
+)
 from berth.policies.values import Candidate
 from berth.predictor.hardware.mig.slices import slice_of
 

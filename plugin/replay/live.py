@@ -1,29 +1,181 @@
-"""Live replays for a site: the next hours of its queue, figures of them, and expected waits."""
+"""Live replays for a site: the next hours of its queue, figures of them, and expected waits.
+
+How long jobs take that run or wait is what their decisions predicted; else it follows from their
+users' past jobs in the store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from berth.plugin.replay.expected import Known
+from berth.plugin.outcomes.accuracy import MOST
 from berth.plugin.replay.present import InTheirQueues, PresentQueue
+from berth.plugin.scheduler import PresentJob
+from berth.plugin.store import DecisionRecord, Store
+from berth.plugin.store.records import EndedJob
+from berth.plugin.users.client import RemoteStore
 from berth.policies.replay import Settings, Trace
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.expected_waits import wait_table
-from berth.policies.replay.live import SAMPLES, Foreseen, foresee
+from berth.policies.replay.live import SAMPLES, Foreseen, Times, foresee, wait_table
 from berth.policies.replay.predicted import Columns
+from berth.policies.replay.trace import Floats
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 from berth.policies.waits import WaitTable
 
+RECENT_S = 2 * 86_400.0
+"""Ended jobs so old count for their user."""
+LAST = 2
+"""The mean of a user's last two run times (Tsafrir, Etsion and Feitelson 2007)."""
+USUAL = (0.001, 0.10, 1.0)
+"""5, 50 and 95 % of the part of their limit that jobs take, where no past jobs are known (RICC)."""
+FEW = 10
+"""Past jobs that are too few to speak for a user."""
+HIDDEN_S = 3_600.0
+"""Left of what is in use by no job that the scheduler shows, where nothing else runs beside it."""
+_Shares = tuple[float, float, float]
 HOUR_S = 3_600.0
 HORIZONS_H = (1, 4, 24)
 _WORK = 30_000
 """Jobs times draws that take some seconds uncompiled."""
 _FEWEST = 8
+
+
+class Known(NamedTuple):
+    """What is expected of the jobs, and where from."""
+
+    times: Times
+    elsewhere: Mapping[str, Floats]
+    """By platform [jobs]: the middle; NaN: nothing is predicted."""
+    predicted: int
+    """Jobs with a prediction of Berth's; the others by the jobs of their users."""
+
+
+def expected_times(
+    present: PresentQueue, store: Store | RemoteStore | None, candidates: Sequence[Candidate] = ()
+) -> Known:
+    """Run times in all: as predicted by the job's decision, else by its user's jobs before.
+
+    Those give the middle by the last two, the interval by the parts of their limits that jobs
+    took. Raises StoreError.
+    """
+    jobs, queue = present.jobs, present.queue
+    limit = queue.trace.limit_s
+    limit = np.where(np.isnan(limit), Settings().default_limit_s, limit)
+    shares = _shares(jobs, store)
+    low, mid, high = (np.array([one[k] for one in shares]) * limit for k in range(3))
+    for row, seconds in _by_last(jobs, store, queue.now_s).items():
+        mid[row] = min(seconds, limit[row])
+    low, high = np.minimum(low, mid), np.maximum(high, mid)
+    elsewhere: dict[str, Floats] = {}
+    queue_of = {candidate.name: candidate.queue for candidate in candidates}
+    predicted = 0
+    decided = _decisions_of(jobs, store)
+    for row, job in enumerate(jobs):
+        ranked = _ranked(decided.get(job.decision or ""))
+        here = [one for one in ranked if queue_of.get(one["candidate"], "") in job.queues]
+        if here:
+            low[row], mid[row], high[row] = here[0]["runtime_s"]
+            predicted += 1
+        for one in ranked:
+            column = elsewhere.setdefault(one["platform"], np.full(len(jobs), np.nan))
+            column[row] = one["runtime_s"][1]
+    return Known(with_hidden(present, Times(low, mid, high)), elsewhere, predicted)
+
+
+def with_hidden(present: PresentQueue, times: Times) -> Times:
+    """What hidden jobs hold is free when the last job on nodes of the same kind ends."""
+    queue = present.queue
+    hidden = [row for row in range(queue.running) if not present.jobs[row].job_id]
+    if not hidden:
+        return times
+    left = times.at(0.5, queue.elapsed_s, queue.trace.limit_s) - queue.elapsed_s
+    counts = [kind.count for kind in present.cluster.kinds]
+    kind_of = np.repeat(np.arange(len(counts)), counts)
+    longest: dict[int, float] = {}
+    for row in range(queue.running):
+        if present.jobs[row].job_id:
+            for kind in kind_of[queue.units[row]].tolist():
+                longest[kind] = max(longest.get(kind, 0.0), float(left[row]))
+    found = [column.copy() for column in (times.low_s, times.mid_s, times.high_s)]
+    for column in found:
+        column[hidden] = [
+            longest.get(int(kind_of[queue.units[row][0]]), HIDDEN_S) for row in hidden
+        ]
+    return Times(*found)
+
+
+def _decisions_of(
+    jobs: Sequence[PresentJob], store: Store | RemoteStore | None
+) -> Mapping[str, DecisionRecord]:
+    """By id, those of the jobs that are known."""
+    wanted = {one.decision for one in jobs if one.decision is not None}
+    if store is None or not wanted:
+        return {}
+    if isinstance(store, Store):
+        return store.decisions.of_ids(wanted)
+    asked = {one: store.decisions.get(one) for one in wanted}
+    return {one: record for one, record in asked.items() if record is not None}
+
+
+def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
+    """What was predicted where, the chosen place first; nothing where that cannot be read."""
+    if record is None or record.chosen is None:
+        return []
+    try:
+        rows = [row for row in json.loads(record.ranked) if row.get("runtime_s")]
+        for row in rows:
+            row["runtime_s"] = low, mid, high = [float(one) for one in row["runtime_s"]]
+            if not (row["candidate"] and row["platform"] and 0 <= low <= mid <= high):
+                return []
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return []
+    return rows
+
+
+def _by_last(
+    jobs: Sequence[PresentJob], store: Store | RemoteStore | None, now_s: float
+) -> Mapping[int, float]:
+    """By row the mean of the user's last run times, of those that ended of late."""
+    if not isinstance(store, Store):
+        return {}
+    usual = _last_of_users(store.outcomes.newest(now_s - RECENT_S, now_s + 1.0, MOST))
+    return {row: usual[one.user] for row, one in enumerate(jobs) if one.user in usual}
+
+
+def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
+    """Mean of each user's last run times; ``ended`` in order of their ends."""
+    times: dict[str, deque[float]] = {}
+    for one in ended:
+        if one.elapsed_s is not None and one.elapsed_s > 0:
+            times.setdefault(one.user, deque(maxlen=LAST)).append(one.elapsed_s)
+    return {user: sum(last) / len(last) for user, last in times.items()}
+
+
+def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
+    """[jobs] low, middle and high part of the limit that such jobs take."""
+    found: dict[str, _Shares] = {}
+    for user in {job.user for job in jobs}:
+        taken = []
+        if isinstance(store, Store):
+            taken = [
+                past.elapsed_s / past.time_limit_s
+                for past in store.past_jobs.of_users(user)
+                if past.time_limit_s
+            ]
+        if len(taken) < FEW:
+            found[user] = USUAL
+        else:
+            low, mid, high = np.clip(np.percentile(taken[-1_000:], (5, 50, 95)), 1e-4, 1.0)
+            found[user] = (float(low), float(mid), float(high))
+    return [found[job.user] for job in jobs]
 
 
 def draws(jobs: int) -> int:

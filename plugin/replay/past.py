@@ -1,29 +1,37 @@
-"""Past jobs for a replay or a tune, whatever wrote them: one reader for both."""
+"""Past jobs for a replay or a tune: one reader for accounting, tables and published traces.
+
+Gavel's traces (Narayanan et al., OSDI 2020) have these fields, separated by tabs: job type,
+command, argument of the steps, whether it needs data, steps, second of arrival, GPUs
+(``scale_factor``).
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.openb import OPENB, begins_openb, read_openb
-from berth.plugin.history.reading import Read
-from berth.plugin.replay.gavel import begins_gavel, read_gavel
-from berth.plugin.replay.job_table import begins_job_table, read_job_table
-from berth.plugin.replay.times import with_times
-from berth.plugin.replay.traces import trace_of_jobs
-from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.history.reading import SINGLETON, Read, Unreadable
+from berth.plugin.replay.tables import begins_job_table, read_job_table, with_times
+from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
-from berth.policies.replay import Trace
-from berth.policies.replay.columns import Floats
+from berth.plugin.store.records import PastJobRecord
+from berth.policies.replay.trace import Floats, Ints, Trace, trace_of
 
 GAVEL = "gavel"
 TABLE = "table"
 _DAY_S = 86_400.0
 FORMATS = (*SCHEDULERS.names(), SWF, GAVEL, OPENB, TABLE)
+_HINT = f"name what wrote it: --format, one of {', '.join(FORMATS)}"
+STARVED = "out-of-memory"
+FIELDS = 7
 
 
 @dataclass(frozen=True)
@@ -80,14 +88,11 @@ def asked_jobs(
         if scheduler is None:
             raise UsageError("no scheduler is on this machine", hint="name a TRACE")
     else:
-        scheduler = site.open_scheduler()
+        scheduler = open_scheduler(site)
     read = scheduler.past_jobs("replay", time.time() - days * _DAY_S)
     jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     source = f"{scheduler.title}'s accounting"
     return _checked(PastJobs(source, read, jobs, {}), times, None, strict=strict)
-
-
-_HINT = f"name what wrote it: --format, one of {', '.join(FORMATS)}"
 
 
 def _nothing(read: Read) -> str:
@@ -111,3 +116,138 @@ def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict
     if not len(past.trace):
         raise DocumentError(past.source, _nothing(read), hint=_HINT if read.broken else None)
     return past if times is None else replace(past, trace=with_times(past.trace, times, steps))
+
+
+def trace_of_jobs(
+    jobs: Iterable[PastJobRecord],
+    after: Mapping[str, Sequence[str]] | None = None,
+    array_limits: Mapping[str, int] | None = None,
+) -> Trace:
+    """Jobs in order of submission; an array's tasks (``12_3``) are one array.
+
+    ``after``: as ``Read`` has it. Of several jobs that one waits for, the one that ended last in
+    fact counts; those that are not here count as ended.
+    """
+    rows = sorted(jobs, key=lambda job: (job.submit_s, job.start_s))
+    users, user = numbered([job.user for job in rows])
+    accounts, account = numbered([job.account for job in rows])
+    queues, queue = numbered([job.queue for job in rows])
+    heads = [head if (head := job.job_id.partition("_")[0]) != job.job_id else "" for job in rows]
+    names, array = numbered(heads)
+    array = np.where(array == names.index(""), -1, array) if "" in names else array
+
+    def numbers(values: Sequence[float | None]) -> Floats:
+        return np.array([np.nan if v is None else v for v in values], float)
+
+    def whole(values: Sequence[int | None]) -> Ints:
+        return np.array([v or 0 for v in values], np.int64)
+
+    return Trace(
+        submit_s=numbers([job.submit_s for job in rows]),
+        runtime_s=numbers([job.elapsed_s for job in rows]),
+        limit_s=numbers([job.time_limit_s for job in rows]),
+        cores=whole([job.cores for job in rows]),
+        nodes=whole([job.nodes for job in rows]),
+        gpus=whole([job.gpus for job in rows]),
+        memory_bytes=whole([job.request_bytes for job in rows]),
+        user=user,
+        account=account,
+        queue=queue,
+        after=_waits_for(rows, heads, after or {}),
+        array=array,
+        users=users,
+        accounts=accounts,
+        queues=queues,
+        names=tuple(job.name for job in rows),
+        ids=tuple(job.job_id for job in rows),
+        start_s=numbers([job.start_s for job in rows]),
+        peak_bytes=numbers([_need(job) for job in rows]),
+        array_limits={
+            names.index(head): most for head, most in (array_limits or {}).items() if head in names
+        },
+    )
+
+
+def _need(job: PastJobRecord) -> float | None:
+    """Memory on a node without which the job would have been killed; None: not recorded.
+
+    Not above what it had where it was not killed: the site lets jobs take more than they ask for.
+    """
+    asked, peak = job.request_bytes, job.peak_bytes
+    if job.state == STARVED:
+        return None if asked is None else max(peak or 0, asked + 1)
+    return peak if peak is None or asked is None else min(peak, asked)
+
+
+def _waits_for(
+    rows: Sequence[PastJobRecord], heads: Sequence[str], after: Mapping[str, Sequence[str]]
+) -> Ints:
+    """[jobs] row of the job that each waits for; -1: none."""
+    found = np.full(len(rows), -1, np.int64)
+    if not after:
+        return found
+    members: dict[str, list[int]] = {}
+    before: dict[tuple[str, str], int] = {}
+    for row, job in enumerate(rows):
+        members.setdefault(job.job_id, []).append(row)
+        if heads[row]:
+            members.setdefault(heads[row], []).append(row)
+    for row, job in enumerate(rows):
+        named = after.get(job.job_id, ())
+        parents = [p for one in named for p in members.get(one, ()) if p < row]
+        own = (job.user, job.name)
+        if SINGLETON in named and own in before:
+            parents.append(before[own])
+        if parents:
+            found[row] = max(parents, key=lambda p: rows[p].end_s)
+        before[own] = max(row, before.get(own, row), key=lambda p: rows[p].end_s)
+    return found
+
+
+def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+    """The different values, and the place of each among them."""
+    places: dict[str, int] = {}
+    found = [places.setdefault(value, len(places)) for value in values]
+    return tuple(places), np.array(found, np.int64)
+
+
+def begins_gavel(line: str) -> bool:
+    """Whether a first line is of such a trace."""
+    parts = line.split("\t")
+    return len(parts) == FIELDS and "%s" in parts[1]
+
+
+def read_gavel(lines: Sequence[str], read: Read) -> tuple[Trace, Floats]:
+    """The trace, without run times, and the steps of each job. Broken lines go to ``read``."""
+    rows: list[tuple[float, int, float, str]] = []
+    for number, raw in enumerate(lines, 1):
+        line = raw.strip("\r\n")
+        if not line.strip():
+            continue
+        try:
+            rows.append(_row(line))
+        except Unreadable as error:
+            read.refuse(number, line, error)
+    rows.sort(key=lambda row: row[0])
+    size = len(rows)
+    gpus = np.array([row[1] for row in rows], np.int64)
+    steps = np.array([row[2] for row in rows], float)
+    base = trace_of(
+        np.array([row[0] for row in rows], float), np.full(size, np.nan),
+        np.ones(size, np.int64), gpus=gpus,
+    )  # fmt: skip
+    names, ids = tuple(row[3] for row in rows), tuple(map(str, range(size)))
+    return replace(base, names=names, ids=ids), steps
+
+
+def _row(line: str) -> tuple[float, int, float, str]:
+    parts = line.split("\t")
+    if len(parts) != FIELDS:
+        raise Unreadable(f"{len(parts)} fields where Gavel has {FIELDS}")
+    try:
+        steps, arrival, gpus = float(parts[4]), float(parts[5]), int(parts[6])
+    except ValueError:
+        raise Unreadable("a field is not a number") from None
+    if gpus < 1 or not 0 <= steps < math.inf or not 0 <= arrival < math.inf:
+        raise Unreadable("a negative number, or no GPU")
+    return arrival, gpus, steps, parts[0]

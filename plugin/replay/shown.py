@@ -9,7 +9,7 @@ from typing import Any
 
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.replay.placed import Column
+from berth.plugin.replay.truth import Column
 from berth.policies.replay import Trace, UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts, Replayed

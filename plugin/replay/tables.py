@@ -1,15 +1,51 @@
-"""Tables that a user writes: CSV with a header, unpacked where gzip packed it."""
+"""Tables that a user writes for a replay: CSV with a header, unpacked where gzip packed it.
+
+*Jobs*: ``submit_s`` and at least one ``seconds@PLATFORM`` are needed; ``user``, ``partition``,
+``cores``, ``gpus``, ``nodes``, ``limit_s`` and ``predicted@PLATFORM`` may follow. An empty cell is
+not known. A line that cannot be read is left out, and counted.
+
+*Run times* elsewhere: ``job,platform,runtime_s`` (by the scheduler's job id), or
+``name,platform,gpus,steps_per_s`` (by the job's name, for traces that say how many steps).
+
+*Nodes* that fail or are reserved: ``nodes,begin,end``. ``nodes`` is ``KIND[0-3]``, or ``KIND`` for
+all; times are ``2026-11-03T08:00:00``, Unix seconds, or ``+12h`` after the first submission.
+"""
 
 from __future__ import annotations
 
+import calendar
 import csv
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from berth.pilot.errors import DocumentError
+import numpy as np
+
+from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.units import parse_duration_s
 from berth.plugin.history.files import lines_of
-from berth.plugin.history.reading import Read
+from berth.plugin.history.reading import Read, Unreadable
+from berth.plugin.scheduler import ClusterFacts
+from berth.plugin.scheduler.facts import ReservationFacts
+from berth.plugin.scheduler.states import nodes_of
+from berth.policies.replay.changes import nodes_in
+from berth.policies.replay.cluster import Cluster, Failure, Reservation
+from berth.policies.replay.trace import Floats, Trace, trace_of
+from berth.policies.values import Candidate
+
+_WORDS: tuple[str, ...] = ("user", "partition")
+"""Columns that hold no numbers."""
+_DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
+"""Of an empty cell, and where there is no such column."""
+_PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
+_BY_JOB = ("job", "platform", "runtime_s")
+_BY_NAME = ("name", "platform", "gpus", "steps_per_s")
+Table = dict[str, dict[tuple[str, ...], float]]
+HEADER = ("nodes", "begin", "end")
+_FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
 class Row(NamedTuple):
@@ -51,3 +87,268 @@ def read_table(
             raise DocumentError(file, why, key=f"line {row.number}")
         read.refuse(row.number, row.text, why)
     return header, rows
+
+
+TRUE, PREDICTED = "seconds@", "predicted@"
+
+
+@dataclass(frozen=True)
+class JobTable:
+    """A trace with true times by platform, and what was predicted."""
+
+    trace: Trace
+    """Its own run times are not known: they follow from where a job is taken to have run."""
+    predicted: Mapping[str, Floats]
+    """By platform [jobs]; the true time where the table has no prediction of a platform."""
+
+
+def begins_job_table(line: str) -> bool:
+    """Whether a first line is that of such a table."""
+    names = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
+    return "submit_s" in names and any(name.startswith(TRUE) for name in names)
+
+
+def read_job_table(
+    path: Path, lines: Sequence[str] | None = None, read: Read | None = None
+) -> JobTable:
+    """Read a file. Lines that cannot be read are left out and counted in ``read``.
+
+    Raises DocumentError where the first line is that of no such table, or no job is left.
+    """
+    read = Read() if read is None else read
+    header, rows = read_table(path, lines, read)
+    _check_header(header, path)
+    numeric = [(at, name) for at, name in enumerate(header) if name not in _WORDS]
+    numbers, jobs = [], []
+    for row in rows:
+        try:
+            numbers.append([_number(name, row.cells[at]) for at, name in numeric])
+        except Unreadable as error:
+            read.refuse(row.number, row.text, error)
+        else:
+            jobs.append(row)
+    if not jobs:
+        first = f" that can be read, first {read.examples[0]}" if read.examples else ""
+        raise DocumentError(path, f"has no jobs{first}")
+    columns = dict(zip([name for _, name in numeric], np.array(numbers).T, strict=True))
+    words = {
+        name: [row.cells[at] for row in jobs] for at, name in enumerate(header) if name in _WORDS
+    }
+    return _job_table(columns, words)
+
+
+def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]) -> JobTable:
+    submit = columns["submit_s"]
+    order = np.argsort(submit, kind="stable")
+
+    def by_platform(prefix: str) -> dict[str, Floats]:
+        return {
+            name.removeprefix(prefix): column[order]
+            for name, column in columns.items()
+            if name.startswith(prefix)
+        }
+
+    def counts(name: str) -> np.ndarray:
+        return columns.get(name, np.full(len(submit), _DEFAULTS[name])).astype(np.int64)
+
+    def named(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        texts = words.get(name, [""] * len(submit))
+        names = tuple(dict.fromkeys(texts))
+        place = {text: i for i, text in enumerate(names)}
+        return np.array([place[text] for text in texts]), names
+
+    true, predicted = by_platform(TRUE), by_platform(PREDICTED)
+    user, users = named("user")
+    queue, queues = named("partition")
+    made = trace_of(
+        submit,
+        np.full(len(submit), np.nan),
+        counts("cores"),
+        limit_s=columns.get("limit_s", np.full(len(submit), math.nan)),
+        nodes=counts("nodes"),
+        gpus=counts("gpus"),
+        user=user,
+        queue=queue,
+        queues=queues,
+    )
+    return JobTable(replace(made, users=users, runtime_on=true), {**true, **predicted})
+
+
+def _number(name: str, text: str) -> float:
+    """Of one cell. Raises Unreadable."""
+    if not text:
+        if name == "submit_s":
+            raise Unreadable("submit_s is empty")
+        return _DEFAULTS.get(name, math.nan)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    least = -math.inf if name == "submit_s" else 0.0
+    if not (least <= value < math.inf):
+        raise Unreadable(f"{name} is no such number")
+    return value
+
+
+def _check_header(header: Sequence[str], path: Path) -> None:
+    if "submit_s" not in header or not any(name.startswith(TRUE) for name in header):
+        raise DocumentError(
+            path,
+            "is no table of jobs",
+            key="line 1",
+            hint=f"it needs the columns submit_s and {TRUE}PLATFORM, separated by commas",
+        )
+    for name in header:
+        known = name in _PLAIN or (name.startswith((TRUE, PREDICTED)) and not name.endswith("@"))
+        if not known or header.count(name) > 1:
+            what = "is there twice" if header.count(name) > 1 else "is not known"
+            raise DocumentError(
+                path, f"column {name!r} {what}", key="line 1", hint=f"known: {', '.join(_PLAIN)}, "
+                f"{TRUE}PLATFORM, {PREDICTED}PLATFORM",
+            )  # fmt: skip
+
+
+def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
+    """The trace with ``runtime_on``; ``steps`` [jobs] if it says them. Raises DocumentError."""
+    header, rows = read_table(file)
+    if header == _BY_JOB:
+        table = _times_table(file, rows, header, number="runtime_s")
+        keys = [(one,) for one in trace.ids]
+        return replace(
+            trace, runtime_on=_time_columns(table, keys, np.ones(len(trace)), rate=False)
+        )
+    if header == _BY_NAME:
+        if steps is None:
+            raise DocumentError(file, "gives steps a second, and the trace does not count steps")
+        table = _times_table(file, rows, header, number="steps_per_s")
+        by_name = zip(trace.names, trace.gpus.tolist(), strict=True)
+        names = [(name, str(gpus)) for name, gpus in by_name]
+        return replace(trace, runtime_on=_time_columns(table, names, steps, rate=True))
+    raise DocumentError(
+        file, "has another header than a table of run times",
+        hint=f"begin it with {','.join(_BY_JOB)} or {','.join(_BY_NAME)}",
+    )  # fmt: skip
+
+
+def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
+    """The trace with the run times of jobs where they were submitted, in tables that say times by
+    platform only."""
+    own = trace.runtime_s.copy()
+    names = {part.name: place for place, part in enumerate(cluster.partitions)}
+    for queue, name in enumerate(trace.queues):
+        column = None
+        if name in names:
+            column = trace.runtime_on.get(cluster.platform_of(names[name]))
+        if column is not None:
+            rows = np.flatnonzero((trace.queue == queue) & np.isnan(own))
+            own[rows] = column[rows]
+    return replace(trace, runtime_s=own)
+
+
+def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, number: str) -> Table:
+    """Numbers by platform and by what the other columns say."""
+    found: Table = {}
+    for row in rows:
+        cells = dict(zip(header, row.cells, strict=True))
+        try:
+            value = float(cells[number])
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise DocumentError(file, f"line {row.number}: {number} is no number above 0")
+        key = tuple(cells[name] for name in header if name not in {"platform", number})
+        found.setdefault(cells["platform"], {})[key] = value
+    return found
+
+
+def _time_columns(
+    table: Table, keys: Sequence[tuple[str, ...]], amounts: Floats, *, rate: bool
+) -> dict[str, Floats]:
+    found = {}
+    for platform, values in table.items():
+        column = np.array([values.get(key, np.nan) for key in keys])
+        found[platform] = amounts / column if rate else column
+    return found
+
+
+def read_failures(
+    file: Path, cluster: Cluster, first_s: float, *, utc: bool
+) -> tuple[Failure, ...]:
+    """Nodes that break. Raises DocumentError naming the line."""
+    return tuple(
+        Failure(kind, node, begin_s, end_s)
+        for kind, nodes, begin_s, end_s in _node_rows(file, cluster, first_s, utc=utc)
+        for node in nodes
+    )
+
+
+def read_reservations(
+    file: Path, cluster: Cluster, first_s: float, *, utc: bool
+) -> tuple[Reservation, ...]:
+    """Nodes that the site keeps from jobs. Raises DocumentError naming the line."""
+    rows = _node_rows(file, cluster, first_s, utc=utc)
+    return tuple(Reservation(*row) for row in rows)
+
+
+def present_reservations(
+    found: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
+) -> tuple[Reservation, ...]:
+    """Those of the scheduler, on the nodes of the candidates, which are counted by their names."""
+    made = []
+    for one in found:
+        for candidate in candidates:
+            names = [node.name for node in nodes_of(candidate, facts)][: candidate.nodes]
+            held = tuple(n for n, name in enumerate(names) if name in one.nodes)
+            if held:
+                made.append(Reservation(candidate.name, held, one.begin_s, one.end_s))
+    return tuple(made)
+
+
+def _node_rows(
+    file: Path, cluster: Cluster, first_s: float, *, utc: bool
+) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+    header, rows = read_table(file)
+    if header != HEADER:
+        raise DocumentError(
+            file, "has another header than a table of nodes", key="line 1",
+            hint=f"begin it with {','.join(HEADER)}; nodes with commas in quotation marks",
+        )  # fmt: skip
+    for row in rows:
+        try:
+            kind, nodes = nodes_in(cluster, row.cells[0])
+            begin_s, end_s = (_moment(cell, first_s, utc=utc) for cell in row.cells[1:])
+            if not end_s > begin_s:
+                raise UsageError("it ends before it begins")
+        except BerthError as error:
+            raise DocumentError(file, error.message, key=f"line {row.number}") from None
+        yield kind, nodes, begin_s, end_s
+
+
+def _moment(text: str, first_s: float, *, utc: bool) -> float:
+    try:
+        if text.startswith("+"):
+            rest = text[1:].strip()
+            after_s = float(rest) if _is_number(rest) else parse_duration_s(rest)
+            return first_s + after_s
+        if _is_number(text):
+            return float(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time") from None
+    for format_ in _FORMATS:
+        try:
+            parsed = time.strptime(text, format_)
+        except ValueError:
+            continue
+        return float(_unix(parsed, utc=utc))
+    raise UsageError(f"{text!r} is no time")
+
+
+def _unix(parsed: time.struct_time, *, utc: bool) -> float:
+    return calendar.timegm(parsed) if utc else time.mktime(parsed)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,24 +1,29 @@
-"""How long jobs take elsewhere: the truth of a replay, and what is predicted of it.
+"""Replays side by side, and the truth in them: how long jobs take elsewhere, and what is predicted.
 
-A table of times, past jobs of the same kind, what Berth's own jobs took, or what Berth predicted
-with its error. A job of which none of them knows stays where it was and is counted.
+The truth is a table of times, past jobs of the same kind, what Berth's own jobs took, or what Berth
+predicted with its error. A job of which none of them knows stays where it was and is counted.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from berth.plugin.replay.clusters import SiteCluster
 from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord
-from berth.policies.replay import Cluster, Trace
-from berth.policies.replay.columns import Floats
+from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
+from berth.policies.replay.cluster import Failure, Reservation, random_failures
+from berth.policies.replay.deciding import Decided
+from berth.policies.replay.metrics import over_seeds
 from berth.policies.replay.predicted import Columns, Predictions
+from berth.policies.replay.trace import Floats
+from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 from berth.predictor.core.intervals import NORMAL_90
 
@@ -186,3 +191,82 @@ def _count(columns: Mapping[str, Floats], jobs: int) -> int:
     for column in columns.values():
         found |= ~np.isnan(column)
     return int(found.sum())
+
+
+@dataclass(frozen=True)
+class Events:
+    """What happens to nodes."""
+
+    failures: tuple[Failure, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    mean_s: float | None = None
+    """Mean time between random failures of a node; None: only those given."""
+    repair_s: float = 0.0
+
+    def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
+        """The cluster with them. Raises UsageError where it lacks a node."""
+        failures = self.failures
+        if self.mean_s is not None and len(trace):
+            failures += random_failures(
+                cluster, mean_s=self.mean_s, repair_s=self.repair_s, seed=seed,
+                begin_s=float(trace.submit_s[0]), end_s=float(trace.submit_s[-1]),
+            )  # fmt: skip
+        if not failures and not self.reservations:
+            return cluster
+        return replace(cluster, pooled=False, failures=failures, reservations=self.reservations)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A cluster under a scheduler, and a policy if one places the jobs."""
+
+    name: str
+    place: SiteCluster
+    settings: Settings
+    policy: PolicySettings | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A variant's replays, which differ by their seed only, and their figures."""
+
+    name: str
+    replays: tuple[Replayed, ...]
+    metrics: Metrics
+    failure: str = ""
+    """On which job the policy failed first, and how; empty: on none."""
+
+
+def columns_of(
+    trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
+) -> Iterator[Column]:
+    """One after the other."""
+    for one in variants:
+        random = events.mean_s is not None or (
+            one.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
+        )
+        pairs = [_replayed(trace, one, truth, events, n) for n in range(seeds if random else 1)]
+        done = tuple(each for each, _ in pairs)
+        found = [metrics(each, seed=seed) for seed, each in enumerate(done)]
+        failure = next((words for _, words in pairs if words), "")
+        yield Column(one.name, done, over_seeds(found), failure)
+
+
+def _replayed(
+    trace: Trace, one: Variant, truth: Truth, events: Events, seed: int
+) -> tuple[Replayed, str]:
+    """With how the policy failed first."""
+    cluster = events.on(one.place.cluster, trace, seed)
+    if one.policy is None:
+        return replay(trace, cluster, one.settings), ""
+    candidates = one.place.candidates
+    true, predictions = truth.drawn(candidates, seed)
+    decided = Decided(
+        candidates, one.place.partition_of, replace(one.policy, list_queues=True), predictions,
+        trace=true, cluster=cluster, forgiving=True,
+    )  # fmt: skip
+    found = replay(true, cluster, one.settings, decided)
+    if not decided.failed:
+        return found, ""
+    counts = replace(found.counts, policy_failed=len(decided.failed))
+    return replace(found, counts=counts), next(iter(decided.failed.values()))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import counted
-from berth.plugin.pictures.fleet import Block, Lane, Use, fleet
+from berth.plugin.pictures.charts import Block, Lane, Use, fleet
 from berth.plugin.report.parts import Part, Report, Table, drawn
 from berth.policies.mig import GpuState
 from berth.policies.mig.documents import GpuPlanEntry, PlanDocument, digest

@@ -8,7 +8,7 @@ from typing import Any
 
 from berth.plugin.cli.jobs.decisions import as_text, places_cells
 from berth.plugin.cli.jobs.why import Why, text
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.users.client import RemoteStore

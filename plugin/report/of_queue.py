@@ -13,7 +13,7 @@ from berth.plugin.cli.replay.live import (
     never_starting,
     start_cell,
 )
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
 
 MOST_JOBS = 200

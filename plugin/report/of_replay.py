@@ -13,7 +13,7 @@ from berth.plugin.pictures import tuning as pictures
 from berth.plugin.replay.shown import figure_rows
 from berth.plugin.report.parts import Part, Report, Table, drawn
 from berth.policies.replay.metrics import Metrics
-from berth.policies.tuning.figures import Figures
+from berth.policies.tuning.replayer import Figures
 
 _LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 _SAME = 0.0005

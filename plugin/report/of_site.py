@@ -8,8 +8,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from berth.plugin.calibrate.bundles import program_bundle
-from berth.plugin.calibrate.state import FOLDER, Folder
+from berth.plugin.calibrate.state import FOLDER, Folder, program_bundle
 from berth.plugin.cli.jobs.gain import GAIN, gain_cells, gain_notes, gains_of
 from berth.plugin.cli.jobs.outcomes import ACCURACY, accuracy_cells
 from berth.plugin.doctor.findings import Finding
@@ -26,7 +25,7 @@ from berth.plugin.outcomes.accuracy import (
     ratio,
     summarise,
 )
-from berth.plugin.pictures.outcomes import MOST_POINTS, Compared, Share, real_times, shares
+from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK

@@ -21,7 +21,7 @@ from berth.plugin.cli.output.forecast_text import (
 )
 from berth.plugin.cli.predict.elsewhere import advice_for, in_words
 from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.workloads.files import amount_text, title
@@ -246,7 +246,8 @@ def _roofline(
     from berth.plugin.pictures import roofline as picture
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline
-    from berth.predictor.hardware.roofs import Numbers, roofs
+    from berth.predictor.hardware.device import Numbers
+    from berth.predictor.hardware.roofs import roofs
 
     graph = graph_of(document)
     names = [best[0].platform]

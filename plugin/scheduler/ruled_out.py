@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import DocumentError
 from berth.plugin.scheduler.states import Reading, ReadStates
 from berth.policies.values import RuledOut
@@ -22,7 +23,8 @@ __all__ = ["RuledOut", "add", "clear", "load", "with_ruled_out"]
 
 
 def load(path: Path) -> tuple[RuledOut, ...]:
-    """What is ruled out; nothing where there is no file. Raises DocumentError."""
+    """Return the candidates that are ruled out; none where there is no file. Raises
+    DocumentError."""
     try:
         with path.open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -53,7 +55,7 @@ def load(path: Path) -> tuple[RuledOut, ...]:
 
 def add(path: Path, entry: RuledOut) -> None:
     """Write one more down. Raises DocumentError."""
-    others = [r for r in load(path) if _what(r) != _what(entry)]
+    others = [r for r in load(path) if _key(r) != _key(entry)]
     _write(path, [*others, entry][-MOST:])
 
 
@@ -67,7 +69,7 @@ def clear(path: Path, candidate: str | None) -> int:
 
 
 def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
-    """A reader of states that knows what is ruled out."""
+    """Return a reader of states that knows which candidates are ruled out."""
 
     def both() -> Reading:
         reading, entries = read(), load(path)
@@ -82,15 +84,13 @@ def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
     return both
 
 
-def _what(entry: RuledOut) -> tuple[str, str, str]:
+def _key(entry: RuledOut) -> tuple[str, str, str]:
     return entry.candidate, entry.user, entry.workload
 
 
 def _write(path: Path, entries: Iterable[RuledOut]) -> None:
-    fresh = path.with_name(f".{path.name}.new")
+    text = json.dumps([asdict(entry) for entry in entries], indent=1) + "\n"
     try:
-        fresh.write_text(json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
-        fresh.chmod(0o644)
-        fresh.replace(path)
+        write_text(path, text, mode=0o644)
     except OSError as error:
         raise DocumentError(str(path), f"cannot be written: {error.strerror}") from None

@@ -4,10 +4,8 @@
 made-up site over shipped platforms, for trying things without a scheduler.
 """
 
-from berth.plugin.site.demo import demo_site
-from berth.plugin.site.load import load_site
+from berth.plugin.site.load import Reload, SiteWatcher, demo_site, load_site
 from berth.plugin.site.site import Coverage, DaemonSettings, Site
-from berth.plugin.site.watch import Reload, SiteWatcher
 
 __all__ = [
     "Coverage",

@@ -12,7 +12,8 @@ from pathlib import Path
 from berth.pilot.documents import read_text
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
-from berth.plugin.site.document import CandidateTable, EnergyTable
+from berth.plugin.site.candidate_tables import CandidateTable
+from berth.plugin.site.document import EnergyTable
 from berth.policies.carbon import HOUR_S, Intensity
 from berth.predictor.footprint.energy import IDLE_SHARE
 

@@ -1,15 +1,26 @@
-"""A first site file from a reading of the cluster: candidates by partition and kind of node."""
+"""A first site file from a reading of the cluster: candidates by partition and kind of node.
+
+Each queue is divided into groups of nodes of one kind, with the constraint that tells each apart.
+Negation is not used, as Slurm documents none: a kind is told apart by a feature of its own or by a
+combination of features (``a&b``) that no other node of the queue has. Where no features tell two
+kinds apart, a remark says so, and the group counts the nodes that jobs really may get.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from berth.pilot.platform import Platform, PlatformKind
+from berth.pilot.units import counted
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.host_lists import compressed
 from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.site.first_places import Place, places_of, shared_features
+from berth.plugin.scheduler.states import selects
+from berth.plugin.site.candidates import is_padding
 from berth.plugin.site.guess import (
     Guess,
     device_named,
@@ -17,8 +28,8 @@ from berth.plugin.site.guess import (
     guess_cpu,
     guess_gpu,
     instruction_sets,
+    slice_named,
 )
-from berth.plugin.site.slice_names import slice_named
 from berth.plugin.site.stub import STUB_MARK, cpu_stub, gpu_stub
 from berth.predictor.hardware.platforms import shipped
 
@@ -28,6 +39,12 @@ AUTO_QUEUE = "auto"
 _USABLE_OF_SLICE = 0.83
 """The least share of a slice's nominal size that programs can use, of all published ones."""
 _SLICE = "a MIG slice; where GPUs are cut anew, [candidates.slices] covers every profile at once"
+_MOST_FEATURES = 3
+"""Features in a combination: longer ones nobody keeps up."""
+_MOST_COMBINED = 24
+"""Features that combinations are made of; a node has fewer."""
+_FEATURE = re.compile(r"[A-Za-z0-9_.-]+")
+_LONGEST_LIST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,7 @@ def first_site(
         if queue.not_for_users is not None:
             site.left_out.append(queue)
             continue
-        places = places_of([n for n in facts.nodes if queue.name in n.queues], known)
+        places = node_groups([n for n in facts.nodes if queue.name in n.queues], known)
         for place in places:
             _add(site, queue, place, places, known)
     on_cpus = [c for c in site.candidates if c.gres is None]
@@ -99,8 +116,8 @@ def first_site(
 def _add(
     site: FirstSite,
     queue: QueueFacts,
-    place: Place,
-    places: Sequence[Place],
+    place: NodeGroup,
+    places: Sequence[NodeGroup],
     known: Mapping[str, Platform],
 ) -> None:
     gres, kind = place.gres, place.meant
@@ -139,7 +156,7 @@ def _add(
     )
 
 
-def _suffix(place: Place, places: Sequence[Place]) -> Iterator[str]:
+def _suffix(place: NodeGroup, places: Sequence[NodeGroup]) -> Iterator[str]:
     """What tells the place's name from those of the queue's other places."""
     if len(places) == 1:
         return
@@ -224,3 +241,127 @@ def _unique(name: str, site: FirstSite) -> str:
     taken = {c.name for c in site.candidates}
     numbered = (f"{name}-{i}" for i in range(2, len(taken) + 3))
     return name if name not in taken else next(n for n in numbered if n not in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes of one kind and how a job asks for them."""
+
+    meant: tuple[NodeFacts, ...]
+    selected: tuple[NodeFacts, ...]
+    """Nodes of the queue that a job gets which asks so; more than those that are meant where
+    nothing tells them apart."""
+    gres: str | None
+    constraint: str | None
+    kinds: int = 1
+    """How many kinds the nodes that are meant are of: those that are asked for in the same way."""
+
+    def remarks(self) -> Iterator[str]:
+        """What somebody should check, each without its full stop."""
+        if self.kinds > 1:
+            yield "holds several kinds of nodes that no feature tells apart"
+        meant = {n.name for n in self.meant}
+        others = [n for n in self.selected if n.name not in meant]
+        if others:
+            also = "but its jobs may also get"
+            if self.constraint is not None:
+                also = f"but the constraint {self.constraint} also selects"
+            names = compressed(n.name for n in others)
+            names = names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}..."
+            yield (
+                f"meant for {counted(len(meant), 'node')}, {also} {_kinds_text(others)} "
+                f"({names}), which no features tell apart; give either a feature of its own, or a "
+                "partition"
+            )
+
+
+def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
+    """``2 GPU nodes with 64 cores, 17 nodes with 40 cores``."""
+    counts: dict[tuple[bool, int], int] = {}
+    for node in nodes:
+        key = bool(_gpu_types(node)), node.cores
+        counts[key] = counts.get(key, 0) + 1
+    return ", ".join(
+        f"{counted(count, 'GPU node' if has_gpus else 'node')} with {cores} cores"
+        for (has_gpus, cores), count in counts.items()
+    )
+
+
+def node_groups(nodes: Sequence[NodeFacts], known: Mapping[str, Platform]) -> list[NodeGroup]:
+    """The places of a queue with these nodes: kinds without GPUs first, then each GPU type."""
+    on_cpus = [n for n in nodes if not _gpu_types(n)]
+    found = _told_apart(_kinds(on_cpus, None, known), nodes, None)
+    types = sorted({gres for n in nodes for gres in _gpu_types(n)})
+    for gres in types:
+        having = [n for n in nodes if n.gpus.get(gres)]
+        found += _told_apart(_kinds(having, gres, known), nodes, gres)
+    return found
+
+
+def _gpu_types(node: NodeFacts) -> tuple[str, ...]:
+    return tuple(gres for gres, count in node.gpus.items() if count and not is_padding(gres))
+
+
+def _kinds(
+    nodes: Sequence[NodeFacts], gres: str | None, known: Mapping[str, Platform]
+) -> list[list[NodeFacts]]:
+    """Nodes that are equal in what a job notices."""
+    models: dict[tuple[str, ...], str | None] = {}
+    groups: dict[object, list[NodeFacts]] = {}
+    for node in nodes:
+        if gres is not None and node.features not in models:
+            guess = guess_gpu(gres, node, known)
+            models[node.features] = None if guess is None else guess.platform.name
+        gpus = None if gres is None else (node.gpus[gres], models[node.features])
+        key = (node.architecture, node.cores, gpus, family(node))
+        groups.setdefault(key, []).append(node)
+    return list(groups.values())
+
+
+def _told_apart(
+    kinds: Sequence[Sequence[NodeFacts]], nodes: Sequence[NodeFacts], gres: str | None
+) -> list[NodeGroup]:
+    """A place for each kind; kinds that are asked for in the same way are one place."""
+    reached = [n for n in nodes if selects(n, None, gres)]
+    by_constraint: dict[str | None, list[Sequence[NodeFacts]]] = {}
+    for kind in kinds:
+        by_constraint.setdefault(_constraint(kind, reached), []).append(kind)
+    return [
+        NodeGroup(
+            meant=tuple(node for kind in same for node in kind),
+            selected=tuple(n for n in reached if selects(n, constraint, gres)),
+            gres=gres,
+            constraint=constraint,
+            kinds=len(same),
+        )
+        for constraint, same in by_constraint.items()
+    ]
+
+
+def _constraint(kind: Sequence[NodeFacts], reached: Sequence[NodeFacts]) -> str | None:
+    """The fewest features with which a job gets the fewest nodes of other kinds; None: with none.
+
+    One that names the CPU is preferred.
+    """
+    meant = {n.name for n in kind}
+    others = Counter(frozenset(n.features) for n in reached if n.name not in meant)
+    if not others:
+        return None
+    usable = [f for f in shared_features(kind) if _FEATURE.fullmatch(f)]
+    usable = [f for f in usable if any(f not in features for features in others)]
+    naming = family(kind[0])
+    usable = sorted(usable, key=lambda f: f not in naming)[:_MOST_COMBINED]
+    best, fewest = None, others.total()
+    for length in range(1, min(_MOST_FEATURES, len(usable)) + 1):
+        for names in combinations(usable, length):
+            left = sum(count for has, count in others.items() if has.issuperset(names))
+            if left < fewest:
+                best, fewest = "&".join(names), left
+        if fewest == 0:
+            break
+    return best
+
+
+def shared_features(nodes: Sequence[NodeFacts]) -> tuple[str, ...]:
+    """The features that all these nodes have, in the order of the first."""
+    return tuple(f for f in nodes[0].features if all(f in node.features for node in nodes))

@@ -1,26 +1,30 @@
-"""From the site file to a Site: references checked, defaults taken from the platforms."""
+"""From the site file to a Site, now and whenever the file changes.
+
+References are checked and defaults taken from the platforms. A broken file keeps the old Site and
+says what is wrong.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.documents import Document, read_json, read_toml, unknown_key
-from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.platform import Platform, PlatformKind
+from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.platform import Platform
 from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table
+from berth.plugin.site.candidate_tables import PlatformTable
+from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
 from berth.plugin.site.document import (
-    CandidateTable,
     CoverageTable,
-    EnergyTable,
     IncludeExclude,
-    PlatformTable,
     PolicyTable,
     SiteDocument,
 )
-from berth.plugin.site.energy import intensity, powers
+from berth.plugin.site.energy import intensity
 from berth.plugin.site.site import (
     Coverage,
     DaemonSettings,
@@ -29,19 +33,24 @@ from berth.plugin.site.site import (
     RightSizing,
     Site,
 )
-from berth.plugin.site.slices import expanded
 from berth.policies import digest
-from berth.policies.carbon import Intensity
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.settings import Explore, PolicySettings, Weights
-from berth.policies.values import Candidate, Mode, Translation
+from berth.policies.values import Candidate, Mode
 from berth.predictor.hardware import platforms as known_platforms
-from berth.predictor.hardware.mig.slices import derived, part_of
+
+DEMO_FILE = Path(__file__).with_name("demo.toml")
+_Mark = tuple[int, ...]
 
 
 def load_site(path: Path) -> Site:
     """Read and check one site file. Raises DocumentError: one sentence naming the key at fault."""
     return build_site(read_toml(path, SiteDocument), path)
+
+
+def demo_site() -> Site:
+    """The demo site. Its prices are typical list prices, not anybody's offer."""
+    return load_site(DEMO_FILE)
 
 
 def build_site(document: SiteDocument, path: Path) -> Site:
@@ -50,10 +59,10 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     scheduler = SCHEDULERS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
     carbon = intensity(document.energy, path)
-    candidates = _candidates(document, scheduler, platforms, path, carbon)
+    candidates = candidates_of(document, scheduler, platforms, path, carbon)
     reference = document.site.reference_platform
     if reference is not None and reference not in platforms:
-        raise _unknown(path, "site.reference_platform", reference, platforms)
+        raise unknown_platform(path, "site.reference_platform", reference, platforms)
     auto = document.site.auto_partition
     used = {c.platform for c in candidates} | ({reference} if reference else set())
     _check_auto(document, auto, path)
@@ -155,7 +164,7 @@ def _platform(
     table: PlatformTable, key: str, path: Path, known: Mapping[str, Platform]
 ) -> Platform:
     if table.file is None:
-        return _known(table.name, known, f"{key}.name", path)
+        return platform_named(table.name, known, f"{key}.name", path)
     try:
         platform = read_json(_beside(path, table.file), Platform)
     except DocumentError as error:
@@ -178,153 +187,6 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
         if value is not None
     }
     return platform.model_copy(update=changes) if changes else platform
-
-
-def _candidates(
-    document: SiteDocument,
-    scheduler: type[Scheduler],
-    platforms: dict[str, Platform],
-    path: Path,
-    carbon: Intensity | None,
-) -> tuple[Candidate, ...]:
-    """``platforms`` is filled up with those of slices."""
-    result: list[Candidate] = []
-    targets: dict[tuple[str, str | None, str | None], str] = {}
-    for index, written in enumerate(document.candidates):
-        key = f"candidates.{index}"
-        whole = _known(written.platform, platforms, f"{key}.platform", path)
-        for one, platform in expanded(written, whole, key, path, typed=scheduler.typed_gpus):
-            platforms.setdefault(platform.name, platform)
-            table = _in_own_terms(scheduler, one, platforms, key, path)
-            if any(c.name == table.name for c in result):
-                raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
-            place = (table.partition, table.constraint, table.gres)
-            if place in targets:
-                raise DocumentError(
-                    path,
-                    f"is the same place as candidate {targets[place]!r}",
-                    key=f"{key}.partition",
-                )
-            targets[place] = table.name
-            result.append(_candidate(table, platforms, key, path, document.energy, carbon=carbon))
-    return tuple(result)
-
-
-def _known(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -> Platform:
-    """The platform of that name; ``GPU-mig-PROFILE`` is made where there is none."""
-    found = platforms.get(name) or derived(name, platforms)
-    if found is None:
-        raise _unknown(path, key, name, platforms)
-    return found
-
-
-def _in_own_terms(
-    scheduler: type[Scheduler],
-    table: CandidateTable,
-    platforms: Mapping[str, Platform],
-    key: str,
-    path: Path,
-) -> CandidateTable:
-    """The table with properties as the constraint, and one name for GPUs where types have none."""
-    if table.properties is not None:
-        if table.constraint is not None:
-            raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")
-        table = table.model_copy(update={"constraint": "&".join(table.properties) or None})
-    platform = platforms.get(table.platform)
-    if scheduler.typed_gpus or platform is None or not platform.is_gpu:
-        return table
-    if table.gres not in (None, "gpu"):
-        raise DocumentError(
-            path,
-            f"is {table.gres!r}; {scheduler.title} counts GPUs and slices of every kind as `gpu`",
-            key=f"{key}.gres",
-            hint="leave it out, and give each kind a queue or a property of its own",
-        )
-    return table.model_copy(update={"gres": "gpu"})
-
-
-def _candidate(
-    table: CandidateTable,
-    platforms: Mapping[str, Platform],
-    key: str,
-    path: Path,
-    energy: EnergyTable,
-    *,
-    carbon: Intensity | None,
-) -> Candidate:
-    platform = platforms[table.platform]
-    sliced = platform.kind is PlatformKind.MIG
-    cores = table.cores_per_node
-    if platform.is_gpu:
-        if cores is None:
-            raise DocumentError(
-                path,
-                "is missing; a GPU platform does not tell the cores of its node",
-                key=f"{key}.cores_per_node",
-            )
-        gpus = table.gpus_per_node or 1
-    else:
-        if table.gpus_per_node is not None or table.gres is not None:
-            wrong = "gres" if table.gres is not None else "gpus_per_node"
-            raise DocumentError(
-                path, f"is for GPU platforms; {platform.name} is a CPU", key=f"{key}.{wrong}"
-            )
-        gpus, cores = 0, cores or platform.cores
-    rule = table.translation
-    return Candidate(
-        name=table.name,
-        platform=platform.name,
-        queue=table.partition,
-        constraint=table.constraint,
-        gres=table.gres,
-        translation=Translation(
-            gpus=rule.gpus,
-            cpus_per_gpu=rule.cpus_per_gpu,
-            tasks_per_gpu=rule.tasks_per_gpu,
-            max_nodes=rule.max_nodes,
-            max_cores=rule.max_cores,
-            keep_memory=rule.keep_memory,
-            keep_tasks=rule.keep_tasks,
-        ),
-        cores_per_node=cores,
-        memory_bytes_per_node=table.memory_per_node
-        if table.memory_per_node is not None or platform.is_gpu
-        else int(platform.memory_bytes),
-        gpus_per_node=gpus,
-        gpu_memory_bytes=int(platform.memory_bytes) if platform.is_gpu else None,
-        slice_of=platform.parent if sliced else None,
-        slice_part=part_of(platform, platforms) if sliced else 1.0,
-        nodes=table.nodes,
-        features=table.features,
-        max_time_s=table.max_time,
-        default_time_s=table.default_time,
-        **_prices(table, platform, cores),
-        **powers(table, platform, cores, energy),
-        carbon=carbon,
-        targets=tuple(t.value for t in table.targets or platform.targets),
-        architecture=table.architecture or platform.architecture,
-        instruction_sets=platform.instruction_sets
-        if table.instruction_sets is None
-        else table.instruction_sets,
-        allowed_users=_names(table.users),
-        allowed_accounts=_names(table.accounts),
-        allowed_qos=_names(table.qos),
-    )
-
-
-def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, float | None]:
-    """The candidate's own prices; where it has none, the platform's for what a job holds of it."""
-    own = {
-        "price_per_node_hour": table.price_per_node_hour,
-        "price_per_gpu_hour": table.price_per_gpu_hour,
-        "price_per_core_hour": table.price_per_core_hour,
-    }
-    if platform.price_per_hour is not None and all(price is None for price in own.values()):
-        if platform.is_gpu:
-            own["price_per_gpu_hour"] = platform.price_per_hour
-        else:
-            own["price_per_core_hour"] = platform.price_per_hour / cores
-    return own
 
 
 def _check_objective(
@@ -399,11 +261,59 @@ def _coverage(table: CoverageTable) -> Coverage:
     )
 
 
-def _names(names: tuple[str, ...] | None) -> frozenset[str] | None:
-    return None if names is None else frozenset(names)
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What ``SiteWatcher.poll`` found: a new Site, or why the old one stays."""
+
+    site: Site
+    changed: bool
+    problem: str | None = None
 
 
-def _unknown(path: Path, key: str, name: str, known: Iterable[str]) -> DocumentError:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else "`berth platform list` shows the shipped ones"
-    return DocumentError(path, f"there is no platform {name!r}", key=key, hint=hint)
+class SiteWatcher:
+    """Reads the site file again when it, or its file of carbon intensities, changes.
+
+    The first reading may raise DocumentError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        before = _mark(path)
+        self.site = load_site(path)
+        self._seen = before, self._beside()
+        self.problem: str | None = None
+        """Why the file as it is now was not taken; None: the present site is the file."""
+
+    def poll(self) -> Reload:
+        """Look once; cheap (a stat for each file) while nothing has changed. Never raises."""
+        if (_mark(self.path), self._beside()) == self._seen:
+            return Reload(self.site, changed=False, problem=self.problem)
+        return self.reload()
+
+    def reload(self) -> Reload:
+        """Read now, changed or not (for SIGHUP). Never raises."""
+        before = _mark(self.path)
+        try:
+            site = load_site(self.path)
+        except BerthError as error:
+            self.problem = f"{error.message} ({error.hint})" if error.hint else error.message
+            self._seen = before, self._beside()
+            return Reload(self.site, changed=False, problem=self.problem)
+        changed, self.site, self.problem = site.digest != self.site.digest, site, None
+        self._seen = before, self._beside()
+        return Reload(site, changed=changed)
+
+    def _beside(self) -> _Mark | None:
+        """Of the file of carbon intensities, where the site has one."""
+        return None if self.site.carbon_file is None else _mark(self.site.carbon_file)
+
+
+def _mark(path: Path) -> _Mark | None:
+    """Tells one version of the file from another: inode, size, time, and who may read it; None: it
+    is not there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
+    except OSError:
+        return None
+    rights = found.st_mode, found.st_uid, found.st_gid
+    return (found.st_ino, found.st_size, found.st_mtime_ns, *rights)

@@ -11,9 +11,9 @@ from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import Part, Report, Table, drawn
 from berth.plugin.tune.folder import Order
 from berth.policies.carbon import J_PER_KWH
-from berth.policies.tuning.figures import METRICS, Metric
 from berth.policies.tuning.judgement import DAY_S, Difference, Judgement
 from berth.policies.tuning.parameters import PARAMETERS
+from berth.policies.tuning.replayer import METRICS, Metric
 from berth.policies.tuning.study import Tried, Tuned
 
 MOST_ROWS = 12

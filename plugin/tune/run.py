@@ -1,7 +1,9 @@
-"""One tune from its order to its report."""
+"""One tune, from its options to its report and the recommended site file."""
 
 from __future__ import annotations
 
+import difflib
+import json
 import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -13,7 +15,8 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site import Site, load_site
-from berth.plugin.tune import report, site_diff
+from berth.plugin.site.edit import Setting, with_settings
+from berth.plugin.tune import report
 from berth.plugin.tune.folder import (
     DIFFERENCE,
     ORDER_FILE,
@@ -26,20 +29,91 @@ from berth.plugin.tune.folder import (
     write_order,
 )
 from berth.plugin.tune.replaying import open_replayer
-from berth.plugin.tune.worker_names import is_gone, own_name
-from berth.plugin.tune.workers import LocalWorkers, follow, submit
-from berth.policies.tuning.figures import METRICS
+from berth.plugin.tune.workers import LocalWorkers, follow, is_gone, own_name, submit
+from berth.policies.settings import PolicySettings
 from berth.policies.tuning.judgement import Judgement, judge
-from berth.policies.tuning.parameters import chosen
-from berth.policies.tuning.progress import Progress, progress_of, settle_running
-from berth.policies.tuning.replayer import Part
-from berth.policies.tuning.storage import Patience, StorageUnusable, storage_answers
+from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, chosen, values_of
+from berth.policies.tuning.replayer import METRICS, Part
+from berth.policies.tuning.storage import (
+    Patience,
+    Progress,
+    StorageUnusable,
+    progress_of,
+    settle_running,
+    storage_answers,
+)
 from berth.policies.tuning.study import Tuned, Tuning
 
 if TYPE_CHECKING:
     import optuna
 
+POLICY = "policy"
+_DIGITS = 3
+"""Significant ones of a written number: a tune knows no more."""
 RESULT_SCHEMA = "berth.tuned/1"
+
+
+def rounded(values: Values) -> dict[str, float | str]:
+    """Numbers as they are written."""
+    return {
+        name: value if isinstance(value, str) else float(f"{value:.{_DIGITS}g}")
+        for name, value in values.items()
+    }
+
+
+def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
+    """Those of the policy, without what the site has already."""
+    now = values_of(today, PARAMETERS.values())
+    return {
+        name: value
+        for name, value in rounded(values).items()
+        if not PARAMETERS[name].sliced and (name not in now or _differs(now[name], value))
+    }
+
+
+def slices_text(values: Values) -> str:
+    """What a tune says about slices: how GPUs are to be cut, and ``[trigger]`` of the settings of
+    slices; empty where it says nothing."""
+    of_slices = {n: v for n, v in rounded(values).items() if PARAMETERS[n].sliced}
+    lines = []
+    if LAYOUT in of_slices:
+        lines.append(f"# each GPU at first: {of_slices.pop(LAYOUT)}")
+    if of_slices:
+        lines.append("[trigger]")
+    for name, value in of_slices.items():
+        word = {"yes": "true", "no": "false"}.get(str(value), f"{value}")
+        lines.append(f"{name.partition('.')[2]} = {word}  # tuned: {PARAMETERS[name].why}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> str:
+    """The site file's text with these values; all else stays as it is.
+
+    Raises UsageError, with what to write by hand, where it is written too unusually.
+    """
+    settings = []
+    for name, value in values.items():
+        table, _, key = f"{POLICY}.{name}".rpartition(".")
+        settings.append(Setting(table, key, value, _comment(name, today)))
+    return with_settings(text, settings, path)
+
+
+def unified(old: str, new: str, name: str) -> str:
+    """The difference as ``patch`` takes it; empty where there is none."""
+    before, after = (text.splitlines(keepends=True) for text in (old, new))
+    return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
+
+
+def _differs(now: float | str, value: float | str) -> bool:
+    if isinstance(now, str) or isinstance(value, str):
+        return now != value
+    return abs(value - now) > 10.0**-_DIGITS * max(abs(now), 1e-9)
+
+
+def _comment(name: str, today: PolicySettings) -> str:
+    was = values_of(today, PARAMETERS.values()).get(name)
+    before = "" if was is None else f"was {json.dumps(was)}; "
+    return f"tuned: {before}{PARAMETERS[name].why}"
 
 
 @dataclass(frozen=True)
@@ -222,11 +296,11 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
         return ""
     source = Path(site.source)
     old = source.read_text(encoding="utf-8")
-    values = site_diff.changed_only(judgement.recommended.values, site.policy)
+    values = changed_only(judgement.recommended.values, site.policy)
     if not values:
         return ""
-    new = site_diff.tuned_text(old, values, site.policy, source)
-    difference = site_diff.unified(old, new, source.name)
+    new = tuned_text(old, values, site.policy, source)
+    difference = unified(old, new, source.name)
     write_text(folder / TUNED, new)
     write_text(folder / DIFFERENCE, difference)
     return difference
@@ -237,7 +311,7 @@ def _write_slices(folder: Path, judgement: Judgement) -> str:
     (folder / SLICES).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
         return ""
-    text = site_diff.slices_text(judgement.recommended.values)
+    text = slices_text(judgement.recommended.values)
     if text:
         write_text(folder / SLICES, text)
     return text

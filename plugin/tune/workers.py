@@ -1,8 +1,13 @@
-"""Who takes trials: processes of this machine, or jobs of the site's own scheduler."""
+"""Workers that run trials: processes of this machine, or jobs of the site's own scheduler.
+
+A worker's name says how others can ask whether it still runs: its job, or its process and machine.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -10,14 +15,56 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
-from berth.plugin.scheduler import Scheduler, WorkersJob
-from berth.plugin.tune.worker_names import naming, process_name
-from berth.policies.tuning.progress import Progress
-from berth.policies.tuning.storage import Patience, StorageAway, storage_answers
+from berth.plugin.scheduler import ENDED, SCHEDULERS, Scheduler, WorkersJob
+from berth.policies.tuning.storage import Patience, Progress, StorageAway, storage_answers
 
+NAME = "BERTH_TUNE_WORKER"
+"""Variable of the environment in which a submitted worker finds its name."""
+_PROCESS = "process"
 LOG = "worker-{}.log"
 POLL_S = 1.0
 _LAST_WORDS = 200
+
+
+def own_name() -> str:
+    """Of this process, or of the job that it was submitted as."""
+    return os.environ.get(NAME) or process_name(os.getpid())
+
+
+def naming(scheduler: Scheduler) -> str:
+    """A line of a shell script that gives a submitted worker its name; empty: its jobs do not know
+    what they are called."""
+    if scheduler.job_variable is None:
+        return ""
+    return f'export {NAME}="{scheduler.name}:${scheduler.job_variable}"\n'
+
+
+def process_name(pid: int) -> str:
+    """Of a process of this machine."""
+    return f"{_PROCESS}:{pid}@{socket.gethostname()}"
+
+
+def is_gone(name: str) -> bool:
+    """Whether a worker is known to have ended; of what cannot be asked it is not known."""
+    kind, _, rest = name.partition(":")
+    if kind == _PROCESS:
+        pid, _, host = rest.partition("@")
+        return host == socket.gethostname() and not _runs(int(pid))
+    try:
+        now = SCHEDULERS.load(kind)().job_now(rest)
+    except BerthError:
+        return False
+    return now is None or now.state in ENDED
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def command_of(folder: Path) -> tuple[str, ...]:

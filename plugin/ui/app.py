@@ -15,8 +15,7 @@ from werkzeug.wrappers import Response
 from berth.pilot.errors import BerthError
 from berth.plugin.ui import actions, jobs, mig, place, predict, site, what_if
 from berth.plugin.ui.context import KEY, Context, close_store
-from berth.plugin.ui.guard import guard
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings, guard
 
 VIEWS = (
     ("place.decide", "Place", place.view),

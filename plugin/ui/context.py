@@ -1,25 +1,122 @@
-"""What the views share: the site, the forecaster, the store, who asks."""
+"""What the views share: the site, the forecaster, the store, and who looks at which part of it.
+
+Workloads that were sent to the page are held in memory for a while, so that their views have a
+link: the last few of each viewer, gone when the page ends.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from flask import current_app, g
+from flask import abort, current_app, g, request
 
 from berth.pilot.errors import BerthError
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.site import Site, demo_site, load_site
-from berth.plugin.store import Store
+from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import WorkloadRecord
-from berth.plugin.ui.held import Held
-from berth.plugin.ui.settings import UiSettings
-from berth.plugin.ui.viewer import Viewer, open_store, viewer_of, whole_store
+from berth.plugin.ui.guard import UiSettings
 from berth.plugin.users.client import RemoteStore
+from berth.plugin.workloads.names import may_use
 from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import Workload
 
+MOST = 200
+MOST_OF_ONE = 20
+MOST_BYTES = 256 * 2**20
+PATIENCE_S = 1.0
+"""A view waits so long for a store that is locked: then it says so."""
 KEY = "berth"
 _STORE = "berth_store"
+
+
+class Held:
+    """The last workloads of every viewer, by digest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str | None, str], Workload] = OrderedDict()
+
+    def put(self, viewer: str | None, workload: Workload) -> str:
+        """Keep it; the key of its link."""
+        key = workload.digest.removeprefix("sha256:")[:32]
+        with self._lock:
+            self._kept[viewer, key] = workload
+            self._kept.move_to_end((viewer, key))
+            own = [one for one in self._kept if one[0] == viewer]
+            for one in own[:-MOST_OF_ONE]:
+                del self._kept[one]
+            while len(self._kept) > 1 and (len(self._kept) > MOST or self._bytes() > MOST_BYTES):
+                self._kept.popitem(last=False)
+        return key
+
+    def get(self, viewer: str | None, key: str) -> Workload | None:
+        """What this viewer sent; None: nothing, or it is gone."""
+        with self._lock:
+            return self._kept.get((viewer, key))
+
+    def _bytes(self) -> int:
+        """About as much as they take: of large ones, the graph."""
+        return sum(_size(one) for one in self._kept.values())
+
+
+def _size(workload: Workload) -> int:
+    lines: tuple[str, ...] = getattr(workload.document, "graph", ())
+    return sum(map(len, lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """One who looks. Schedulers show at most others' jobs beside one's own; here it is one's own
+    alone, so that no setting of theirs (such as Slurm's PrivateData) can be undone.
+    """
+
+    name: str | None
+    """None: whoever started the page, with that user's rights on the store."""
+    admin: bool = False
+
+    @property
+    def only(self) -> str | None:
+        """The user whose jobs are shown; None: all that the store shows."""
+        return None if self.name is None or self.admin else self.name
+
+    def may_see(self, record: DecisionRecord) -> bool:
+        """Whether this decision may be shown."""
+        return self.only is None or record.user == self.only
+
+    def may_use(self, workload: str) -> bool:
+        """Whether a workload is theirs or shared: others' bear their owner's name."""
+        return self.only is None or may_use(self.only, workload)
+
+
+def viewer_of(settings: UiSettings) -> Viewer:
+    """By the reverse proxy's header where one is configured; nobody without it."""
+    if settings.user_header is None:
+        return Viewer(None)
+    name = request.headers.get(settings.user_header, "")
+    if not name:
+        abort(401, "The reverse proxy did not say who asks.")
+    return Viewer(name, name in settings.admins)
+
+
+def open_store(settings: UiSettings) -> Store | RemoteStore | None:
+    """What the page reads from; None: the demo site has none. Raises BerthError."""
+    from berth.plugin.cli.options.where import open_view  # noqa: PLC0415 - SQLAlchemy is slow to import
+
+    if settings.site_file is None and settings.store_url is None:
+        return None
+    return open_view(settings.site_file, settings.store_url, busy_timeout_s=PATIENCE_S)
+
+
+def whole_store(store: Store | RemoteStore | None, viewer: Viewer) -> Store:
+    """The store itself. Raises BerthError for a user who may see their own jobs alone."""
+    if store is None:
+        raise BerthError("the demo site has no store", hint="start with: berth ui --site FILE")
+    if viewer.only is not None or not isinstance(store, Store):
+        raise BerthError("figures of the whole site are for its administrators")
+    return store
 
 
 @dataclass

@@ -1,7 +1,14 @@
-"""The view *Jobs*: decisions, why each job is where it is, and how the queue goes on."""
+"""The view *Jobs*: decisions, why each job is where it is, and how the queue goes on.
+
+The queue goes on by a live replay, which is made beside the page's answers and shown for a minute.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, render_template, request, url_for
@@ -9,17 +16,76 @@ from flask import Blueprint, abort, render_template, request, url_for
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.jobs.decisions import decision_of_job, moment, predicted_and_ran
 from berth.plugin.cli.jobs.why import Why, explained
+from berth.plugin.cli.replay.live import Live, live_replays
 from berth.plugin.report.of_job import job_report, undecided_report
+from berth.plugin.report.of_queue import queue_report
 from berth.plugin.report.parts import Report, Table
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.ui.context import Context, context
-from berth.plugin.ui.queue import Replays
 from berth.plugin.users.client import RemoteStore
 
+FRESH_S = 60.0
+PATIENCE_S = 1.2
+"""An answer waits so long for a replay that is being made."""
 view = Blueprint("jobs", __name__)
 PAGE = 50
 _HEADER = ("Decision", "Time", "User", "Workload", "Mode", "Action", "Code", "Chosen",
            "Predicted", "Ran")  # fmt: skip
+
+
+@dataclass
+class _Made:
+    """One replay, done or failed."""
+
+    live: Live | None
+    problem: BerthError | None
+    made_s: float
+
+
+class Replays:
+    """One replay at a time, whoever asks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[tuple[Path | None, str | None], _Made] = {}
+        self._working: threading.Thread | None = None
+
+    def of(self, site_file: Path | None, store_url: str | None, only: str | None) -> Report | None:
+        """The report for who asks; None: it is still being made. Raises BerthError."""
+        key = (site_file, store_url)
+        with self._lock:
+            made = self._made.get(key)
+            working = self._working
+            # What failed is tried again at once: it may be mended.
+            is_old = (
+                made is None or made.problem is not None or time.monotonic() - made.made_s > FRESH_S
+            )
+            if is_old and (working is None or not working.is_alive()):
+                working = threading.Thread(target=self._make, args=key, daemon=True)
+                self._working = working
+                working.start()
+        if is_old and working is not None:
+            working.join(PATIENCE_S)
+            made = self._made.get(key, made)
+        if made is None:
+            return None
+        if made.problem is not None:
+            raise made.problem
+        return None if made.live is None else queue_report(made.live, only)
+
+    def _make(self, site_file: Path | None, store_url: str | None) -> None:
+        failed = BerthError("the replay of the queue failed", hint="see what the page printed")
+        made = _Made(None, failed, time.monotonic())
+        try:
+            made = _Made(live_replays(site_file, store_url), None, time.monotonic())
+        except BerthError as error:
+            made = _Made(None, error, time.monotonic())
+        finally:
+            with self._lock:
+                self._made[site_file, store_url] = made
+
+
 _replays = Replays()
 
 
@@ -107,7 +173,7 @@ def _why(here: Context, store: Store | RemoteStore, record: DecisionRecord) -> W
     if here.is_demo:
         return None
     try:
-        present = here.site().open_scheduler().present_jobs()
+        present = open_scheduler(here.site()).present_jobs()
     except BerthError:
         return None
     job = next((one.job_id for one in present if one.decision == record.id), None)

@@ -16,9 +16,8 @@ from berth.plugin.report.parts import Table
 from berth.plugin.ui.context import Context, context
 from berth.policies.mig import Geometry, known_gpus, lookup
 from berth.policies.mig.documents import FleetDocument, PlanDocument, plan_document, states_of
-from berth.policies.mig.layout import GpuState
+from berth.policies.mig.layout import GpuState, enumerate_states
 from berth.policies.mig.planner import plan
-from berth.policies.mig.states import enumerate_states
 from berth.predictor.core.workload import parse_workload
 
 view = Blueprint("mig", __name__)

@@ -1,16 +1,184 @@
-"""The view *Predict*: a workload's time on every platform, and why."""
+"""The view *Predict*: a workload's time on every platform, and why.
+
+The form that names a workload (one of the store, a file, a described model) is used by other views,
+too. A file that a browser sends is bounded, and lies in a private folder while it is read.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
 from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.datastructures import FileStorage
 from werkzeug.wrappers import Response
+from wtforms import FileField, FloatField, Form, IntegerField, SelectField, StringField
+from wtforms.fields.choices import SelectChoice
+from wtforms.validators import NumberRange, Optional
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.report.of_workload import predicted, workload_report
-from berth.plugin.ui.context import context
-from berth.plugin.ui.workload_form import WorkloadForm
+from berth.plugin.ui.context import Context, context
+from berth.plugin.workloads.files import MODEL_FILES, WorkloadOptions, read_file, with_options
+from berth.predictor.core.workload import Workload, parse_workload
 
+ENDINGS = (".json", ".toml", ".onnx")
+"""Other frameworks' files need the framework and hold code: convert them to ONNX first."""
+OPTIONS = (
+    "mode", "batch", "precision", "input_tokens", "output_tokens", "concurrency", "amount",
+    "steps_per_epoch",
+)  # fmt: skip
+DESCRIBED = ("described", "billions", "layers", "width", "sequence")
 view = Blueprint("predict", __name__)
+
+
+def read_upload(sent: FileStorage, options: WorkloadOptions) -> Workload:
+    """The workload of an uploaded file. Raises BerthError.
+
+    A model's graph is read by a child process with bounded memory and no rights to write; all
+    else is a document of bounded size.
+    """
+    with _held(sent) as path:
+        try:
+            return read_file(path, options)
+        except BerthError as error:  # where it lay for that moment means nothing to its sender
+            own = error.message.replace(f"{path.parent}/", "")
+            raise UsageError(own, hint=error.hint) from None
+
+
+@contextmanager
+def _held(sent: FileStorage) -> Iterator[Path]:
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", Path(sent.filename or "").name)[-100:]
+    ending = Path(name).suffix.lower()
+    if ending not in ENDINGS:
+        other = " (convert it to ONNX)" if ending in MODEL_FILES else ""
+        raise UsageError(f"{name or 'the file'}: files end in {', '.join(ENDINGS)}{other}")
+    with tempfile.TemporaryDirectory(prefix="berth-ui-") as folder:
+        path = Path(folder, f"model{ending}" if name.startswith(".") else name)
+        sent.save(path)
+        yield path
+
+
+def count(label: str, least: int = 1) -> IntegerField:
+    """A whole number that may be left out."""
+    checks = [Optional(), NumberRange(min=least, message=f"at least {least}")]
+    return IntegerField(label, checks, render_kw={"min": least, "inputmode": "numeric"})
+
+
+class WorkloadForm(Form):
+    """Which workload, and how it is used."""
+
+    workload = SelectField("Stored workload", [Optional()], validate_choice=False)
+    file = FileField("or a file", render_kw={"accept": ",".join(ENDINGS)})
+    sent = StringField("Sent before", [Optional()])
+    mode = SelectField(
+        "Mode (models)", validate_choice=False, choices=["", "inference", "training"]
+    )
+    batch = count("Batch")
+    precision = SelectField(
+        "Precision", validate_choice=False, choices=["", "fp32", "tf32", "fp16", "bf16", "int8"]
+    )
+    input_tokens = count("Input tokens")
+    output_tokens = count("Output tokens")
+    concurrency = count("Requests at a time")
+    amount = StringField("Amount of work", [Optional()], render_kw={"placeholder": "90 epochs"})
+    steps_per_epoch = FloatField("Steps an epoch", [Optional(), NumberRange(min=1)])
+    described = SelectField(
+        "A transformer without a file",
+        validate_choice=False,
+        choices=[
+            SelectChoice("", ""),
+            SelectChoice("serve", "served language model"),
+            SelectChoice("inference", "one run of it"),
+            SelectChoice("training", "a training step"),
+        ],
+    )
+    billions = FloatField(
+        "Billions of parameters",
+        [Optional(), NumberRange(min=0.001, max=10_000, message="0.001 to 10000")],
+        render_kw={"placeholder": "8"},
+    )
+    layers = count("Layers (else by size)")
+    width = count("Width (else by size)")
+    sequence = count("Sequence, tokens")
+
+    def named(self, here: Context) -> list[BerthError]:
+        """Offer the workloads that the viewer may see; why there are none, where that is so.
+
+        A file, or a model by its size, needs no store.
+        """
+        self.workload.choices = [""]
+        try:
+            self.workload.choices += here.workload_names()
+        except BerthError as error:
+            return [error]
+        return []
+
+    def asked(self) -> bool:
+        """Whether the form was sent with a workload."""
+        sent = request.files.get("file")
+        is_file = sent is not None and bool(sent.filename)
+        return bool(self.workload.data or self.sent.data or self.described.data or is_file)
+
+    def read(self, here: Context) -> Workload:
+        """The workload. Raises BerthError.
+
+        One that came as a file or by description is held, and ``sent`` names it from then on.
+        """
+        viewer = here.viewer().name
+        sent = request.files.get("file")
+        options = WorkloadOptions(**self.given(OPTIONS))
+        if sent is not None and sent.filename:
+            return self._held(here, viewer, read_upload(sent, options))
+        if self.described.data:
+            return self._held(here, viewer, self._described())
+        if self.sent.data:
+            known = here.held.get(viewer, self.sent.data)
+            if known is None:
+                raise UsageError(
+                    "the file behind this link is no longer held here", hint="send it again"
+                )
+            return known
+        name = self.workload.data
+        record = here.workload(name)
+        if record is None:
+            raise UsageError(f"there is no workload {name!r} in the store")
+        stored = parse_workload(record.document, source=f"workload {name}")
+        return with_options(dataclasses.replace(stored, name=record.name), options)
+
+    def _held(self, here: Context, viewer: str | None, workload: Workload) -> Workload:
+        self.sent.data = here.held.put(viewer, workload)
+        return workload
+
+    def _described(self) -> Workload:
+        from berth.plugin.workloads.described_models import Shape, described  # noqa: PLC0415 - numpy
+
+        if self.billions.data is None and (self.layers.data is None or self.width.data is None):
+            raise UsageError(
+                "how large is the model?", hint="give billions of parameters, or layers and width"
+            )
+        shape = Shape.of(self.billions.data, self.layers.data, self.width.data)
+        return described(
+            shape,
+            str(self.described.data),
+            sequence=self.sequence.data,
+            options=WorkloadOptions(**self.given(tuple(o for o in OPTIONS if o != "mode"))),
+        )
+
+    def link(self, more: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The parameters of an address that shows the same again."""
+        if self.sent.data:  # how it is used was read with it
+            return {"sent": self.sent.data, **self.given(more)}
+        return dict(self.given(("workload", *OPTIONS, *more)))
+
+    def given(self, names: tuple[str, ...]) -> Mapping[str, Any]:
+        """Fields that were filled in."""
+        return {n: v for n in names if (v := getattr(self, n).data) not in (None, "")}
 
 
 @view.route("/predict", methods=["GET", "POST"])

@@ -1,27 +1,37 @@
-"""``berth ui``: the page over HTTP until SIGTERM or Ctrl-C."""
+"""``berth ui``: serves the page over HTTP until SIGTERM or Ctrl-C.
+
+Libraries, bundles and fonts that the first views would wait for are loaded meanwhile.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import secrets
 import socket
 import stat
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import waitress
+from flask import Flask
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.daemon.logs import to_stderr
+from berth.plugin.pictures.charts import Row, ranked_times
+from berth.plugin.report.of_workload import predicted, workload_report
 from berth.plugin.ui.app import create_app
-from berth.plugin.ui.settings import UiSettings
-from berth.plugin.ui.warm import warm_up
+from berth.plugin.ui.context import KEY, Context
+from berth.plugin.ui.guard import UiSettings
+from berth.plugin.workloads.files import WorkloadOptions
 
 _THREADS = 4
 _MODE = "660"
+log = logging.getLogger("berth.ui")
 
 
 def serve_ui(
@@ -93,3 +103,23 @@ def _free_socket(path: Path) -> Path:
             raise UsageError(f"{path} exists and is no socket of yours")
         path.unlink()
     return path
+
+
+def warm_up(app: Flask) -> threading.Thread:
+    """Begin it beside the first answers; the thread that does it."""
+    thread = threading.Thread(target=_warm, args=(app.extensions[KEY],), daemon=True)
+    thread.start()
+    return thread
+
+
+def _warm(here: Context) -> None:
+    from berth.plugin.workloads.described_models import Shape, described  # noqa: PLC0415 - numpy
+
+    try:
+        ranked_times([Row("warm", (1.0, 2.0, 3.0))])
+        shape = Shape(layers=2, width=256)
+        for purpose in ("inference", "training", "serve"):
+            workload = described(shape, purpose, sequence=None, options=WorkloadOptions())
+            workload_report(predicted(workload, here.forecaster(), here.site()))
+    except BerthError as error:  # the views say it themselves
+        log.info("warming up ended early: %s", error.message)

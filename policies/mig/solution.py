@@ -1,19 +1,232 @@
-"""What a planner hands on: who takes what, in counts, with the proof that it has."""
+"""A planner's solution in counts, and the plan made of it: which job takes which instance.
+
+The planners decide how many slots of each kind are given and taken. Then each GPU gets its target
+layout and its jobs; a created instance that nobody uses is dropped again, and an idle instance that
+need not go is kept. What a plan reaches is told in the user's units, and each GPU and each job left
+over gets one sentence.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from berth.policies.mig.offers import Kind, Offer
-from berth.policies.mig.reached import Stage
+from berth.pilot.units import format_seconds
+from berth.policies.mig.layout import GpuState, Layout
+from berth.policies.mig.plan import GpuPlan, Objective, Placement, Plan, Reached, Unplaced
+from berth.policies.mig.problem import GpuView, Group, LayoutOption, Problem, Slot, SlotKind
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Who takes what, in counts."""
+    """Who takes which slots, in counts, with what is reached."""
 
-    chosen: tuple[tuple[int, Offer, int], ...]
-    """Group, offer and how many GPUs of the group take it."""
-    taken: tuple[tuple[int, Kind, int], ...]
+    chosen: tuple[tuple[int, LayoutOption, int], ...]
+    """Group, layout and how many GPUs of the group take it."""
+    taken: tuple[tuple[int, SlotKind, int], ...]
     """Type of job, kind of slot and how many."""
     stages: tuple[Stage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One objective (or one priority of ``jobs``), larger is better, in the problem's integers."""
+
+    objective: Objective
+    value: int
+    bound: int | None
+    """No solution is above it; None: not computed."""
+
+
+def stages_of(problem: Problem, value: tuple[int, ...]) -> tuple[Stage, ...]:
+    """Return the stages of a proven value, as the exact planner gives it."""
+    numbers = iter(value)
+    return tuple(Stage(o, n, n) for o, _ in stage_order(problem) for n in (next(numbers),))
+
+
+def stage_order(problem: Problem) -> list[tuple[Objective, int | None]]:
+    """Return the objectives in order, ``jobs`` once for each priority."""
+    return [
+        (o, p)
+        for o in problem.order
+        for p in (problem.priorities if o is Objective.JOBS else (None,))
+    ]
+
+
+def in_units(problem: Problem, stages: Iterable[Stage]) -> tuple[Reached, ...]:
+    """Return what is reached in the user's units: jobs, seconds, costs as positive numbers."""
+    many = len(problem.priorities) > 1
+    return tuple(
+        Reached(
+            objective=stage.objective,
+            value=_unit(problem, stage.objective, stage.value),
+            bound=None if stage.bound is None else _unit(problem, stage.objective, stage.bound),
+            priority=priority if many else None,
+        )
+        for stage, (_, priority) in zip(stages, stage_order(problem), strict=True)
+    )
+
+
+def _unit(problem: Problem, objective: Objective, value: int) -> float:
+    if objective is Objective.THROUGHPUT:
+        return value * problem.throughput_unit
+    if objective is Objective.ENERGY:
+        return -value * problem.energy_unit
+    if objective is Objective.MAKESPAN:
+        return -value / 1000
+    return float(value if objective is Objective.JOBS else -value)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One GPU of a group with the layout chosen for it."""
+
+    group: Group
+    state: GpuState
+    option: LayoutOption
+
+
+def allot(
+    problem: Problem, cuts: Sequence[Cut], taken: Sequence[tuple[int, SlotKind]]
+) -> tuple[GpuPlan, ...]:
+    """Return each GPU's plan. ``taken`` names type of job and kind of slot, one entry a job.
+
+    Slots that exist already go first, so that as few as possible are created.
+    """
+    queues: dict[SlotKind, deque[int]] = defaultdict(deque)
+    for type_, kind in sorted(taken):
+        queues[kind].append(type_)
+    names = [deque(t.names()) for t in problem.types]
+    slots = sorted(
+        ((slot.created, n, slot) for n, cut in enumerate(cuts) for slot in _slots(cut)),
+        key=lambda item: (item[0], item[1], item[2].instance),
+    )
+    placements: dict[int, list[Placement]] = defaultdict(list)
+    for _, n, slot in slots:
+        view = cuts[n].group.view
+        queue = queues[SlotKind(view.geometry.gpu, slot.instance.profile, slot.ready_ms)]
+        if queue:
+            type_ = queue.popleft()
+            placements[n].append(_placement(problem, view, slot, type_, names[type_].popleft()))
+    return tuple(_trimmed(cut, tuple(sorted(placements[n], key=lambda p: p.instance)))
+                 for n, cut in enumerate(cuts))  # fmt: skip
+
+
+def _slots(cut: Cut) -> list[Slot]:
+    """Return the slots of the chosen layout; of a frozen GPU that gives a part, only that part."""
+    left = dict(cut.option.counts)
+    slots = []
+    for slot in cut.group.view.slots(cut.option.layout):
+        kind = SlotKind(cut.group.view.geometry.gpu, slot.instance.profile, slot.ready_ms)
+        if left.get(kind, 0) > 0:
+            left[kind] -= 1
+            slots.append(slot)
+    return slots
+
+
+def _placement(problem: Problem, view: GpuView, slot: Slot, type_: int, name: str) -> Placement:
+    option = problem.types[type_].members[0].on(view.geometry, slot.instance.profile)
+    assert option is not None  # noqa: S101 - the slot was chosen because there is one
+    ready_s = slot.ready_ms / 1000
+    return Placement(
+        job=name,
+        instance=slot.instance,
+        ready_s=ready_s,
+        finish_s=None if option.runtime_s is None else ready_s + option.runtime_s,
+        throughput=option.throughput,
+        energy_j=option.energy_j,
+    )
+
+
+def _trimmed(cut: Cut, placements: tuple[Placement, ...]) -> GpuPlan:
+    geometry = cut.group.view.geometry
+    before = cut.state.layout
+    needed = {p.instance for p in placements}
+    target = Layout(
+        tuple(i for i in cut.option.layout.instances if i in needed or i in before.instances)
+    )
+    for instance in before.instances:
+        if instance not in target.instances:
+            wider = target.plus(instance)
+            if wider.problem(geometry) is None:
+                target = wider
+    return GpuPlan(cut.state, target, placements)
+
+
+_WORDS = {
+    Objective.JOBS: "jobs placed",
+    Objective.THROUGHPUT: "throughput",
+    Objective.MAKESPAN: "makespan",
+    Objective.ENERGY: "energy",
+    Objective.GPUS: "GPUs with work",
+    Objective.RECUTS: "instances re-cut",
+}
+_UNITS = {Objective.MAKESPAN: " s", Objective.ENERGY: " J"}
+
+
+def unplaced(problem: Problem, taken: Sequence[tuple[int, SlotKind]]) -> tuple[Unplaced, ...]:
+    """Return the jobs that got nothing, by name, each with one sentence."""
+    used = Counter(type_ for type_, _ in taken)
+    reasons: Counter[tuple[str, str]] = Counter()
+    for type_, t in enumerate(problem.types):
+        left = t.names()[used[type_] :]
+        if left:
+            reason = _reason(problem, type_)
+            reasons.update((name, reason) for name in left)
+    return tuple(Unplaced(name, n, reason) for (name, reason), n in reasons.items())
+
+
+def _reason(problem: Problem, type_: int) -> str:
+    job = problem.types[type_].members[0]
+    names = " or ".join(dict.fromkeys(o.profile for o in job.options))
+    models = {s.geometry.gpu: s.geometry for g in problem.groups for s in g.members}
+    makers = {
+        model for model, geometry in models.items()
+        if any(job.on(geometry, p.name) for p in geometry.profiles)
+    }  # fmt: skip
+    if not makers:
+        return f"no GPU of the fleet ({', '.join(sorted(models))}) has a profile {names} for it"
+    if not problem.edges[type_]:
+        ends = [
+            ms for g in problem.groups if g.view.geometry.gpu in makers for _, ms in g.view.ending
+        ]
+        known = f"; the first known end is in {format_seconds(min(ends) / 1000)}" if ends else ""
+        return f"beside what is running no GPU can make a {names} now{known}"
+    return f"every {names} that the layouts allow goes to jobs that serve the objectives better"
+
+
+def of_gpu(plan: GpuPlan) -> str:
+    """Return one sentence: what happens to this GPU and what for."""
+    running = plan.state.busy
+    awaited = running.minus(*plan.target.instances)
+    staying = running.minus(*awaited.instances)
+    keep = f"; {_listed(staying)} in use" if staying.instances else ""
+    keep += f"; waits for the end of {_listed(awaited)}" if awaited.instances else ""
+    jobs = len(plan.placements)
+    work = f"{jobs} job{'s' if jobs != 1 else ''}" if jobs else "no job"
+    if not plan.recuts:
+        return f"stays as it is, with {work} more{keep}" if jobs else f"stays as it is{keep}"
+    creates = f"creates {_listed(Layout(plan.created))}" if plan.created else ""
+    destroys = f"destroys {_listed(Layout(plan.destroyed))}" if plan.destroyed else ""
+    return f"{' and '.join(part for part in (destroys, creates) if part)} for {work}{keep}"
+
+
+def _listed(layout: Layout) -> str:
+    return ", ".join(f"{n} x {name}" if n > 1 else name for name, n in layout.counts().items())
+
+
+def of_plan(plan: Plan) -> tuple[str, ...]:
+    """Return sentences about the whole plan: what is reached, how far from the best, by what."""
+    lines = []
+    for r in plan.reached:
+        unit = _UNITS.get(r.objective, "")
+        which = f" (priority {r.priority})" if r.priority is not None else ""
+        if r.gap == 0:
+            proof = "proven best" + ("" if r is plan.reached[0] else ", given the lines above")
+        elif r.gap is None:
+            proof = "not proven"
+        else:
+            proof = f"within {100 * r.gap:.2g} % of the bound {r.bound:.6g}{unit}"
+        lines.append(f"{_WORDS[r.objective]}{which}: {r.value:.6g}{unit}, {proof}")
+    return (*lines, *plan.notes)

@@ -10,14 +10,14 @@ from berth.policies.replay.cluster import (
     NodeKind,
     Partition,
     Reservation,
+    SlicedGpus,
     one_pool,
 )
 from berth.policies.replay.engine import replay
 from berth.policies.replay.metrics import Metrics, difference, metrics
 from berth.policies.replay.placement import Option, Placement, Present
-from berth.policies.replay.replayed import Counts, Replayed
-from berth.policies.replay.settings import Backfill, Multifactor, Settings
-from berth.policies.replay.sliced import Recut, Recutting, SlicedGpus
+from berth.policies.replay.replayed import Counts, Recut, Replayed
+from berth.policies.replay.settings import Backfill, Multifactor, Recutting, Settings
 from berth.policies.replay.trace import Trace, trace_of
 from berth.policies.replay.users import UserChange, by_user, changes_by_user
 

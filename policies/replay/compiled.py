@@ -18,32 +18,39 @@ from types import FunctionType
 from typing import Any
 
 from berth.pilot.errors import ToolMissing
-from berth.policies.replay.kernel import loop, skipped
+from berth.policies.replay.kernel import loop
 from berth.policies.replay.kernel.state import State
 from berth.policies.replay.settings import Backfill
 
 _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
-    "heap", "priority", "queues", "running", "tried", "claims", "profile", "holes",
-    "jobs", "pools", "nodes", "loop",
+    "priority", "queues", "claims", "profile", "holes", "jobs", "passes", "loop",
 )  # fmt: skip
 _PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative",
            Backfill.REPLANNED: "replanned"}  # fmt: skip
 _OF_NODES = ("pass_nodes", "node_fails", "node_works", "claim", "unclaim")
 _OF_PRIORITY = ("rank", "rank_one", "charge_ended")
 
+_IDLE: dict[int, Any] = {
+    1: lambda _1: None,
+    2: lambda _1, _2: None,
+    3: lambda _1, _2, _3: None,
+    4: lambda _1, _2, _3, _4: None,
+    5: lambda _1, _2, _3, _4, _5: None,
+}
+"""Stand-ins for functions that the settings never reach, by how many arguments they take."""
 Run = Callable[[State, int], bool]
 
 
 def has_numba() -> bool:
-    """Whether numba is installed."""
+    """Return whether numba is installed."""
     return importlib.util.find_spec("numba") is not None
 
 
 def kernel(
     backfill: Backfill, *, pooled: bool, multifactor: bool, compiled: bool | None = None
 ) -> Run:
-    """``loop.run``, compiled or as it is; None: compiled where numba is there.
+    """Return ``loop.run``, compiled or as it is; None: compiled where numba is installed.
 
     Raises ToolMissing where numba is asked for and absent.
     """
@@ -68,7 +75,7 @@ def kernel(
 def _compiled(left_out: frozenset[str], *, allocates: bool) -> Run:
     numba = importlib.import_module("numba")
     modules = [importlib.import_module(f"{_KERNEL}.{name}") for name in _MODULES]
-    text = "".join(inspect.getsource(module) for module in (*modules, skipped))
+    text = "".join(inspect.getsource(module) for module in modules)
     # numba's cache looks at one file's age; a function is also stale when one that it calls is.
     names: dict[str, Any] = {}
     for module in modules:
@@ -79,7 +86,7 @@ def _compiled(left_out: frozenset[str], *, allocates: bool) -> Run:
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 code: Any = function
                 if name in left_out:
-                    code = skipped.BY_ARGUMENTS[function.__code__.co_argcount]
+                    code = _IDLE[function.__code__.co_argcount]
                 names[name] = _compile(numba, code, names, version, allocates=allocates)
     run: Run = names["run"]
     return run
@@ -88,7 +95,7 @@ def _compiled(left_out: frozenset[str], *, allocates: bool) -> Run:
 def _compile(
     numba: Any, function: FunctionType, names: dict[str, Any], version: str, *, allocates: bool
 ) -> Any:
-    """A compiled copy that finds the functions it calls in ``names``.
+    """Return a compiled copy that finds the functions it calls in ``names``.
 
     ``allocates``: priorities and nodes do. Where nothing makes an array no references are counted,
     which takes longer than all the rest.

@@ -16,7 +16,7 @@ from toy_profiles import profile
 from warm_berth import run_berth
 
 from berth.pilot.documents import to_json
-from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.load import DEMO_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

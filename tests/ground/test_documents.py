@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 import tomllib
 from pathlib import Path
@@ -15,17 +16,18 @@ from hypothesis import strategies as st
 
 from berth.pilot.documents import (
     MAX_DOCUMENT_BYTES,
+    has_deeper_key,
     parse_json,
     read_json,
     read_toml,
     to_json,
+    write_bytes,
     write_json,
     write_text,
 )
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.pilot.toml_keys import has_deeper_key
 
 GOOD: dict[str, Any] = {
     "schema": "berth.profile/1",
@@ -298,3 +300,52 @@ def test_a_file_written_anew_keeps_its_mode_and_owner(tmp_path: Path) -> None:
     assert (after.st_mode, after.st_uid, after.st_gid) == (
         before.st_mode, before.st_uid, before.st_gid,
     )  # fmt: skip
+
+
+def test_a_writer_may_name_mode_and_owner(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "list.json"
+    own = (os.geteuid(), os.getegid()) if os.geteuid() else (4242, 4343)
+    write_bytes(target, b"first", mode=0o644, owner=own)
+    target.chmod(0o600)
+    write_bytes(target, b"second", mode=0o640, owner=own)
+    found = target.stat()
+    assert target.read_bytes() == b"second"
+    assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (0o640, *own)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_durable_content_is_on_the_disk_before_it_has_its_name_and_the_name_when_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    target = tmp_path / "state.json"
+    steps: list[str] = []
+    replace, sync = Path.replace, os.fsync
+
+    def noted_replace(self: Path, new: Path) -> Path:
+        steps.append("rename")
+        return replace(self, new)
+
+    def noted_sync(handle: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        sync(handle)
+
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    write_text(target, "done", durable=durable)
+    assert target.read_text() == "done"
+    assert steps == (["file", "rename", "folder"] if durable else ["rename"])
+
+
+def test_a_failed_sync_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "state.json"
+    target.write_text("old")
+
+    def broken(_handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        write_text(target, "new", durable=True)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("state.json", "old")]

@@ -24,7 +24,7 @@ from berth.predictor.families.graph.operators.calls import (
 )
 from berth.predictor.families.graph.operators.physics import Places, PowerLimit, base_seconds
 from berth.predictor.families.graph.operators.predictor import OperatorModel
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import unit_named
 from lab.__main__ import lab
 from lab.ground.report import Report

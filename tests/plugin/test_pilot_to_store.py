@@ -64,7 +64,7 @@ def test_a_run_that_nothing_can_be_predicted_from_is_kept_in_a_file(
         raise UsageError("no family can predict it")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("berth.plugin.cli.pilot.stored.Destination.add", refuse)
+    monkeypatch.setattr("berth.plugin.cli.pilot.deliver.Destination.add", refuse)
     done = run(
         "pilot", "run", "--store", "--name", "app", "--collectors", "proc", *QUICK, "--", "/bin/ls"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.pilot.host import provenance
 from berth.pilot.profile import Profile, Runtime, SizePoint, Workload
-from berth.plugin.cli.pilot.show import summary
+from berth.plugin.cli.pilot.run import summary
 
 
 def test_only_a_peak_that_is_a_bound_is_said_to_be_one() -> None:

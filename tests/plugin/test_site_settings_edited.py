@@ -9,8 +9,8 @@ import tomlkit
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.site import load_site
-from berth.plugin.site.demo import DEMO_FILE
 from berth.plugin.site.edit import edit
+from berth.plugin.site.load import DEMO_FILE
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.site import SiteWatcher, watch
+from berth.plugin.site import SiteWatcher, load
 from berth.policies import Mode
 
 SCHEMA = 'schema = "berth.site/1"\n'
@@ -81,7 +81,7 @@ def test_a_file_whose_rights_alone_change_is_looked_at(
 
     path.chmod(0o600)
     with monkeypatch.context() as patched:  # root would read it all the same
-        patched.setattr(watch, "load_site", denied)
+        patched.setattr(load, "load_site", denied)
         assert "Permission denied" in str(watching.poll().problem)
     path.chmod(0o644)
     assert watching.poll().problem is None

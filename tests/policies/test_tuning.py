@@ -19,8 +19,14 @@ from berth.policies import PolicySettings, Weights
 from berth.policies.tuning import METRICS, PARAMETERS, Part, Tuning, judge, settings_with, values_of
 from berth.policies.tuning.judgement import differences, pick
 from berth.policies.tuning.parameters import chosen
-from berth.policies.tuning.progress import progress_of, settle_running
-from berth.policies.tuning.storage import Patience, StorageAway, storage_answers, without_password
+from berth.policies.tuning.storage import (
+    Patience,
+    StorageAway,
+    progress_of,
+    settle_running,
+    storage_answers,
+    without_password,
+)
 from berth.policies.tuning.study import Tried, Tuned
 
 TODAY = PolicySettings(weights=Weights(wait=0.2))

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import present_jobs as by_flux
-from berth.plugin.replay.expected import expected_times
-from berth.plugin.replay.live import next_hours, wait_tables
+from berth.plugin.replay.live import expected_times, next_hours, wait_tables
 from berth.plugin.replay.present import present_queue
 from berth.plugin.scheduler import Job, PresentJob
 from berth.plugin.slurm import present_jobs as by_squeue

@@ -24,7 +24,7 @@ from slurm_cluster import USER, wait_until
 
 from berth.plugin.slurm.records import moment_s
 from berth.policies.replay import Backfill, Settings, metrics, one_pool, replay, trace_of
-from berth.policies.replay.columns import Floats, Ints
+from berth.policies.replay.trace import Floats, Ints
 
 MODES = {False: Backfill.FCFS, True: Backfill.REPLANNED}
 """Of the replay, by whether Slurm backfills."""

@@ -35,7 +35,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.plugin import cli
-from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.workloads.described_models import Shape, described
 from berth.plugin.workloads.files import WorkloadOptions

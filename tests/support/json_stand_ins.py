@@ -25,7 +25,6 @@ from berth.plugin.scheduler import JobNow, NodeJob
 from berth.plugin.scheduler import ruled_out as ruled_out_places
 from berth.plugin.scheduler.jobs import Replacing
 from berth.plugin.site import load_site
-from berth.plugin.site.site import Site
 from berth.plugin.slurm import put_back as putting_back
 from berth.plugin.store import Store, WorkloadRecord
 from berth.policies.mig import Layout
@@ -132,7 +131,9 @@ def replaced(patch: pytest.MonkeyPatch, folder: Path) -> None:
         def replace_pending(self, *_: object, **_more: object) -> list[Replacing]:
             return found
 
-    patch.setattr(Site, "open_scheduler", lambda *_: Moving(lambda _job: None))
+    patch.setattr(
+        "berth.plugin.scheduler.registry.scheduler_named", lambda *_: Moving(lambda _job: None)
+    )
 
 
 def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
@@ -141,7 +142,7 @@ def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     scheduler = FakeScheduler(
         lambda job: measurement(job.node, job.script.parent.name, factors[job.node])
     )
-    patch.setattr(Site, "open_scheduler", lambda *_: scheduler)
+    patch.setattr("berth.plugin.scheduler.registry.scheduler_named", lambda *_: scheduler)
     patch.setattr("berth.plugin.calibrate.jobs.POLL_S", (0.001, 0.001))
 
 
@@ -189,13 +190,13 @@ def link(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """Two nodes were measured together."""
     job = NodeJob("link", Path("s"), Path("o"), "cpu", "n1", 60.0, second_node="n2")
     made = link_between(job)
-    patch.setattr("berth.plugin.cli.pilot.link.measure_link", lambda *_, **_more: made)
+    patch.setattr("berth.plugin.cli.pilot.steps.measure_link", lambda *_, **_more: made)
 
 
 def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """A node was measured."""
     made = measurement("n1", "our-node", 1.0)
-    patch.setattr("berth.plugin.cli.pilot.node.measure_node", lambda *_, **_more: made)
+    patch.setattr("berth.plugin.cli.pilot.steps.measure_node", lambda *_, **_more: made)
 
 
 def export(patch: pytest.MonkeyPatch, _folder: Path) -> None:

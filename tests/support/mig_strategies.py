@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from berth.policies.mig import Geometry, GpuState, Layout, Running, known_gpus, lookup
 from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import enumerate_states
 
 geometries: st.SearchStrategy[Geometry] = st.sampled_from([lookup(n) for n in known_gpus()])
 

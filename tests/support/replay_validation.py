@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from berth.policies.mig.layout import Instance
-from berth.policies.replay.columns import Ints
-from berth.policies.replay.replayed import Replayed
+from berth.policies.replay.replayed import Recut, Replayed
 from berth.policies.replay.settings import Backfill
-from berth.policies.replay.sliced import Recut
+from berth.policies.replay.trace import Ints
 
 MIB = 2**20
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.pilot.profile import Profile
 from berth.plugin.cli.train.command import train_relative
-from berth.plugin.cli.train.site_rows import site_input
+from berth.plugin.cli.train.training_input import site_input
 
 NETWORK = Path(__file__).with_name("small-network")
 CPU, GPU = "quartz", "h100-80gb"

@@ -13,9 +13,8 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import Figures
-from berth.policies.tuning.replayer import Part
-from berth.policies.tuning.slicing import Slicing
+from berth.policies.tuning.parameters import Slicing
+from berth.policies.tuning.replayer import Figures, Part
 
 DAY_S = 86_400.0
 

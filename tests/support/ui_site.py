@@ -17,16 +17,16 @@ from berth.plugin.report import page
 from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import Report
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts
-from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store, WorkloadRecord
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings
 from berth.plugin.workloads.described_models import Shape, described
 from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.documents import FleetDocument, plan_document, states_of
 from berth.policies.mig.planner import plan
-from berth.policies.tuning.figures import Figures
+from berth.policies.tuning.replayer import Figures
 
 USERS = ("alice", "bob", "carol")
 JOBS = 60

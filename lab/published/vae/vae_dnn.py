@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.site_rows import SiteInput, site_input
+from berth.plugin.cli.train.training_input import SiteInput, site_input
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.folds import folds

@@ -19,7 +19,7 @@ from pydantic import Field
 from berth.pilot.documents import Document, read_toml, write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.site_rows import SiteInput
+from berth.plugin.cli.train.training_input import SiteInput
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from lab.datasets import aiwc

@@ -16,8 +16,7 @@ from berth.plugin.cli.mig.plan import workload_jobs_option
 from berth.plugin.cli.options.common import json_option
 from berth.plugin.cli.options.where import find_site, open_store, store_options
 from berth.plugin.mig.access import open_access
-from berth.plugin.mig.arrivals import expected_demands
-from berth.plugin.mig.automatic import think
+from berth.plugin.mig.automatic import expected_demands, think
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads

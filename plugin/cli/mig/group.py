@@ -24,7 +24,7 @@ MIG_COMMANDS: dict[str, tuple[str, str]] = {
         "Cut this machine's GPUs as a plan or a mig-parted file says.",
     ),
     "assert": (
-        "berth.plugin.cli.mig.assertion:assert_",
+        "berth.plugin.cli.mig.apply:assert_",
         "Check that this machine's GPUs are cut as a file says.",
     ),
     "auto": (

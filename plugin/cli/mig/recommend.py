@@ -27,13 +27,12 @@ from berth.policies.mig.documents import (
     states_of,
 )
 from berth.policies.mig.layout import GpuState
-from berth.policies.mig.recommend import Aim, Recommendation, SliceChoice, Terms
+from berth.policies.mig.recommend import Aim, Recommendation, SliceChoice, Terms, demand, makeable
 from berth.policies.mig.recommend import recommend as choose
-from berth.policies.mig.slice_demand import demand
-from berth.policies.mig.slice_types import makeable
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import Geometry, lookup
+from berth.predictor.hardware.mig.geometry import Geometry
+from berth.predictor.hardware.mig.slices import lookup
 
 
 @click.command()
@@ -136,7 +135,7 @@ def _gpu_of(workload: Workload, states: Iterable[GpuState]) -> str:
 
 
 def _possible(states: Iterable[GpuState], geometry: Geometry, *, recut: bool) -> frozenset[str]:
-    return frozenset(makeable((s for s in states if s.geometry.gpu == geometry.gpu), recut=recut))
+    return makeable((s for s in states if s.geometry.gpu == geometry.gpu), recut=recut)
 
 
 def _jobs(wanted: Demand) -> JobsDocument:

@@ -14,7 +14,7 @@ from berth.pilot.units import format_bytes
 from berth.plugin.cli.output.columns import columns
 from berth.policies.mig import Geometry, GpuState, SliceProfile, diff, known_gpus, lookup
 from berth.policies.mig.documents import FleetDocument, fleet_document, states_of
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import enumerate_states
 
 
 @click.command()

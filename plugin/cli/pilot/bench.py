@@ -15,8 +15,7 @@ from berth.pilot.options import check_name
 from berth.pilot.platform import Platform
 from berth.pilot.suite import build_suite
 from berth.pilot.units import format_bytes, format_count
-from berth.plugin.cli.pilot.progress import progress
-from berth.plugin.cli.pilot.run import check_output
+from berth.plugin.cli.pilot.common import check_output, progress
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import candidates, platform_named
 

@@ -12,8 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.options import check_name
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.pilot.progress import progress
-from berth.plugin.cli.pilot.run import parse_counts, parse_words
+from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
 
 
 @click.command(

@@ -1,4 +1,6 @@
-"""``berth pilot deliver``: what a pilot job runs at its end."""
+"""A Profile goes to the store: at the end of a pilot job (``berth pilot deliver``), or
+at once after ``berth pilot run --store``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,15 @@ import click
 from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.forecasting import forecaster_for
+from berth.plugin.cli.options.where import find_site, open_view
+from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.placing import asked_request, place
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, load_site
+from berth.plugin.store import Store
+from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import leave_for_collection
-from berth.plugin.workloads.filing import with_nodes
+from berth.plugin.workloads.filing import add_workload, check_name, with_nodes
 from berth.plugin.workloads.names import caller, own_name
 from berth.predictor.core.workload import read_workload, workload_of
 
@@ -127,7 +133,7 @@ def _one_document(profiles: Sequence[Path]) -> bytes:
 
 def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
     """Place the waiting job; what was decided. Raises BerthError where it stays as asked."""
-    scheduler = site.open_scheduler()
+    scheduler = open_scheduler(site)
     pilot_job = options["pilot_job"] or os.environ.get(scheduler.job_variable or "")
     if not pilot_job:
         raise UsageError("this is no pilot job", hint="name it: --pilot-job ID")
@@ -149,3 +155,55 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
         return f"Job {job} stays as it was asked: {placing.decision.reason}"
     scheduler.change_waiting(job, placing.request, edit)
     return f"Job {job}: {placing.decision.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A store that will take a profile of one name."""
+
+    store: Store | RemoteStore
+    site: Site | None
+    replace: bool
+
+    def add(self, profile: Profile) -> str:
+        """File it, predicted with the site's bundles; a sentence about it. Raises UsageError."""
+        if isinstance(self.store, RemoteStore):
+            name, forecast, _ = self.store.add(
+                to_json(profile), name=profile.name, replace=self.replace
+            )
+            return (
+                f"{name}: in {self.store.name}, predicted on {len(forecast.curves)} platforms; "
+                f"your jobs name it: --comment=berth:{profile.name}"
+            )
+        forecast = add_workload(
+            self.store,
+            workload_of(profile),
+            forecaster=forecaster_for(self.site),
+            platforms=platforms_for(self.site),
+            owner=caller(),
+            reference=reference_of(self.site),
+            replace=self.replace,
+        )
+        return (
+            f"{profile.name}: in {self.store.name}, predicted on {len(forecast.curves)} platforms; "
+            f"jobs name it: --comment=berth:{profile.name}"
+        )
+
+
+def destination(
+    name: str, site_file: Path | None, store_url: str | None, *, replace: bool
+) -> Destination:
+    """The store that ``--store`` means; looked at before the program is run.
+
+    Raises UsageError where there is none, or where another workload has the name.
+    """
+    check_name(name)
+    site = find_site(site_file)
+    store = open_view(site_file, store_url)
+    own = f"{caller()}/{name}" if isinstance(store, RemoteStore) else name
+    if not replace and store.workload(own) is not None:
+        raise UsageError(
+            f"a workload named {name!r} is in {store.name} already",
+            hint="give another --name, or --replace to put the new run in its place",
+        )
+    return Destination(store, site, replace)

@@ -1,4 +1,4 @@
-"""``berth pilot dl``: measure deep-learning models."""
+"""``berth pilot dl``: measure deep-learning models, or name those that would tell most."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import glob
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from berth.pilot.dl.campaign import read_runs, run_campaign
+from berth.pilot.dl.campaign import Plan, name_of, points, read_runs, run_campaign
 from berth.pilot.dl.document import (
     Device,
     ModelFacts,
@@ -21,19 +22,18 @@ from berth.pilot.dl.document import (
     Setting,
     Task,
 )
-from berth.pilot.dl.plan import Plan, name_of, points
-from berth.pilot.dl.process_memory import memory_bytes
+from berth.pilot.dl.meters import memory_bytes
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
 from berth.pilot.units import format_bytes, format_seconds, parse_bytes
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.cli.pilot.dl_advice import advise_models
-from berth.plugin.cli.pilot.progress import progress
-from berth.plugin.cli.pilot.run import parse_counts, parse_words
+from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
+from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.cli.workload.options import read_sizes
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.values import TYPE_NAMES
+from berth.predictor.hardware import platforms as catalogue
 
 MEMORY_SHARE = 0.9
 """Of the memory that is free, unless asked otherwise."""
@@ -281,3 +281,28 @@ def _say_more(runs: list[ModelRun]) -> None:
             f"{len(busy)} of {len(runs)} were disturbed by other work: on an idle machine the "
             "latency would be near the processor time"
         )
+
+
+def advise_models(
+    source: Path, name: str, files: Sequence[Path], count: int, *, folder: Path | None
+) -> list[Path]:
+    """Which of the ONNX ``files`` to measure on platform ``name``, the most telling first."""
+    require_training("advice")
+    from berth.predictor.families.graph.latency.features import work_of  # noqa: PLC0415
+    from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
+    from berth.predictor.graphs.reader import read_graph  # noqa: PLC0415
+    from berth.predictor.graphs.roofline import native_numbers  # noqa: PLC0415
+    from berth.predictor.hardware.roofs import roofs  # noqa: PLC0415
+    from berth.predictor.learning.graphs.adapt import advised  # noqa: PLC0415
+
+    if not files:
+        raise UsageError("no model is given", hint="name the .onnx files that could be measured")
+    known = catalogue.load(folder)
+    roof = roofs(known)[catalogue.get(name, known).name]
+    graphs = [read_graph(path, batch=1) for path in files]
+    order = advised(
+        DEFAULT_TRANSFER if source == Path("default") else source,
+        [work_of(graph) for graph in graphs], (roof, native_numbers(graphs[0])), batch=1,
+        count=count,
+    )  # fmt: skip
+    return [files[place] for place in order]

@@ -22,11 +22,11 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
         "Make Profiles from the files of other tools.",
     ),
     "node": (
-        "berth.plugin.cli.pilot.node:node",
+        "berth.plugin.cli.pilot.steps:node",
         "Benchmark a node and time the kernels (calibration jobs run this).",
     ),
     "link": (
-        "berth.plugin.cli.pilot.link:link",
+        "berth.plugin.cli.pilot.steps:link",
         "Measure what connects two nodes (calibration jobs run this).",
     ),
     "submit": (
@@ -34,11 +34,11 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
         "Measure it in a job on the reference partition.",
     ),
     "count": (
-        "berth.plugin.cli.pilot.count:count",
+        "berth.plugin.cli.pilot.steps:count",
         "Add one rank's counters to a Profile (pilot jobs run this).",
     ),
     "ranks": (
-        "berth.plugin.cli.pilot.ranks:ranks",
+        "berth.plugin.cli.pilot.steps:ranks",
         "Put what every rank left into a Profile (pilot jobs run this).",
     ),
     "deliver": (

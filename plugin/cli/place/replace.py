@@ -49,7 +49,9 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
         raise UsageError("say which jobs: JOBID..., or --all")
     site = load_site(site_file)
     logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
-    found = list(site.open_scheduler().replace_pending(jobs, site, apply=apply_))
+    from berth.plugin.scheduler.registry import open_scheduler  # noqa: PLC0415
+
+    found = list(open_scheduler(site).replace_pending(jobs, site, apply=apply_))
     if json_:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
         return

@@ -69,7 +69,7 @@ class Asked:
         """
         if self.picture is None:
             return
-        from berth.plugin.pictures.times import Row, draw  # noqa: PLC0415 - of the extra
+        from berth.plugin.pictures.charts import Row, draw  # noqa: PLC0415 - of the extra
 
         shown = [Row(name, (t.low, t.mid, t.high), not trusted) for name, t, trusted in rows]
         draw(self.picture, shown)

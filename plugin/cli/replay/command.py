@@ -18,7 +18,6 @@ from berth.plugin.cli.replay.options import Options, replay_options
 from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
-from berth.plugin.replay.placed import Column, Events, Variant, columns_of
 from berth.plugin.replay.shown import (
     as_json,
     counted,
@@ -28,13 +27,24 @@ from berth.plugin.replay.shown import (
     users_as_json,
     users_table,
 )
-from berth.plugin.replay.site_events import (
+from berth.plugin.replay.tables import (
     present_reservations,
     read_failures,
     read_reservations,
+    with_own_times,
 )
-from berth.plugin.replay.times import with_own_times
-from berth.plugin.replay.truth import FORECASTS, OUTCOMES, TIMES, Truth, truth_of
+from berth.plugin.replay.truth import (
+    FORECASTS,
+    OUTCOMES,
+    TIMES,
+    Column,
+    Events,
+    Truth,
+    Variant,
+    columns_of,
+    truth_of,
+)
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
@@ -137,7 +147,7 @@ def _write_html(
     """The first draw of each; pictures are left out without matplotlib."""
     from berth.plugin.report import page  # noqa: PLC0415 - slow only where used
     from berth.plugin.report.of_replay import Shown, replay_report  # noqa: PLC0415
-    from berth.policies.tuning.replayed import TraceReplayer  # noqa: PLC0415
+    from berth.policies.tuning.trace_replayer import TraceReplayer  # noqa: PLC0415
 
     shown = []
     for variant, one in zip(variants, found, strict=True):
@@ -221,7 +231,7 @@ def _events(options: Options, jobs: Trace, place: SiteCluster) -> Events:
 
 
 def _present(site: Site) -> tuple[Reservation, ...]:
-    scheduler = site.open_scheduler()
+    scheduler = open_scheduler(site)
     return present_reservations(scheduler.reservations(), scheduler.read(), site.candidates)
 
 

@@ -15,17 +15,17 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.options.where import find_site, open_view
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.replay.expected import Known, expected_times
-from berth.plugin.replay.live import HORIZONS_H, Figure, figures, next_hours
+from berth.plugin.replay.live import HORIZONS_H, Figure, Known, expected_times, figures, next_hours
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import SCHEDULERS, Scheduler
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Settings
+from berth.policies.replay.inputs import LARGER, REASONS
 from berth.policies.replay.live import Foreseen
-from berth.policies.replay.options import LARGER, REASONS
 from berth.policies.replay.settings import Backfill
 
 _SHOWN = 20
@@ -133,7 +133,7 @@ def start_of(
 
 def _scheduler(site: Site | None) -> Scheduler:
     if site is not None:
-        return site.open_scheduler()
+        return open_scheduler(site)
     for kind in SCHEDULERS.load_all().values():
         scheduler = kind()
         if scheduler.is_here():

@@ -11,15 +11,22 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import counted, format_seconds
-from berth.plugin.calibrate.drivers import drivers_seen
 from berth.plugin.calibrate.jobs import EXPECTED_S, LINK_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
-from berth.plugin.calibrate.state import FOLDER, CalibrationState, Folder
+from berth.plugin.calibrate.state import (
+    FOLDER,
+    CalibrationState,
+    Folder,
+    drivers_seen,
+    is_ours,
+    program_bundle,
+)
 from berth.plugin.cli.options.common import SITE_FILE, seconds_of
 from berth.plugin.cli.options.where import find_site
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.cli.train.training_input import command_line, require_training
 from berth.plugin.scheduler import ClusterFacts, Scheduler
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 
 
@@ -99,7 +106,7 @@ def calibrate(
     if site is None:
         raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
     require_training("calibration")
-    scheduler = site.open_scheduler()
+    scheduler = open_scheduler(site)
     facts = scheduler.read()
     every = kinds_of(site, facts)
     try:
@@ -251,7 +258,7 @@ def _learn(
     site: Site, kinds: tuple[Kind, ...], folder: Folder
 ) -> tuple[list[str], dict[str, object]]:
     """Platforms and bundle of everything that was measured so far, installed; the report of it."""
-    from berth.plugin.calibrate import alike, bundles, install, learning  # noqa: PLC0415 - the extra
+    from berth.plugin.calibrate import install, learning  # noqa: PLC0415 - the extra
     from berth.plugin.cli.site import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
     from berth.predictor.families.program.bundle import (  # noqa: PLC0415
@@ -269,11 +276,11 @@ def _learn(
             "nothing was measured: the site stays as it was", hint="see the sentences above"
         )
     reference = site.reference_platform if site.reference_platform in found else next(iter(found))
-    source = bundles.program_bundle(site.bundles)
-    start = DEFAULT_BUNDLE if bundles.is_ours(source) else source
+    source = program_bundle(site.bundles)
+    start = DEFAULT_BUNDLE if is_ours(source) else source
     prior = verify(start).priors.get("cpu")
     if prior is not None:
-        found = alike.with_better_ceilings(found, reference, platforms_for(site), prior)
+        found = learning.with_better_ceilings(found, reference, platforms_for(site), prior)
     with tempfile.TemporaryDirectory(prefix="berth-calibrated-") as temporary:
         made = Path(temporary) / "bundle"
         manifest = learning.learnt(
@@ -284,7 +291,7 @@ def _learn(
         new = install.install(
             Path(site.source), [k.platform for k in found.values()], made, manifest.id, source
         )
-    after = report.qualities_of(new, bundles.program_bundle(new.bundles), found, reference)
+    after = report.qualities_of(new, program_bundle(new.bundles), found, reference)
     known = (new, found, before, after)
     remarks = list(report.remarks(new, found, after, folder))
     lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))

@@ -1,20 +1,24 @@
-"""``berth doctor``: what is sound here, what is not, and what to do."""
+"""``berth doctor`` and ``support-bundle``: what is sound here and what is not, for this site's
+administrator or for whoever is to find out.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import click
 
 from berth.pilot.collectors.registry import COLLECTORS
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import REGISTERED
-from berth.plugin.cli.options.common import SITE_FILE, json_option
+from berth.plugin.cli.options.common import SITE_FILE, answer, json_option
 from berth.plugin.cli.options.where import find_site, site_option
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status
+from berth.plugin.doctor.support import gather, write_archive
 from berth.plugin.scheduler import SCHEDULERS
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES
@@ -68,3 +72,43 @@ def _of_site(site_file: Path | None) -> list[Finding]:
 def _line(finding: Finding) -> str:
     text = f"{finding.status.value:<5}{finding.check:<12} {finding.text}"
     return f"{text}\n     {'':<12} -> {finding.advice}" if finding.advice else text
+
+
+@click.command("support-bundle")
+@site_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The file to write. Default: berth-support-DATE.tar.gz here.",
+)
+@click.option("--with-names", is_flag=True, help="Keep the names of users and accounts.")
+@json_option
+def support_bundle(
+    site_file: Path | None, output: Path | None, *, with_names: bool, json_: bool
+) -> None:
+    """Collect what a maintainer needs: versions, what doctor finds, the site file, the scheduler's
+    queues and kinds of nodes, the daemon's counters, the newest decisions and outcomes, its log.
+
+    Users and accounts become user-1, account-2 ...; passwords of URLs, scripts and arguments of
+    programs are left out. Nothing is sent anywhere: read it, then send it.
+
+    \b
+    Example:
+      berth support-bundle --site /etc/berth/berth.toml -o berth-support.tar.gz
+    """
+    site = find_site(site_file)
+    if site is None:
+        raise UsageError(f"there is no {SITE_FILE}", hint="give --site FILE")
+    target = output or Path(time.strftime("berth-support-%Y%m%d-%H%M%S.tar.gz"))
+    texts = gather(site, with_names=with_names)
+    write_archive(texts, target)
+    missing = {n: text for n, text in texts.items() if text.startswith("could not be read")}
+    lines = [
+        f"  {name:<16} {missing.get(name) or f'{len(text.encode()):,} bytes'}"
+        for name, text in texts.items()
+    ]
+    lines.append(f"{target}: read it before you send it (tar xzf {target}).")
+    sizes = {name: len(text.encode()) for name, text in texts.items() if name not in missing}
+    found = {"file": str(target), "bytes": sizes, "missing": missing}
+    answer("\n".join(lines), found, json_=json_)

@@ -73,8 +73,8 @@ def ui(
       berth ui --site /etc/berth/berth.toml --listen unix:/run/berth/ui.sock --user-header X-User
     """
     try:
+        from berth.plugin.ui.guard import UiSettings  # noqa: PLC0415
         from berth.plugin.ui.serving import serve_ui  # noqa: PLC0415 - of the extra
-        from berth.plugin.ui.settings import UiSettings  # noqa: PLC0415
     except ImportError as error:
         raise ToolMissing(
             error.name or "flask", needed_for="the page", hint="pip install 'berth[ui]'"

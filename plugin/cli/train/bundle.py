@@ -1,18 +1,19 @@
-"""``berth bundle``: what a trained predictor is made of, and whether it is whole."""
+"""``berth bundle``: what a trained predictor is made of, is it whole, and how do two differ."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.cli.options.common import answer, json_option
 from berth.plugin.cli.output.columns import columns
-from berth.plugin.cli.train.bundle_diff import as_json as as_differences
-from berth.plugin.cli.train.bundle_diff import differences
 from berth.plugin.cli.train.training_input import require_training
 from berth.predictor.core.bundle import CARD, BundleManifest
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR
@@ -24,6 +25,8 @@ from berth.predictor.families.slices import manifest as slices
 _FOLDER = click.argument(
     "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE
 )
+_WIDTHS = ("width", "quantile", "q90", "q95")
+_MADE = ("id", "created", "command", "berth_version", "schema")
 
 
 @click.group()
@@ -82,7 +85,7 @@ def diff(first: Path, second: Path, json_: bool) -> None:
     """
     found = differences(reader_of(first).verify(first), reader_of(second).verify(second))
     if json_:
-        click.echo(json.dumps(as_differences(found), indent=2))
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
         return
     if not found:
         click.echo("no difference")
@@ -165,3 +168,74 @@ def _tell_slices(manifest: slices.SliceManifest) -> None:
         for e in manifest.methods
     ]
     click.echo(columns(("method", "models", "rows", "q90", "q95", "data"), rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value of the manifests. None: the manifest has no such key."""
+
+    group: str
+    """``made``, ``files``, ``figures``, ``widths`` or ``data``."""
+    key: str
+    before: Any
+    after: Any
+
+    def sentence(self) -> str:
+        """``figures.error: 0.12 -> 0.1``."""
+        if self.group == "files":
+            state = "changed" if None not in (self.before, self.after) else (
+                "only in the second" if self.before is None else "only in the first"
+            )  # fmt: skip
+            return f"{self.key}: {state}"
+        return f"{self.key}: {_short(self.before)} -> {_short(self.after)}"
+
+
+def differences(before: BundleManifest, after: BundleManifest) -> list[Difference]:
+    """In the order of the manifests' keys, by group."""
+    first, second = (
+        dict(_flat(one.model_dump(mode="json", by_alias=True))) for one in (before, after)
+    )
+    found = [
+        Difference(_group(key), key, first.get(key), second.get(key))
+        for key in dict.fromkeys((*first, *second))
+        if first.get(key) != second.get(key)
+    ]
+    order = ("made", "data", "figures", "widths", "files")
+    return sorted(found, key=lambda one: order.index(one.group))
+
+
+def _flat(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+        for index, inner in enumerate(value):
+            name = _name_of(inner, index)
+            yield from _flat(inner, f"{path}[{name}]")
+    else:
+        yield path, value
+
+
+def _name_of(value: object, index: int) -> str:
+    if isinstance(value, Mapping):
+        for key in ("name", "platform", "head"):
+            if isinstance(value.get(key), str):
+                return str(value[key])
+    return str(index)
+
+
+def _group(key: str) -> str:
+    first = key.partition(".")[0]
+    if first in ("files", "figures"):
+        return first
+    if first in _MADE:
+        return "made"
+    last = key.rpartition(".")[2]
+    return "widths" if any(word in last for word in _WIDTHS) else "data"
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "none"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

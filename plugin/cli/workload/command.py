@@ -32,8 +32,7 @@ from berth.plugin.cli.output.forecast_text import (
     without_code,
 )
 from berth.plugin.cli.workload.options import workload_options
-from berth.plugin.cli.workload.sharing import collect, share
-from berth.plugin.cli.workload.storing import store_workload
+from berth.plugin.cli.workload.sharing import collect, share, store_workload
 from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES

@@ -1,4 +1,4 @@
-"""``berth workload collect`` and ``share``: what other hosts bring, and what serves all users."""
+"""How workloads reach the store: from a command, from other hosts, and shared with all users."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import click
 from berth.pilot.errors import BerthError
 from berth.plugin.cli.options.common import answer, installed_site_option, json_option
 from berth.plugin.cli.options.where import find_site, open_store, store_options, users_socket
-from berth.plugin.cli.workload.storing import store_workload
-from berth.plugin.site.watch import SiteWatcher
+from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.site import Site
+from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import collect as brought_in
 from berth.plugin.users.workloads import UserWorkloads
-from berth.plugin.workloads.filing import stored_for, workload_in
-from berth.plugin.workloads.names import caller
+from berth.plugin.workloads.filing import add_workload, stored_for, workload_in
+from berth.plugin.workloads.names import caller, owner_in
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.workload import Workload
 
 
 @click.command()
@@ -86,3 +89,23 @@ def share(
         else f"{shared}: all users have it now"
     )
     answer(text, {"workload": name, "shared_as": shared}, json_=json_)
+
+
+def store_workload(
+    found: Workload,
+    store: Store,
+    bundles: tuple[Path, ...],
+    site: Site | None,
+    *,
+    replace: bool,
+) -> Forecast:
+    """Its forecast, stored with it. Raises UsageError as ``add_workload``."""
+    return add_workload(
+        store,
+        found,
+        forecaster=forecaster_for(site, bundles),
+        platforms=platforms_for(site),
+        owner=owner_in(found.name) or caller(),
+        reference=reference_of(site),
+        replace=replace,
+    )

@@ -8,9 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from berth.plugin.mig.asked import Asked
-from berth.plugin.mig.keeper import Keeper
-from berth.plugin.mig.settings import NodeSettings
+from berth.plugin.mig.node import Asked, Keeper, NodeSettings
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
 from berth.plugin.slurm.mig.publishing import CommandRestarter, ControllerPublisher
@@ -26,7 +24,7 @@ class SlurmNode(NodeSettings):
     controller: tuple[str, ...] = ()
     """A command that brings a request to ``berth-mig-node`` on the controller."""
     restart_controller: tuple[str, ...] = ()
-    """In place of that: this node writes slurm.conf itself, and then runs this."""
+    """A command to run in place of that, where this node writes slurm.conf itself."""
     restart_node: tuple[str, ...]
     padding: str = "/dev/berth-off{number}"
     device_map: str | None = None

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError
 from berth.plugin.slurm.mig.slots import with_node_gres
 
@@ -80,7 +80,8 @@ POLL_S = 0.05
 
 @contextmanager
 def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Nobody else is in here for this file: nodes that are cut at once may share slurm.conf.
+    """Lock a configuration file against other writers: nodes that are cut at once may share
+    slurm.conf.
 
     A file beside it is locked, for the file itself is replaced; over NFS, too, where that locks.
     Raises BerthError where another writer does not end in time.
@@ -93,7 +94,7 @@ def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
         raise BerthError(f"{beside}: cannot be opened: {error.strerror}") from None
     try:
         deadline = time.monotonic() + timeout_s
-        while not _taken(lock):
+        while not _is_locked(lock):
             if time.monotonic() > deadline:
                 raise BerthError(f"{path}: another node's cut has been at it for {timeout_s:.0f} s")
             time.sleep(POLL_S)
@@ -102,18 +103,18 @@ def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
         os.close(lock)
 
 
-def _taken(lock: int) -> bool:
+def _is_locked(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        return True  # this file system knows no locks: as good as it gets
+        return True  # this file system has no locks: go on without one
     return True
 
 
 def read_config_file(path: Path) -> str:
-    """The text. Raises BerthError where it cannot be read."""
+    """Return the file's text. Raises BerthError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -124,22 +125,9 @@ def read_config_file(path: Path) -> str:
 
 def replace_config_file(path: Path, text: str) -> None:
     """Write atomically and flush to the disk; a symbolic link keeps pointing where it does."""
-    real = path.resolve()
-    temporary = None
     try:
-        before = real.stat()
-        handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fchmod(stream.fileno(), before.st_mode & 0o7777)
-            if os.geteuid() == 0:
-                os.fchown(stream.fileno(), before.st_uid, before.st_gid)
-            os.fsync(stream.fileno())
-        Path(temporary).replace(real)
+        write_text(path.resolve(), text, durable=True)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise BerthError(f"{path}: cannot be written: {error.strerror}") from None
 
 
@@ -150,7 +138,7 @@ class Publisher(Protocol):
     """Changes one node's ``Gres=`` and gres.conf lines and has slurmctld read them."""
 
     def published(self, gres: str, lines: str) -> AbstractContextManager[None]:
-        """Published while in it. Raises BerthError."""
+        """Publish the gres for as long as the context is open. Raises BerthError."""
         ...
 
 
@@ -191,8 +179,8 @@ class ControllerPublisher:
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
         """See Publisher."""
-        asked = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
-        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=asked)
+        request = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
+        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=request)
         if done.status != 0:
             raise BerthError(f"the controller refused: {done.last_line[:300] or 'no reason'}")
         yield

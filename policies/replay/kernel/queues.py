@@ -1,6 +1,9 @@
-"""Waiting jobs: a linked list of options for each queue, by priority, then by when they came.
+"""Ordered lists: events by time, waiting jobs by priority, running jobs by planned end.
 
-On pools each partition has its queue. On nodes there is one for all, with a job's first option.
+Events are a binary heap in two arrays, by time, then by code. Waiting jobs are a linked list of
+options for each queue, by priority, then by when they came: in pools each partition has its queue,
+on nodes there is one for all, with a job's first option. Running jobs are a sorted range of each
+partition.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ import numpy as np
 
 from berth.policies.replay.kernel.priority import rank_one
 from berth.policies.replay.kernel.state import (
+    HEAP,
     J_COUNT,
     J_FIRST,
     J_STATUS,
@@ -20,10 +24,13 @@ from berth.policies.replay.kernel.state import (
     P_DIRTY,
     P_FRESH,
     P_HEAD,
+    P_RUN_AT,
+    P_RUN_COUNT,
     P_TAIL,
     P_WAITING,
     POOLED,
     QUEUED,
+    S_PLAN_END,
     S_PRIORITY,
     S_RESERVED,
     T_ELIGIBLE,
@@ -32,12 +39,12 @@ from berth.policies.replay.kernel.state import (
 
 
 def queue_of(s: State, o: int) -> int:
-    """The queue of an option."""
+    """Return the queue of an option."""
     return int(s.options[o, O_PART]) if s.counters[POOLED] else 0
 
 
 def ahead(s: State, a: int, b: int) -> bool:
-    """Whether option ``a`` stands before ``b``."""
+    """Return whether option ``a`` stands before ``b``."""
     if s.spans[a, S_PRIORITY] != s.spans[b, S_PRIORITY]:
         return bool(s.spans[a, S_PRIORITY] > s.spans[b, S_PRIORITY])
     i, j = s.options[a, O_JOB], s.options[b, O_JOB]
@@ -47,7 +54,7 @@ def ahead(s: State, a: int, b: int) -> bool:
 
 
 def insert(s: State, o: int) -> None:
-    """Put an option in its place, looking from the end."""
+    """Put an option at its place in the queue, looking from the end."""
     q = queue_of(s, o)
     behind = -1
     before = s.parts[q, P_TAIL]
@@ -91,9 +98,90 @@ def unlink(s: State, o: int) -> None:
 
 
 def enqueue(s: State, i: int) -> None:
-    """A job waits, by all of its options (pools) or its first (nodes)."""
+    """Let a job wait, by all of its options (pools) or its first (nodes)."""
     s.jobs[i, J_STATUS] = QUEUED
     options = s.jobs[i, J_COUNT] if s.counters[POOLED] else 1
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + options):
         rank_one(s, o)
         insert(s, o)
+
+
+def push(s: State, time: float, code: int) -> None:
+    """Add an event to the heap."""
+    i = s.counters[HEAP]
+    s.counters[HEAP] = i + 1
+    while i > 0:
+        up = (i - 1) // 2
+        if s.heap_time[up] < time or (s.heap_time[up] == time and s.heap_code[up] <= code):
+            break
+        s.heap_time[i] = s.heap_time[up]
+        s.heap_code[i] = s.heap_code[up]
+        i = up
+    s.heap_time[i] = time
+    s.heap_code[i] = code
+
+
+def pop(s: State) -> int:
+    """Take the first event off the heap and return its code."""
+    first = int(s.heap_code[0])
+    n = s.counters[HEAP] - 1
+    s.counters[HEAP] = n
+    time = s.heap_time[n]
+    code = s.heap_code[n]
+    i = 0
+    while True:
+        low = 2 * i + 1
+        if low >= n:
+            break
+        right = low + 1
+        if right < n and (
+            s.heap_time[right] < s.heap_time[low]
+            or (s.heap_time[right] == s.heap_time[low] and s.heap_code[right] < s.heap_code[low])
+        ):
+            low = right
+        if time < s.heap_time[low] or (time == s.heap_time[low] and code <= s.heap_code[low]):
+            break
+        s.heap_time[i] = s.heap_time[low]
+        s.heap_code[i] = s.heap_code[low]
+        i = low
+    s.heap_time[i] = time
+    s.heap_code[i] = code
+    return first
+
+
+def place_of(s: State, p: int, end: float) -> int:
+    """Return where a job with this planned end goes: behind those with the same."""
+    low = s.parts[p, P_RUN_AT]
+    high = low + s.parts[p, P_RUN_COUNT]
+    while low < high:
+        middle = (low + high) // 2
+        if s.spans[s.run_options[middle], S_PLAN_END] <= end:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+def add_running(s: State, o: int) -> None:
+    """Add an option to the running ones, by its ``plan_end``."""
+    p = s.options[o, O_PART]
+    at = place_of(s, p, s.spans[o, S_PLAN_END])
+    i = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT]
+    while i > at:
+        s.run_options[i] = s.run_options[i - 1]
+        i -= 1
+    s.run_options[at] = o
+    s.parts[p, P_RUN_COUNT] += 1
+
+
+def remove_running(s: State, o: int) -> None:
+    """Take an option out of the running ones; ``plan_end`` must be as when it was added."""
+    p = s.options[o, O_PART]
+    i = place_of(s, p, s.spans[o, S_PLAN_END]) - 1
+    while s.run_options[i] != o:
+        i -= 1
+    last = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT] - 1
+    while i < last:
+        s.run_options[i] = s.run_options[i + 1]
+        i += 1
+    s.parts[p, P_RUN_COUNT] -= 1

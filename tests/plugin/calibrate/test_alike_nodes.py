@@ -9,8 +9,7 @@ import pytest
 
 from berth.pilot.bench import times_rates
 from berth.pilot.platform import Signature
-from berth.plugin.calibrate.alike import as_at_home, with_better_ceilings
-from berth.plugin.calibrate.learning import Measured
+from berth.plugin.calibrate.learning import Measured, as_at_home, with_better_ceilings
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.suite import suite_profiles

@@ -18,9 +18,13 @@ from ui_store import decision
 from berth.pilot.version import VERSION
 from berth.plugin.doctor import store as store_check
 from berth.plugin.doctor.cluster import check_cluster
-from berth.plugin.doctor.daemon import check_daemon, check_socket, check_users
-from berth.plugin.doctor.daemons_user import check_rights
-from berth.plugin.doctor.denials import check_denials
+from berth.plugin.doctor.daemon import (
+    check_daemon,
+    check_denials,
+    check_rights,
+    check_socket,
+    check_users,
+)
 from berth.plugin.doctor.examine import _guarded
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.store import check_disk, check_left_behind, check_store, file_system_of

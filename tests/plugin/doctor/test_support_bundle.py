@@ -13,9 +13,8 @@ from berth_daemon import Harbour, fake_slurm, forecast, harbour, put
 from click.testing import CliRunner
 from ui_store import decision
 
-from berth.plugin.cli.site.support_bundle import support_bundle
-from berth.plugin.doctor.pseudonyms import Pseudonyms, without_passwords
-from berth.plugin.doctor.support import gather
+from berth.plugin.cli.site.doctor import support_bundle
+from berth.plugin.doctor.support import Pseudonyms, gather, without_passwords
 from berth.plugin.site.load import load_site
 from berth.plugin.store import OutcomeRecord, WorkloadRecord
 

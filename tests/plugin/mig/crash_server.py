@@ -20,7 +20,7 @@ from scenes import target_of
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.apply import Applier
-from berth.plugin.mig.keeper import NoKeeper
+from berth.plugin.mig.node import NoKeeper
 from berth.plugin.mig.nvml import Nvml
 
 

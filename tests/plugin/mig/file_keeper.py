@@ -12,7 +12,7 @@ from typing import Any
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.keeper import Notice
+from berth.plugin.mig.node import Notice
 from berth.policies.mig import Instance, Layout
 
 

@@ -18,7 +18,7 @@ from scenes import Look, Scene
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.apply import Applier, Report
 from berth.plugin.mig.errors import Unfinished
-from berth.plugin.mig.keeper import Keeper, NoKeeper
+from berth.plugin.mig.node import Keeper, NoKeeper
 from berth.plugin.mig.nvml import Nvml
 
 MakeKeeper = Callable[[], Keeper]

@@ -12,7 +12,7 @@ from fake_nvml import FakeFleet
 from slurm_cluster import Cluster, wait_until
 
 from berth.plugin.mig.apply import Applier
-from berth.plugin.mig.device_files import DeviceFiles
+from berth.plugin.mig.inventory import DeviceFiles
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.target import Target
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper

@@ -9,9 +9,8 @@ from fake_nvml import FakeFleet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.plugin.mig.arrivals import expected_demands, remember, remembered
-from berth.plugin.mig.asked import Asked
-from berth.plugin.mig.automatic import think
+from berth.plugin.mig.automatic import expected_demands, remember, remembered, think
+from berth.plugin.mig.node import Asked
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import OutlookSettings, TriggerSettings
 from berth.plugin.slurm.mig.queue import seen_now

@@ -18,8 +18,7 @@ from scenes import BESIDE_RUNNING as SCENE
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.mig import wire
-from berth.plugin.mig.access import open_access
-from berth.plugin.mig.helper_client import HelperAccess
+from berth.plugin.mig.access import HelperAccess, open_access
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import HelperSettings, MigSettings, load_trusted
 from berth.plugin.mig.target import Target

@@ -16,7 +16,7 @@ from berth.plugin.mig.errors import NvmlFailure
 from berth.plugin.mig.inventory import digest
 from berth.plugin.mig.nvml import Nvml
 from berth.policies.mig import Instance, diff, lookup
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import enumerate_states
 
 READ = "from berth.plugin.mig.nvml import Nvml\nwith Nvml() as n: print(len(n.read()))\n"
 

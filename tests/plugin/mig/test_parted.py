@@ -15,8 +15,7 @@ from thorough import examples
 from berth.pilot.errors import DocumentError, ToolMissing
 from berth.plugin.mig.parted import Entry, entries, parse, read, write
 from berth.policies.mig import Layout, lookup
-from berth.policies.mig.arrange import arrange
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import arrange, enumerate_states
 
 EXAMPLE = """\
 version: v1

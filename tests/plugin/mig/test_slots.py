@@ -23,7 +23,7 @@ from berth.plugin.slurm.mig.slots import (
     with_node_gres,
 )
 from berth.policies.mig import Instance, Layout, lookup
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import enumerate_states
 
 STATES = enumerate_states(lookup("A100-SXM4-40GB").plain()).layouts
 GPUS = ("GPU-a", "GPU-b")

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from berth.plugin.replay.expected import Known, expected_times, with_hidden
-from berth.plugin.replay.live import next_hours
+from berth.plugin.replay.live import Known, expected_times, next_hours, with_hidden
 from berth.plugin.replay.live import wait_tables as tables_of
 from berth.plugin.replay.present import present_queue
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts

@@ -16,8 +16,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import berth
 from berth.plugin.cli.jobs.why import Why, text
 from berth.plugin.cli.replay.live import Start, start_of
-from berth.plugin.replay.expected import expected_times
-from berth.plugin.replay.live import next_hours
+from berth.plugin.replay.live import expected_times, next_hours
 from berth.plugin.replay.present import present_queue
 from berth.plugin.scheduler import ClusterFacts, JobNow
 from berth.plugin.scheduler.facts import ReservationFacts

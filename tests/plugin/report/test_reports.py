@@ -21,7 +21,7 @@ from berth.pilot.documents import to_json
 from berth.plugin import cli
 from berth.plugin.report import page
 from berth.plugin.report.parts import Part, Report, Table
-from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
 
 PICTURE = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"')

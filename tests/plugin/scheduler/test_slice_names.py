@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from berth.pilot.platform import PlatformKind
 from berth.plugin.scheduler import NodeFacts
-from berth.plugin.site.guess import guess_gpu
-from berth.plugin.site.slice_names import meanings, slice_named
+from berth.plugin.site.guess import guess_gpu, meanings, slice_named
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.mig.table import geometries
+from berth.predictor.hardware.mig.slices import geometries
 
 KNOWN = platforms.shipped()
 

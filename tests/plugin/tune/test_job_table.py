@@ -16,18 +16,16 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin import cli
 from berth.plugin.history.reading import Read
 from berth.plugin.mig.settings import TriggerSettings
-from berth.plugin.replay.job_table import read_job_table
 from berth.plugin.replay.past import past_jobs
+from berth.plugin.replay.tables import read_job_table
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
-from berth.plugin.tune.run import join
-from berth.plugin.tune.site_diff import changed_only, slices_text
+from berth.plugin.tune.run import changed_only, join, slices_text
 from berth.policies import PolicySettings
-from berth.policies.mig.hysteresis import Hysteresis
-from berth.policies.replay.sliced import PATIENCE
+from berth.policies.mig.plan import Hysteresis
+from berth.policies.replay.settings import PATIENCE
 from berth.policies.tuning import METRICS, Part
-from berth.policies.tuning.parameters import chosen
-from berth.policies.tuning.slicing import Slicing
+from berth.policies.tuning.parameters import Slicing, chosen
 
 SITE = """schema = "berth.site/1"
 [policy]

@@ -23,11 +23,10 @@ from berth.plugin import cli
 from berth.plugin.scheduler import JobNow, WorkersJob
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
-from berth.plugin.tune import run, site_diff, worker_names, workers
+from berth.plugin.tune import run, workers
 from berth.plugin.tune.folder import Order, read_order, write_order
 from berth.policies.tuning.parameters import PARAMETERS
-from berth.policies.tuning.progress import Progress
-from berth.policies.tuning.storage import StorageUnusable
+from berth.policies.tuning.storage import Progress, StorageUnusable
 from berth.policies.tuning.study import Tuning
 
 SITE = """schema = "berth.site/1"
@@ -360,14 +359,14 @@ def test_a_submitted_worker_has_the_name_of_its_job(
     )
     assert "BERTH_TUNE_WORKER=slurm:18\n" in shown.stdout
     monkeypatch.setenv("BERTH_TUNE_WORKER", "slurm:18")
-    assert worker_names.own_name() == "slurm:18"
+    assert workers.own_name() == "slurm:18"
     states = {"18": "running", "19": "cancelled"}
 
     def job_now(_self: object, job_id: str) -> JobNow | None:
         return JobNow(states[job_id], "batch") if job_id in states else None
 
     monkeypatch.setattr(type(slurm), "job_now", job_now)
-    assert [worker_names.is_gone(f"slurm:{n}") for n in (18, 19, 20)] == [False, True, True]
+    assert [workers.is_gone(f"slurm:{n}") for n in (18, 19, 20)] == [False, True, True]
 
 
 def test_a_worker_of_this_machine_is_gone_when_its_process_is(
@@ -375,9 +374,9 @@ def test_a_worker_of_this_machine_is_gone_when_its_process_is(
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
-    assert worker_names.is_gone(worker_names.process_name(ended.pid))
-    assert not worker_names.is_gone(worker_names.own_name())
-    assert not worker_names.is_gone(f"process:{ended.pid}@elsewhere")
+    assert workers.is_gone(workers.process_name(ended.pid))
+    assert not workers.is_gone(workers.own_name())
+    assert not workers.is_gone(f"process:{ended.pid}@elsewhere")
 
 
 @pytest.mark.parametrize("name", SCHEDULERS.own())
@@ -444,7 +443,7 @@ def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
 
     path = Path("berth.toml")
     try:
-        changed = site_diff.tuned_text(text, values, PolicySettings(), path)
+        changed = run.tuned_text(text, values, PolicySettings(), path)
     except UsageError as error:
         assert "write there yourself" in (error.hint or "")
         return
@@ -460,8 +459,8 @@ def test_only_what_differs_is_written() -> None:
     from berth.policies import PolicySettings
 
     today = PolicySettings()
-    assert site_diff.changed_only({"alike_within": 1.25001}, today) == {}
-    assert site_diff.changed_only({"weights.wait": 1.23456}, today) == {"weights.wait": 1.23}
+    assert run.changed_only({"alike_within": 1.25001}, today) == {}
+    assert run.changed_only({"weights.wait": 1.23456}, today) == {"weights.wait": 1.23}
     assert set(PARAMETERS) >= {"objective", "weights.wait"}
 
 

@@ -11,10 +11,10 @@ import pytest
 from flask.testing import FlaskClient
 from ui_store import decision
 
-from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.ui.app import create_app
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from berth.plugin.site import load_site
 from berth.plugin.store import Store, WorkloadRecord
 from berth.plugin.ui.actions import ACTIONS
 from berth.plugin.ui.app import create_app
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings
 
 Asking = Callable[..., FlaskClient]
 SIGNED = re.compile(r'name="confirmed" value="([^"]+)"')

@@ -18,7 +18,7 @@ from ui_store import decision
 
 from berth.pilot.documents import to_json
 from berth.plugin.store import Store, WorkloadRecord
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings
 
 Asking = Callable[..., FlaskClient]
 ONE = f"/jobs/{decision(1).id}"
@@ -50,7 +50,7 @@ def page(client: FlaskClient, address: str) -> str:
 @pytest.fixture
 def store_file(settings: UiSettings, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With a workload in it; nobody waits long for its lock."""
-    monkeypatch.setattr("berth.plugin.ui.viewer.PATIENCE_S", 0.05)
+    monkeypatch.setattr("berth.plugin.ui.context.PATIENCE_S", 0.05)
     assert settings.site_file is not None
     path = settings.site_file.parent / "store.db"
     store = Store.open(str(path))
@@ -200,7 +200,7 @@ def test_a_queue_whose_replay_fails_is_not_waited_for(
     def fails(*_: object) -> object:
         raise OSError("no more threads")
 
-    monkeypatch.setattr("berth.plugin.ui.queue.live_replays", fails)
+    monkeypatch.setattr("berth.plugin.ui.jobs.live_replays", fails)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     client = asking(store_url="sqlite://another")
     for _ in range(100):

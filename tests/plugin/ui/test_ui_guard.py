@@ -11,8 +11,8 @@ from flask.testing import FlaskClient
 from ui_store import decision
 
 from berth.plugin.ui.app import create_app
-from berth.plugin.ui.held import MOST_BYTES, Held
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.context import MOST_BYTES, Held
+from berth.plugin.ui.guard import UiSettings
 from berth.plugin.workloads.described_models import Shape, described
 from berth.plugin.workloads.files import WorkloadOptions
 

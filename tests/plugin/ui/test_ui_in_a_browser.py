@@ -14,7 +14,7 @@ from ui_browser import ATTACKER, NOT_HERE, Browser, browsing, serving
 from ui_site import at_work, lively
 
 from berth.plugin.ui.app import create_app
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings
 
 pytestmark = [NOT_HERE, pytest.mark.timeout(400)]
 PICTURES = {"/jobs": 0, "/queue": 1, "/site": 2, "/mig": 1, "/what-if": 0, "/actions": 0}

@@ -17,7 +17,7 @@ from ui_store import decision
 
 from berth.pilot.documents import to_json
 from berth.plugin.store import Store, WorkloadRecord
-from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.guard import UiSettings
 from berth.plugin.workloads.described_models import Shape, described
 from berth.plugin.workloads.files import WorkloadOptions
 

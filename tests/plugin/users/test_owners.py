@@ -19,7 +19,7 @@ from toy_profiles import profile
 from warm_berth import run_berth
 
 from berth.pilot.documents import to_json
-from berth.plugin.site.watch import SiteWatcher
+from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.users.collecting import collect
 from berth.plugin.users.workloads import UserWorkloads
@@ -153,7 +153,7 @@ def test_the_page_of_each_user_shows_their_own_jobs_and_workloads(users: Users) 
     """``berth ui`` as two users start it on a login node: by their real uids, over the socket."""
     pytest.importorskip("flask", reason="needs the extra `ui`")
     from berth.plugin.ui.app import create_app
-    from berth.plugin.ui.settings import UiSettings
+    from berth.plugin.ui.guard import UiSettings
 
     users.add(ALICE)
     client = create_app(UiSettings(site_file=users.site.site_file)).test_client()

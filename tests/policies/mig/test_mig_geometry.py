@@ -23,8 +23,7 @@ from berth.policies.mig import (
     known_gpus,
     lookup,
 )
-from berth.policies.mig.arrange import arrange
-from berth.policies.mig.states import enumerate_states
+from berth.policies.mig.layout import arrange, enumerate_states
 
 
 @pytest.mark.parametrize("gpu", [g for g in known_gpus() if lookup(g).compute_slices == 7])

@@ -6,8 +6,7 @@ import pytest
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, lookup
-from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.outlook import Arrival, expected
+from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
 from berth.policies.mig.planner import plan
 
 SMALL = Demand("small", (SliceOption("1g.5gb"),), count=5, priority=3)

@@ -17,18 +17,15 @@ from thorough import examples
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
 from berth.policies.mig import planner as front
-from berth.policies.mig.bound import first_objective
 from berth.policies.mig.columns import bundles_by_slots
 from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.hysteresis import Hysteresis, gain, worth_recutting
-from berth.policies.mig.objectives import ordered
-from berth.policies.mig.plan import Plan
+from berth.policies.mig.heuristic import first_objective
+from berth.policies.mig.layout import enumerate_states
+from berth.policies.mig.plan import Hysteresis, Plan, gain, ordered, replay, steps, worth_recutting
 from berth.policies.mig.planner import plan
 from berth.policies.mig.planner_fleet import solve
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
 from berth.policies.mig.problem import build
-from berth.policies.mig.states import enumerate_states
-from berth.policies.mig.steps import replay, steps
 
 A100 = lookup("A100-40GB")
 

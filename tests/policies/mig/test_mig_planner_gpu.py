@@ -12,10 +12,9 @@ from thorough import examples
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
 from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.objectives import Objective, ordered
+from berth.policies.mig.plan import Action, Objective, ordered, replay, steps
 from berth.policies.mig.planner import plan
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
-from berth.policies.mig.steps import Action, replay, steps
 
 A100 = lookup("A100-40GB")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import BerthError
 from berth.policies.mig import known_gpus, lookup
-from berth.policies.mig.model_profile import profile_for
+from berth.policies.mig.by_memory import profile_for
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.slices.manifest import verify
 from berth.predictor.footprint.footprint import Fits

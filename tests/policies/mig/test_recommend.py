@@ -10,13 +10,10 @@ from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Layout, known_gpus, lookup
+from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.on_slices import of_slice_workload
 from berth.policies.mig.planner import plan
-from berth.policies.mig.recommend import Aim, Recommendation, Terms, recommend
-from berth.policies.mig.slice_demand import demand
-from berth.policies.mig.slice_types import fits, makeable, slice_types
-from berth.policies.mig.states import enumerate_states
-from berth.predictor.core.prediction import Interval
+from berth.policies.mig.recommend import Aim, Recommendation, Terms, demand, makeable, recommend
 from berth.predictor.families.slices.bundle import load
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.families.slices.workload import Probe, SliceWorkload
@@ -193,40 +190,17 @@ def test_an_unsure_prediction_falls_back_to_the_smallest_and_says_so() -> None:
 
 
 layouts = st.sampled_from(enumerate_states(A100.plain()).layouts)
-intervals = st.tuples(st.floats(0, 45), st.floats(1, 1.5)).map(
-    lambda t: Interval(t[0] * GIB / 2, t[0] * GIB, t[0] * t[1] * GIB)
-)
 
 
-@settings(deadline=None)
-@given(st.lists(st.tuples(layouts, st.booleans()), max_size=4), intervals, st.booleans())
-def test_the_filter_is_never_given_a_type_that_the_fleet_cannot_make(
-    gpus: list[tuple[Layout, bool]], need: Interval, recut: bool
+@given(st.lists(st.tuples(layouts, st.booleans()), max_size=4), st.booleans())
+def test_makeable_profiles_are_those_that_the_fleet_has_or_can_be_cut_to(
+    gpus: list[tuple[Layout, bool]], recut: bool
 ) -> None:
     fleet = [GpuState(f"n/{i}", A100, layout, mig_enabled=on)
              for i, (layout, on) in enumerate(gpus)]  # fmt: skip
-    names = slice_types(need, fleet, recut=recut)
     present = {i.profile for s in fleet if s.mig_enabled for i in s.layout.instances}
     able = {p.name for p in A100.profiles if p.is_plain} if any(on for _, on in gpus) else set()
-    assert set(names) <= (present | able if recut else present)
-    assert all(A100.profile(name).memory_bytes >= need.high for name in names)
-    sizes = [A100.profile(name).memory_slices for name in names]
-    assert sizes == sorted(sizes)
-
-
-def test_a_name_that_two_models_share_is_only_as_large_as_the_smaller() -> None:
-    # 1g.10gb is 9,984 MiB on an A100 40 GB and 9,728 MiB on an A100 80 GB.
-    fleet = [GpuState("a/0", A100), GpuState("b/0", lookup("A100-80GB"))]
-    need = Interval(0, 0, 9800 * 2**20)
-    assert "1g.10gb" in slice_types(need, fleet[:1], recut=True)
-    assert "1g.10gb" not in slice_types(need, fleet, recut=True)
-    assert makeable(fleet, recut=True)["1g.10gb"][2] == 9728 * 2**20
-
-
-def test_fits_is_by_the_upper_end() -> None:
-    need = Interval(1, 2, 3)
-    assert fits(3, need)
-    assert not fits(2.9, need)
+    assert makeable(fleet, recut=recut) == (present | able if recut else present)
 
 
 def test_a_probe_on_a_named_slice_is_used() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.policies.mig import lookup, thesis
-from berth.policies.mig.slice_types import fits
+from berth.policies.mig import lookup
+from berth.policies.mig.by_memory import (
+    THESIS_LIMITS_MB,
+    thesis_by_memory,
+    thesis_by_utilisation,
+)
 from berth.predictor.core.prediction import Interval
 
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
@@ -25,6 +31,16 @@ TABLE_4_5 = (
 A100 = lookup("A100-40GB")
 
 
+def actual(memory_mb: Mapping[str, float]) -> str | None:
+    """Table 4.5's "actual" profile: of those it ran on, the one that its memory fills most."""
+    filled = {
+        profile: memory_mb[profile] / limit
+        for profile, limit in THESIS_LIMITS_MB.items()
+        if profile in memory_mb and memory_mb[profile] <= limit
+    }
+    return max(filled, key=lambda profile: filled[profile]) if filled else None
+
+
 Case = tuple[str, int, int, int, tuple[int | None, ...], str]
 
 
@@ -32,14 +48,14 @@ Case = tuple[str, int, int, int, tuple[int | None, ...], str]
 def test_table_4_5_is_reproduced(case: Case) -> None:
     _, _, said, real, filled, profile = case
     ran = {
-        name: share / 100 * thesis.LIMITS_MB[name]
+        name: share / 100 * THESIS_LIMITS_MB[name]
         for name, share in zip(PROFILES, filled, strict=True)
         if share is not None
     }
-    assert thesis.by_memory(said) == profile
-    assert thesis.actual(ran) == profile
+    assert thesis_by_memory(said) == profile
+    assert actual(ran) == profile
     need = Interval(0.9 * real * 1e6, real * 1e6, real * 1e6)
-    smallest = next(n for n in PROFILES if fits(A100.profile(n).memory_bytes, need))
+    smallest = next(n for n in PROFILES if need.high <= A100.profile(n).memory_bytes)
     assert smallest == profile
 
 
@@ -51,13 +67,13 @@ def test_the_printed_memory_of_convnext_base_at_batch_4_contradicts_its_percenta
 
 @pytest.mark.parametrize("exact", [0, 5000, 10000, 20000, 40000])
 def test_equation_4_2_has_holes_at_its_own_limits(exact: float) -> None:
-    assert thesis.by_memory(exact) is None
+    assert thesis_by_memory(exact) is None
 
 
 @given(st.floats(0.1, 60000))
 def test_elsewhere_equation_4_2_is_the_smallest_profile_that_is_large_enough(mb: float) -> None:
-    found = thesis.by_memory(mb)
-    larger = [name for name, limit in thesis.LIMITS_MB.items() if mb < limit]
+    found = thesis_by_memory(mb)
+    larger = [name for name, limit in THESIS_LIMITS_MB.items() if mb < limit]
     assert found in ({larger[0], None} if larger else {None})
     assert found is not None or mb in {5000.0, 10000.0, 20000.0} or mb >= 40000
 
@@ -68,4 +84,4 @@ def test_elsewhere_equation_4_2_is_the_smallest_profile_that_is_large_enough(mb:
      (0.5, "3g.20gb"), (0.75, "7g.40gb"), (1.0, "7g.40gb")],
 )  # fmt: skip
 def test_the_utilisation_rule(used: float, profile: str) -> None:
-    assert thesis.by_utilisation(used) == profile
+    assert thesis_by_utilisation(used) == profile

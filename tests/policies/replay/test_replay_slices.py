@@ -13,7 +13,7 @@ from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import Layout, lookup
-from berth.policies.mig.hysteresis import Hysteresis
+from berth.policies.mig.plan import Hysteresis
 from berth.policies.replay import (
     Backfill,
     Cluster,

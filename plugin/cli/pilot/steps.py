@@ -1,0 +1,198 @@
+"""Steps of Berth's own jobs: calibration jobs run ``berth pilot node`` and ``link``, pilot jobs of
+parallel programs ``ranks`` and ``count``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from pathlib import Path
+
+import click
+
+from berth.pilot.documents import read_json, write_json
+from berth.pilot.errors import BerthError, PilotError, UsageError
+from berth.pilot.launch import Order, resolve_command
+from berth.pilot.network.links import in_words, measure_link
+from berth.pilot.node import doubts, measure_node
+from berth.pilot.options import check_name
+from berth.pilot.profile import Profile
+from berth.pilot.ranks import (
+    added,
+    busiest,
+    count_once,
+    counts_in,
+    job_nodes,
+    records_in,
+    with_ranks,
+)
+from berth.pilot.suite import build_suite
+from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.pilot.common import check_output, parse_words, progress
+
+
+@click.command(epilog="Example: berth pilot node --name our-node --into node1.json")
+@click.option("--name", required=True, help="Name of the platform that this node is.")
+@click.option("--node", help="As the scheduler calls this node. Default: the host's name.")
+@click.option(
+    "--into", required=True, type=click.Path(path_type=Path), help="Result; gone on with."
+)
+@click.option("--kernels", callback=parse_words, help="Only these, as Stream_TRIAD,Basic_DAXPY.")
+@click.option("--full", is_flag=True, help="Minutes rather than one minute: each step longer.")
+@json_option
+def node(
+    name: str,
+    node: str | None,
+    into: Path,
+    kernels: tuple[str, ...],
+    *,
+    full: bool,
+    json_: bool,
+) -> None:
+    """Benchmark this node and time the reference kernels on one core.
+
+    Calibration jobs run this. The node should do nothing else meanwhile.
+    """
+    check_name("--name", name)
+    check_output(into)
+    with progress() as say:
+        found = measure_node(
+            into,
+            build_suite,
+            name=name,
+            node=node or platform.node(),
+            kernels=kernels,
+            full=full,
+            say=say,
+        )
+    for text in (*found.problems, *doubts(found)):
+        click.echo(f"warning: {text}", err=True)
+    if not found.complete:
+        raise PilotError(f"nothing was measured: {'; '.join(found.problems) or 'no kernel ran'}")
+    answer(
+        f"{found.node}: {len(found.seconds)} kernels timed, written to {into}",
+        {"node": found.node, "platform": name, "kernels": len(found.seconds), "file": str(into)},
+        json_=json_,
+    )
+
+
+@click.command(
+    epilog="Example: berth pilot link --nodes n1,n2 --into link.json "
+    '--launcher "srun -n {ranks} --ntasks-per-node={each}"'
+)
+@click.option("--nodes", required=True, help="The two nodes, as the scheduler calls them.")
+@click.option("--into", required=True, type=click.Path(path_type=Path), help="Result.")
+@click.option(
+    "--launcher",
+    required=True,
+    help="What starts a command on both nodes of this job, with {ranks} in all and {each} a node.",
+)
+@json_option
+def link(nodes: str, into: Path, launcher: str, *, json_: bool) -> None:
+    """Measure latency, bandwidth and all-reduce between the two nodes of this job.
+
+    By MPI where mpicc and a launcher that fits are there, else over TCP.
+    """
+    named = tuple(nodes.split(","))
+    if len(named) != 2 or not all(named):
+        raise UsageError(f"--nodes {nodes!r} is not two names, as n1,n2")
+    try:
+        words = shlex.split(launcher)
+        [word.format(ranks=2, each=1) for word in words]
+    except (ValueError, KeyError, IndexError):
+        words = []
+    if not words:
+        raise UsageError(f"--launcher {launcher!r} is no command with {{ranks}} and {{each}}")
+    check_output(into)
+    with progress() as say:
+        found = measure_link(into, nodes=named, launcher=words, say=say)
+    if found.without_mpi:
+        click.echo(f"warning: not by MPI: {found.without_mpi}", err=True)
+    made = found.interconnect
+    if made is None:
+        raise PilotError(f"nothing was measured: {'; '.join(found.problems)}")
+    answer(
+        f"{nodes}: {in_words(made)}, written to {into}",
+        {"nodes": list(named), "file": str(into), "interconnect": made.model_dump(mode="json")},
+        json_=json_,
+    )
+
+
+@click.command(epilog="Example: berth pilot ranks app.ranks --into app.profile.json")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--into",
+    "profile",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Profile of rank 0 in the same launch.",
+)
+@click.option("--counted", is_flag=True, help="Add the counters of the second launch.")
+def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
+    """Put what the ranks left in FOLDER into rank 0's Profile.
+
+    After the first launch: time and memory of every rank; the busiest one's number is printed.
+    With --counted, after the second: the counters.
+    """
+    found = read_json(profile, Profile)
+    if not counted:
+        records = records_in(folder)
+        write_json(profile, with_ranks(found, records, nodes=job_nodes(os.environ)))
+        click.echo(busiest(records))
+        return
+    counts = counts_in(folder)
+    write_json(profile, added(found, counts))
+    if not counts or not all(one.succeeded for one in counts):
+        why = "; ".join(text for one in counts for text in one.warnings)
+        raise BerthError(why or "the counted run did not complete")
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    epilog="Example: srun -n 1 berth pilot count --into app.profile.json -- ./app",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--into",
+    "profile",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Profile of the same rank in an earlier launch.",
+)
+@click.option(
+    "--leave",
+    type=click.Path(path_type=Path),
+    help="Write the counters there, for `berth pilot ranks`; the Profile stays as it is.",
+)
+@click.option("--rank", type=click.IntRange(min=0), default=0, help="Which rank this is.")
+@click.option("--max-slowdown", default=100.0, show_default=True, help="See berth pilot run.")
+@click.option("--time-limit", default=600.0, show_default=True, help="Seconds at most.")
+def count(
+    command: tuple[str, ...],
+    *,
+    profile: Path,
+    leave: Path | None,
+    rank: int,
+    max_slowdown: float,
+    time_limit: float,
+) -> None:
+    """Run COMMAND once, count what it does, and add that to a Profile.
+
+    For one rank of a parallel program: its counters then stand for all ranks.
+    """
+    found = read_json(profile, Profile)
+    env = dict(os.environ)
+    counted = count_once(
+        Order(resolve_command(command, env), env, discard=True),
+        rank=rank,
+        native_s=0.0 if found.runtime is None else found.runtime.median_s,
+        max_slowdown=max_slowdown,
+        left_s=time_limit,
+    )
+    if leave is not None:
+        write_json(leave, counted)
+    else:
+        write_json(profile, added(found, [counted]))
+    if not counted.succeeded:
+        raise BerthError("; ".join(counted.warnings) or "the counted run did not complete")

@@ -1,0 +1,221 @@
+"""Charts of reports: predicted times by place, real over predicted times, slices of a GPU fleet.
+
+Times stand on a logarithmic axis with their 90 % intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import UsageError
+from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save, time_ticks
+
+MOST = 20
+PREDICTED = "predicted time with its 90 % interval"
+_MOST_BELOW = 1e3
+"""How far an interval is drawn below its middle: zero is nowhere on a logarithmic axis."""
+MOST_POINTS = 2_000
+MOST_ROWS = 16
+_LEAST_S = 1e-3
+MOST_GPUS = 32
+"""GPUs that are drawn; the tables have all."""
+
+
+_TRUSTED, _DOUBTED, _GRID, _REAL = "#2f6690", "#9aa3ad", "#d9dee3", "#b5493b"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One place. Seconds: low, middle and high."""
+
+    name: str
+    seconds: tuple[float, float, float]
+    doubtful: bool = False
+    """Predicted, but nothing to act on: a prior, or an abstention."""
+
+
+def ranked_times(rows: Sequence[Row], *, took_s: float | None = None, what: str = PREDICTED) -> str:
+    """SVG of the first ``MOST`` rows, in their order; ``took_s`` is drawn as what really came.
+
+    Raises ToolMissing without matplotlib.
+    """
+    with drawing(_GRID):
+        return element(_figure(rows, took_s, what))
+
+
+def draw(path: Path, rows: Sequence[Row]) -> None:
+    """Write that picture. Raises ToolMissing, UsageError for another ending or no rows."""
+    check_ending(path)
+    if not rows:
+        raise UsageError("there is no predicted time to draw")
+    with drawing(_GRID):
+        save(_figure(rows, None, PREDICTED), path, dpi=150, facecolor="white")
+
+
+def _figure(rows: Sequence[Row], took_s: float | None, what: str) -> Any:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
+
+    shown = list(rows)[:MOST]
+    figure = Figure(figsize=(7.2, 0.7 + 0.28 * max(2, len(shown))), layout="constrained")
+    axes = figure.add_subplot()
+    for place, row in enumerate(shown):
+        low, mid, high = row.seconds
+        colour = _DOUBTED if row.doubtful else _TRUSTED
+        ends = (max(low, mid / _MOST_BELOW), high)
+        axes.plot(ends, (place, place), color=colour, linewidth=3, solid_capstyle="butt")
+        axes.plot((mid,), (place,), "o", color=colour, markersize=5)
+    if took_s is not None:
+        axes.axvline(took_s, color=_REAL, linewidth=1.5, linestyle="--")
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(shown)), [row.name for row in shown])
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    time_ticks(axes.xaxis, *axes.get_xlim())
+    axes.set_xlabel(what if took_s is None else f"{what}; dashed: how long it really took")
+    axes.grid(axis="x", color=_GRID)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return figure
+
+
+_GRID, _IN, _OUT, _LINE = "#d9dee3", "#2f6690", "#b5493b", "#9aa3ad"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One finished job, in seconds."""
+
+    predicted_s: float
+    real_s: float
+    inside: bool
+    """Of its 90 % interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of one group with its interval, from 0 to 1."""
+
+    name: str
+    low: float
+    mid: float
+    high: float
+
+
+def real_times(jobs: Sequence[Compared]) -> str:
+    """SVG: each job's real time over its predicted time, both on log axes."""
+    shown = list(jobs)[-MOST_POINTS:]
+    with drawing(_GRID):
+        figure, axes = _axes(5.2, 4.4)
+        for inside, colour, label in (
+            (True, _IN, "inside its 90 % interval"), (False, _OUT, "outside"),
+        ):  # fmt: skip
+            some = [one for one in shown if one.inside is inside]
+            axes.scatter(
+                [max(one.predicted_s, _LEAST_S) for one in some],
+                [max(one.real_s, _LEAST_S) for one in some],
+                s=14, color=colour, alpha=0.7, label=f"{label}: {len(some)}", zorder=3,
+            )  # fmt: skip
+        every = [max(v, _LEAST_S) for one in shown for v in (one.predicted_s, one.real_s)]
+        ends = (min(every) / 1.5, max(every) * 1.5)
+        axes.plot(ends, ends, color=_LINE, linewidth=1, zorder=2)
+        for set_scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
+            set_scale("log")
+            time_ticks(axis, *ends)
+        axes.set(xlim=ends, ylim=ends, xlabel="predicted time", ylabel="real time")
+        axes.legend(frameon=False, fontsize=8)
+        return element(figure)
+
+
+def shares(rows: Sequence[Share], *, promised: float, what: str) -> str:
+    """SVG of shares with their intervals, beside what is promised."""
+    shown = list(rows)[:MOST_ROWS]
+    with drawing(_GRID):
+        figure, axes = _axes(6.4, 0.9 + 0.3 * max(2, len(shown)))
+        for place, one in enumerate(shown):
+            colour = _OUT if one.high < promised else _IN
+            axes.plot((100 * one.low, 100 * one.high), (place, place), color=colour, linewidth=3)
+            axes.plot((100 * one.mid,), (place,), "o", color=colour, markersize=5)
+        axes.axvline(100 * promised, color=INK, linewidth=0.9, linestyle="--")
+        axes.set_yticks(range(len(shown)), [one.name for one in shown])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.set_xlim(0, 102)
+        axes.set_xlabel(what)
+        return element(figure)
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(color=_GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+_ROOM, _EDGE = "#eef1f4", "#ffffff"
+
+
+class Use(Enum):
+    """What a slice is, and its colour."""
+
+    FREE = "#cfe2f3"
+    BUSY = "#f3c98b"
+    NEW = "#bfe3d0"
+    GONE = "#f0b8ae"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One slice: from memory slice ``begin`` (0 first), so many wide."""
+
+    name: str
+    begin: int
+    width: int
+    use: Use
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One GPU at one moment; no blocks: MIG is off, or nothing is cut."""
+
+    name: str
+    width: int
+    """Memory slices in all."""
+    blocks: Sequence[Block]
+
+
+def fleet(lanes: Sequence[Lane]) -> str:
+    """SVG of the lanes from the top down. Raises ToolMissing without matplotlib."""
+    shown = list(lanes)[:MOST_GPUS]
+    with drawing(_ROOM):
+        from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
+        from matplotlib.patches import Patch  # noqa: PLC0415
+
+        figure = Figure(figsize=(7.2, 0.9 + 0.36 * max(len(shown), 1)), layout="constrained")
+        axes = figure.add_subplot()
+        for row, lane in enumerate(shown):
+            axes.barh(row, 1.0, height=0.8, color=_ROOM)
+            for block in lane.blocks:
+                axes.barh(
+                    row, block.width / lane.width, left=block.begin / lane.width, height=0.8,
+                    color=block.use.value, edgecolor=_EDGE, linewidth=1.5,
+                )  # fmt: skip
+                middle = (block.begin + block.width / 2) / lane.width
+                axes.text(middle, row, block.name, ha="center", va="center", fontsize=7)
+        axes.set_yticks(range(len(shown)), [lane.name for lane in shown])
+        axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
+        axes.set_xlim(0, 1)
+        axes.set_xticks([])
+        axes.tick_params(length=0)
+        axes.set_xlabel("memory of the GPU, slice by slice", color=INK)
+        axes.spines[:].set_visible(False)
+        uses = {block.use for lane in shown for block in lane.blocks}
+        keys = [Patch(color=use.value, label=use.name.lower()) for use in Use if use in uses]
+        if keys:
+            figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
+        return element(figure)

@@ -1,0 +1,199 @@
+"""The places of the site file: its tables ``[[platforms]]`` and ``[[candidates]]``.
+
+Quantities carry their unit in the value, as people write them; it is never assumed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
+
+from berth.pilot.documents import Document
+from berth.pilot.errors import UsageError
+from berth.pilot.profile import Name, NonNegative, Positive, Target
+from berth.pilot.units import parse_bytes, parse_duration_s
+
+Text = Annotated[str, Field(min_length=1, max_length=256)]
+Names = tuple[Text, ...]
+
+
+def _duration(value: Any) -> Any:
+    if isinstance(value, str):
+        return parse_duration_s(value)
+    raise ValueError('needs a duration with its unit, in quotes, for example "12h"')
+
+
+def _memory(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError('needs a memory size with its unit, in quotes, for example "128G"')
+    try:
+        return parse_bytes(value)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+
+
+Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
+"""Seconds, read from a string with a unit."""
+
+
+Memory = Annotated[int, BeforeValidator(_memory), Field(gt=0)]
+"""Bytes, read from a string with a unit (binary: 1G = 2**30)."""
+
+
+class PlatformTable(Document):
+    """`[[platforms]]`: hardware of this site; the shipped ones need no entry."""
+
+    name: Name = Field(
+        description="name that candidates use; of a shipped platform, or of the file"
+    )
+    file: Text | None = Field(
+        None, description="platform file (JSON) relative to the site file; none: a shipped one"
+    )
+    price_per_hour: NonNegative | None = Field(
+        None, description="of one node (CPU platforms), GPU or slice"
+    )
+    power_w: Positive | None = Field(None, description="typical power under load, in watts")
+    idle_power_w: NonNegative | None = Field(None, description="power without a job, in watts")
+
+
+class TranslationTable(Document):
+    """`[candidates.translation]`: how a request becomes this candidate's resources."""
+
+    gpus: int = Field(
+        0, ge=0, le=100_000, description="fewest GPUs or slices for a request that names none"
+    )
+    tasks_per_gpu: int | None = Field(
+        None, ge=1, le=1_000_000, description="one GPU for each so many tasks of such a request"
+    )
+    cpus_per_gpu: int | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="cores for each GPU, where the shape may change; none: as asked",
+    )
+    keep_tasks: bool | None = Field(
+        None,
+        description="true: tasks and cores of each stay as asked; false: such a request gets one "
+        "task a GPU, unless its script names its own numbers; none: only workloads that are said "
+        "to follow (--follows-shape) get another shape",
+    )
+    max_nodes: int | None = Field(None, ge=1, description="requests that need more do not fit")
+    max_cores: int | None = Field(None, ge=1, description="requests for more cores do not fit")
+    keep_memory: bool = Field(
+        True,
+        description="keep the memory in all that was asked; false: ask for the predicted upper "
+        "bound (CPU candidates)",
+    )
+
+
+class SlicesTable(Document):
+    """`[candidates.slices]`: the place gives MIG slices of its platform, a whole GPU."""
+
+    profiles: Names | None = Field(
+        None,
+        min_length=1,
+        description='for example `["1g.5gb", "3g.20gb"]`; default: every plain profile of the GPU',
+    )
+    type_pattern: Text = Field(
+        "{profile}",
+        pattern=r"^[A-Za-z0-9_.{}-]+$",
+        description="name of a slice's type in Slurm, as `type_pattern` in `/etc/berth/mig.toml`",
+    )
+    gpu: Text | None = Field(
+        None, description="GPU model of `berth mig show`, where the platform's name is none"
+    )
+
+    @field_validator("type_pattern")
+    @classmethod
+    def _profiled(cls, value: str) -> str:
+        if value.count("{") != 1 or "{profile}" not in value or value.count("}") != 1:
+            raise ValueError("must hold {profile} once")
+        return value
+
+
+class CandidateTable(Document):
+    """`[[candidates]]`: a place where jobs can go."""
+
+    name: Name = Field(description="name shown to users")
+    platform: Name = Field(description="its hardware: a `[[platforms]]` entry or a shipped name")
+    partition: Text = Field(
+        validation_alias=AliasChoices("partition", "queue"),
+        description="partition that the job is sent to",
+    )
+    constraint: Text | None = Field(
+        None,
+        description="node feature to ask for, where the partition holds several kinds; "
+        "`a&b`: nodes with both features",
+    )
+    properties: Names | None = Field(
+        None, description="the same at a Flux site: properties that its nodes must have"
+    )
+    gres: Text | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.+-]+)?$",
+        description="GPU resource to ask for, without a count, for example `gpu:h200`",
+    )
+    nodes: int | None = Field(None, ge=1, description="number of such nodes")
+    cores_per_node: int | None = Field(
+        None, ge=1, le=1_000_000, description="default: the platform's cores (CPU platforms)"
+    )
+    memory_per_node: Memory | None = Field(
+        None, description='for example `"256G"`; default: the platform\'s (CPU platforms)'
+    )
+    gpus_per_node: int | None = Field(
+        None, ge=1, le=1000, description="GPUs or slices in a node; default 1 on GPU platforms"
+    )
+    features: Names = Field((), description="features that all its nodes have")
+    instruction_sets: Names | None = Field(
+        None,
+        description="of its CPUs: a level, and what they have beyond it, for example "
+        '`["x86-64-v4", "avx512_bf16"]`; default: the platform\'s. Programs that need what they '
+        "lack are never sent here, unless they ran here",
+    )
+    architecture: Name | None = Field(
+        None, description="of its CPUs (`uname -m`); default: the platform's"
+    )
+    targets: tuple[Target, ...] | None = Field(
+        None, min_length=1, description="`cpu`, `cuda`, `hip`; default: the platform's"
+    )
+    max_time: Duration | None = Field(None, description='longest job, for example `"2-00:00:00"`')
+    default_time: Duration | None = Field(
+        None, description="time limit of jobs that name none; default: the longest"
+    )
+    price_per_node_hour: NonNegative | None = Field(None, description="price of a node held")
+    price_per_gpu_hour: NonNegative | None = Field(
+        None, description="price of a GPU or slice held; default: the platform's price"
+    )
+    price_per_core_hour: NonNegative | None = Field(
+        None, description="price of a core held; default: the platform's price / its cores"
+    )
+    power_per_gpu_w: Positive | None = Field(
+        None, description="mean power of a GPU or slice under a job; default: the platform's"
+    )
+    power_per_core_w: Positive | None = Field(
+        None,
+        description="mean power of a core under a job; default: the platform's power / its cores "
+        "(CPU platforms); cores beside GPUs count only where this is given",
+    )
+    users: Names | None = Field(None, description="only these users; default: all")
+    accounts: Names | None = Field(None, description="only these accounts; default: all")
+    qos: Names | None = Field(None, description="only these QOS; default: all")
+    translation: TranslationTable = Field(
+        default_factory=TranslationTable, description="see `[candidates.translation]`"
+    )
+    slices: SlicesTable | None = Field(
+        None,
+        description="one candidate for each MIG slice of the platform: see `[candidates.slices]`; "
+        "`{profile}` in `partition`, `constraint` and `properties` becomes the slice's name",
+    )
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> CandidateTable:
+        if (
+            self.max_time is not None
+            and self.default_time is not None
+            and self.default_time > self.max_time
+        ):
+            raise ValueError("default_time is longer than max_time")
+        return self

@@ -1,0 +1,250 @@
+"""Candidates from their tables in the site file: defaults from the platforms, slices expanded.
+
+A table with ``slices`` becomes a candidate for each MIG profile of the GPU model. Which of them
+exist at a moment is the scheduler's to say (``CandidateState``), so that a node that is cut anew
+needs no change of the site file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.platform import Platform, PlatformKind
+from berth.plugin.scheduler.protocol import Scheduler
+from berth.plugin.site.candidate_tables import CandidateTable, SlicesTable
+from berth.plugin.site.document import EnergyTable, SiteDocument
+from berth.plugin.site.energy import powers
+from berth.policies.carbon import Intensity
+from berth.policies.values import Candidate, Translation
+from berth.predictor.hardware.mig.geometry import SliceProfile
+from berth.predictor.hardware.mig.slices import (
+    MARK,
+    derived,
+    geometry_of,
+    lookup,
+    part_of,
+    part_of_gpu,
+    slice_platform,
+)
+
+SLICE_MARK = "{profile}"
+_PADDING = re.compile(r"gpu:off\d+")
+
+
+def candidates_of(
+    document: SiteDocument,
+    scheduler: type[Scheduler],
+    platforms: dict[str, Platform],
+    path: Path,
+    carbon: Intensity | None,
+) -> tuple[Candidate, ...]:
+    """``platforms`` is filled up with those of slices."""
+    result: list[Candidate] = []
+    targets: dict[tuple[str, str | None, str | None], str] = {}
+    for index, written in enumerate(document.candidates):
+        key = f"candidates.{index}"
+        whole = platform_named(written.platform, platforms, f"{key}.platform", path)
+        for one, platform in expanded(written, whole, key, path, typed=scheduler.typed_gpus):
+            platforms.setdefault(platform.name, platform)
+            table = _in_own_terms(scheduler, one, platforms, key, path)
+            if any(c.name == table.name for c in result):
+                raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
+            place = (table.partition, table.constraint, table.gres)
+            if place in targets:
+                raise DocumentError(
+                    path,
+                    f"is the same place as candidate {targets[place]!r}",
+                    key=f"{key}.partition",
+                )
+            targets[place] = table.name
+            result.append(_candidate(table, platforms, key, path, document.energy, carbon=carbon))
+    return tuple(result)
+
+
+def is_padding(kind: str) -> bool:
+    """True for ``gpu:off1``: what ``berth mig apply`` fills a node up with, for no job to use."""
+    return _PADDING.fullmatch(kind) is not None
+
+
+def expanded(
+    table: CandidateTable, whole: Platform, key: str, path: Path, *, typed: bool
+) -> list[tuple[CandidateTable, Platform]]:
+    """One table for each slice of a table with ``slices``, and the platform of each.
+
+    ``typed``: the scheduler tells slices apart by type (Slurm), not only by queue (Flux).
+    Raises DocumentError where the platform is no GPU that can be cut, or lacks a profile.
+    """
+    asked = table.slices
+    if asked is None:
+        return [(table, whole)]
+    try:
+        if whole.kind is not PlatformKind.GPU:
+            raise UsageError(f"{whole.name} is not a whole GPU")
+        geometry = (None if asked.gpu else geometry_of(whole)) or lookup(asked.gpu or whole.name)
+        names = asked.profiles or tuple(p.name for p in geometry.profiles if p.is_plain)
+        profiles = [geometry.profile(name) for name in names]
+    except UsageError as error:
+        raise DocumentError(path, error.message, key=f"{key}.slices", hint=error.hint) from None
+    if table.gres not in (None, "gpu"):
+        raise DocumentError(
+            path, "is made from slices.type_pattern; leave it out", key=f"{key}.gres"
+        )
+    return [
+        (
+            _of_profile(table, asked, p, part_of_gpu(geometry, p), typed=typed),
+            slice_platform(whole, geometry, p),
+        )
+        for p in profiles
+    ]
+
+
+def _of_profile(
+    table: CandidateTable, asked: SlicesTable, profile: SliceProfile, part: float, *, typed: bool
+) -> CandidateTable:
+    name = profile.name
+    price = table.price_per_gpu_hour
+    return table.model_copy(
+        update={
+            "name": f"{table.name}-{name}",
+            "platform": f"{table.platform}{MARK}{name}",
+            "partition": table.partition.replace(SLICE_MARK, name),
+            "constraint": table.constraint and table.constraint.replace(SLICE_MARK, name),
+            "properties": table.properties
+            and tuple(text.replace(SLICE_MARK, name) for text in table.properties),
+            "gres": f"gpu:{asked.type_pattern.replace(SLICE_MARK, name)}" if typed else None,
+            "gpus_per_node": (table.gpus_per_node or 1) * profile.max_instances,
+            "price_per_gpu_hour": None if price is None else price * part,
+            "slices": None,
+        }
+    )
+
+
+def _in_own_terms(
+    scheduler: type[Scheduler],
+    table: CandidateTable,
+    platforms: Mapping[str, Platform],
+    key: str,
+    path: Path,
+) -> CandidateTable:
+    """The table with properties as the constraint, and one name for GPUs where types have none."""
+    if table.properties is not None:
+        if table.constraint is not None:
+            raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")
+        table = table.model_copy(update={"constraint": "&".join(table.properties) or None})
+    platform = platforms.get(table.platform)
+    if scheduler.typed_gpus or platform is None or not platform.is_gpu:
+        return table
+    if table.gres not in (None, "gpu"):
+        raise DocumentError(
+            path,
+            f"is {table.gres!r}; {scheduler.title} counts GPUs and slices of every kind as `gpu`",
+            key=f"{key}.gres",
+            hint="leave it out, and give each kind a queue or a property of its own",
+        )
+    return table.model_copy(update={"gres": "gpu"})
+
+
+def _candidate(
+    table: CandidateTable,
+    platforms: Mapping[str, Platform],
+    key: str,
+    path: Path,
+    energy: EnergyTable,
+    *,
+    carbon: Intensity | None,
+) -> Candidate:
+    platform = platforms[table.platform]
+    sliced = platform.kind is PlatformKind.MIG
+    cores = table.cores_per_node
+    if platform.is_gpu:
+        if cores is None:
+            raise DocumentError(
+                path,
+                "is missing; a GPU platform does not tell the cores of its node",
+                key=f"{key}.cores_per_node",
+            )
+        gpus = table.gpus_per_node or 1
+    else:
+        if table.gpus_per_node is not None or table.gres is not None:
+            wrong = "gres" if table.gres is not None else "gpus_per_node"
+            raise DocumentError(
+                path, f"is for GPU platforms; {platform.name} is a CPU", key=f"{key}.{wrong}"
+            )
+        gpus, cores = 0, cores or platform.cores
+    rule = table.translation
+    return Candidate(
+        name=table.name,
+        platform=platform.name,
+        queue=table.partition,
+        constraint=table.constraint,
+        gres=table.gres,
+        translation=Translation(
+            gpus=rule.gpus,
+            cpus_per_gpu=rule.cpus_per_gpu,
+            tasks_per_gpu=rule.tasks_per_gpu,
+            max_nodes=rule.max_nodes,
+            max_cores=rule.max_cores,
+            keep_memory=rule.keep_memory,
+            keep_tasks=rule.keep_tasks,
+        ),
+        cores_per_node=cores,
+        memory_bytes_per_node=table.memory_per_node
+        if table.memory_per_node is not None or platform.is_gpu
+        else int(platform.memory_bytes),
+        gpus_per_node=gpus,
+        gpu_memory_bytes=int(platform.memory_bytes) if platform.is_gpu else None,
+        slice_of=platform.parent if sliced else None,
+        slice_part=part_of(platform, platforms) if sliced else 1.0,
+        nodes=table.nodes,
+        features=table.features,
+        max_time_s=table.max_time,
+        default_time_s=table.default_time,
+        **_prices(table, platform, cores),
+        **powers(table, platform, cores, energy),
+        carbon=carbon,
+        targets=tuple(t.value for t in table.targets or platform.targets),
+        architecture=table.architecture or platform.architecture,
+        instruction_sets=platform.instruction_sets
+        if table.instruction_sets is None
+        else table.instruction_sets,
+        allowed_users=_names(table.users),
+        allowed_accounts=_names(table.accounts),
+        allowed_qos=_names(table.qos),
+    )
+
+
+def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, float | None]:
+    """The candidate's own prices; where it has none, the platform's for what a job holds of it."""
+    own = {
+        "price_per_node_hour": table.price_per_node_hour,
+        "price_per_gpu_hour": table.price_per_gpu_hour,
+        "price_per_core_hour": table.price_per_core_hour,
+    }
+    if platform.price_per_hour is not None and all(price is None for price in own.values()):
+        if platform.is_gpu:
+            own["price_per_gpu_hour"] = platform.price_per_hour
+        else:
+            own["price_per_core_hour"] = platform.price_per_hour / cores
+    return own
+
+
+def _names(names: tuple[str, ...] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+def platform_named(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -> Platform:
+    """The platform of that name; ``GPU-mig-PROFILE`` is made where there is none."""
+    found = platforms.get(name) or derived(name, platforms)
+    if found is None:
+        raise unknown_platform(path, key, name, platforms)
+    return found
+
+
+def unknown_platform(path: Path, key: str, name: str, known: Iterable[str]) -> DocumentError:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else "`berth platform list` shows the shipped ones"
+    return DocumentError(path, f"there is no platform {name!r}", key=key, hint=hint)

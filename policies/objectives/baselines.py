@@ -1,0 +1,161 @@
+"""Baselines of the literature, as objectives: what policies are compared with.
+
+They are found as other objectives are (``berth.objectives``), so that replays and a daemon in
+shadow mode decide by the production code. A site file in advise or enforce mode refuses them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Self
+
+from berth.pilot.errors import UsageError
+from berth.policies.codes import Code
+from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.protocol import Estimate, Objective, Term
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import Candidate
+
+UNKNOWN_S = 3600.0
+"""The length of a job that names no time limit."""
+_TIE = 1e-6
+
+
+class HeterogeneityBlind(Objective):
+    """The candidate that is free first, as if every job ran equally long everywhere.
+
+    Expected wait and time limit are what a scheduler knows that does not tell hardware apart. Ties
+    are drawn by lot, which follows from the moment and the user.
+    """
+
+    name = "heterogeneity-blind"
+    superlative = "is expected to start it first"
+    comparative = "sooner"
+    waits = True
+    live = True
+    baseline = True
+
+    def score(self, estimate: Estimate) -> float | None:
+        """See Objective."""
+        user = "" if estimate.request is None else estimate.request.user
+        text = f"{estimate.now_s!r} {user} {estimate.candidate.name}".encode()
+        drawn = int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") / 2**32
+        return sum(_parts(estimate)) * (1 + _TIE * drawn)
+
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+        """See Objective."""
+        limit_s, wait_s = _parts(estimate)
+        return (Term("time limit", limit_s, "s"), Term("expected wait", wait_s, "s"))
+
+
+def _parts(estimate: Estimate) -> tuple[float, float]:
+    limit_s = None if estimate.request is None else estimate.request.time_limit_s
+    length_s = limit_s or UNKNOWN_S
+    return length_s, expected_wait_s(estimate.resources, length_s, estimate.state)
+
+
+class RandomPlace(Objective):
+    """Any candidate that fits, with equal probability.
+
+    The draw follows from the turn, the moment, the user and the candidate: equal runs are equal.
+    """
+
+    name = "random"
+    superlative = "is drawn by lot"
+    live = True
+    turns = True
+    baseline = True
+
+    def score(self, estimate: Estimate) -> float | None:
+        """See Objective."""
+        user = "" if estimate.request is None else estimate.request.user
+        text = f"{estimate.turn} {estimate.now_s!r} {user} {estimate.candidate.name}".encode()
+        drawn = int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
+        return (drawn + 1) / 2**48
+
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+        """See Objective."""
+        return (Term("lot", self.score(estimate) or 0.0, ""),)
+
+
+class RoundRobin(Objective):
+    """One candidate after the other, in order of name: the distance from the turn, from 1."""
+
+    name = "round-robin"
+    superlative = "is next in turn"
+    live = True
+    turns = True
+    baseline = True
+
+    def __init__(self, weights: Weights) -> None:
+        self._index: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
+        """See Objective."""
+        objective = cls(settings.weights)
+        objective._index = {candidate.name: i for i, candidate in enumerate(candidates)}
+        return objective
+
+    def score(self, estimate: Estimate) -> float | None:
+        """See Objective."""
+        index = self._index.get(estimate.candidate.name, 0)
+        return 1.0 + (index - estimate.turn) % max(1, len(self._index))
+
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+        """See Objective."""
+        return (Term("places until its turn", self.score(estimate) or 0.0, ""),)
+
+
+class StaticBest(Objective):
+    """The first candidate of ``policy.order`` that fits, for every job; others get no jobs."""
+
+    name = "static-best"
+    superlative = "is the first of the site's order that fits"
+    missing = (Code.NOT_CHOSEN, "it is not in the site file's policy.order")
+    baseline = True
+
+    def __init__(self, weights: Weights) -> None:
+        self._rank: dict[str, float] = {}
+
+    @classmethod
+    def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
+        """See Objective. Raises UsageError without an order, or for a name that is no place."""
+        if not settings.order:
+            raise UsageError(
+                f"the objective {cls.name!r} needs policy.order",
+                hint="name the places, best first",
+            )
+        unknown = sorted(set(settings.order) - {candidate.name for candidate in candidates})
+        if unknown:
+            raise UsageError(f"policy.order: there is no candidate {unknown[0]!r}")
+        objective = cls(settings.weights)
+        objective._rank = {name: 1.0 + i for i, name in enumerate(settings.order)}
+        return objective
+
+    def score(self, estimate: Estimate) -> float | None:
+        """See Objective."""
+        return self._rank.get(estimate.candidate.name)
+
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+        """See Objective."""
+        return (Term("place in the order", self._rank.get(estimate.candidate.name, 0.0), ""),)
+
+
+class UserChoice(Objective):
+    """Where the user wanted it, as without Berth; a job that names no queue is left alone."""
+
+    name = "user-choice"
+    superlative = "is what the user chose"
+    missing = (Code.NOT_CHOSEN, "the job does not name its queue")
+    baseline = True
+
+    def score(self, estimate: Estimate) -> float | None:
+        """See Objective."""
+        named = None if estimate.request is None else estimate.request.queue
+        return 1.0 if named == estimate.candidate.queue else None
+
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+        """See Objective."""
+        return (Term("named by the user", 1.0, ""),)

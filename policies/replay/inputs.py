@@ -1,0 +1,389 @@
+"""The inputs of a replay as columns, and the arrays of the kernel before it begins.
+
+An *option* is one partition that a job may start in: which, how many nodes, what of each, for how
+long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.bounded import BoundedCache
+from berth.policies.replay.cluster import Cluster
+from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.claims import claim
+from berth.policies.replay.kernel.queues import push
+from berth.policies.replay.kernel.state import RESOURCES, State
+from berth.policies.replay.placement import Option
+from berth.policies.replay.settings import Backfill, Settings
+from berth.policies.replay.trace import Flags, Floats, Ints, Trace
+
+MIB = 2**20
+_KNOWN = 50_000
+SHORTEST_S = 1e-3
+"""Plans are at least so long: a reservation of no length would hold nothing."""
+LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
+    "larger than its partition", "no known run time", "an unknown partition", "a negative number",
+)  # fmt: skip
+
+
+class Units:
+    """Nodes, or pools, as rows, and the rows of each partition."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        rows: list[tuple[int, int, int]] = []
+        first: dict[str, int] = {}
+        for kind in cluster.kinds:
+            first[kind.name] = len(rows)
+            node = (kind.cores, kind.gpus, kind.memory_bytes // MIB)
+            if cluster.pooled:
+                rows.append((node[0] * kind.count, node[1] * kind.count, node[2] * kind.count))
+            else:
+                rows += [node] * kind.count
+        self.pooled = cluster.pooled
+        self.first = first
+        self.capacity: Ints = np.array(rows, np.int64).reshape(-1, RESOURCES)
+        self.of: tuple[Ints, ...] = tuple(
+            np.array(self._members(cluster, place), np.int64)
+            for place in range(len(cluster.partitions))
+        )
+        self.largest: Ints = np.array(
+            [np.maximum(self.capacity[node].max(axis=0, initial=1), 1) for node in self.of]
+        )
+        """[partitions][resources] of the largest node."""
+        self.counts_memory = [
+            any(cluster.kind(name).memory_bytes for name in part.kinds)
+            for part in cluster.partitions
+        ]
+        self.slices: Flags = np.array(
+            [any(name in cluster.slice_kinds for name in p.kinds) for p in cluster.partitions], bool
+        )
+        """[partitions] of slices, where the host's cores and memory do not count."""
+        self.known: BoundedCache[tuple[int, ...], tuple[int, Ints, bool]] = BoundedCache(_KNOWN)
+        """What ``row_of`` found."""
+        self.longest: Floats = np.array(
+            [np.inf if p.max_time_s is None else p.max_time_s for p in cluster.partitions]
+        )
+
+    def _members(self, cluster: Cluster, place: int) -> list[int]:
+        part = cluster.partitions[place]
+        members: list[int] = []
+        for name in part.kinds:
+            begin = self.first[name]
+            count = 1 if cluster.pooled else cluster.kind(name).count
+            chosen = range(count) if part.nodes is None else part.nodes
+            members += [begin + node for node in chosen]
+        return members
+
+    def need(
+        self, part: Ints, nodes: Ints, cores: Ints, gpus: Ints, memory_bytes: Ints
+    ) -> tuple[Ints, Ints]:
+        """Return ``(units, need)`` of each row: nodes and what is taken of each, or all of a
+        pool."""
+        nodes = np.maximum(nodes, 1)
+        counted = np.array(self.counts_memory, bool)[part] if len(part) else np.zeros(0, bool)
+        memory = np.where(counted, -(-memory_bytes // MIB), 0)
+        cores = np.where(gpus > 0, cores, np.maximum(cores, 1))
+        if self.slices.any() and len(part):
+            sliced = self.slices[part]
+            nodes = np.where(sliced, 1, nodes)
+            cores, gpus = np.where(sliced, 0, cores), np.where(sliced, np.maximum(gpus, 1), gpus)
+        if self.pooled:
+            return np.ones_like(nodes), np.stack([cores, gpus, memory * nodes], axis=1)
+        # Those that do not say how many nodes they want get as many as they fill.
+        for r, column in ((0, cores), (1, gpus)):
+            nodes = np.maximum(nodes, -(-column // self.largest[part, r]))
+        return nodes, np.stack([-(-cores // nodes), -(-gpus // nodes), memory], axis=1)
+
+    def fits(self, part: Ints, units: Ints, need: Ints) -> Flags:
+        """Return [rows] whether the empty partition has room."""
+        has_room = np.zeros(len(part), bool)
+        for partition, members in enumerate(self.of):
+            rows = np.flatnonzero(part == partition)
+            if not len(rows):
+                continue
+            kinds, counts = np.unique(self.capacity[members], axis=0, return_counts=True)
+            able = np.zeros(len(rows), np.int64)
+            for kind, count in zip(kinds, counts, strict=True):
+                able += count * np.all(need[rows] <= kind, axis=1)
+            has_room[rows] = able >= units[rows]
+        return has_room
+
+
+class Columns:
+    """[options] of a trace that stays where it was submitted, and why jobs are refused."""
+
+    def __init__(self, trace: Trace, cluster: Cluster, settings: Settings, units: Units) -> None:
+        names = [part.name for part in cluster.partitions]
+        place = np.array([names.index(q) if q in names else -1 for q in trace.queues], np.int64)
+        if len(names) == 1 and len(trace):
+            self.part = np.zeros(len(trace), np.int64)
+        elif len(trace):
+            self.part = np.where(trace.queue >= 0, place[trace.queue], -1)
+        else:
+            self.part = np.zeros(0, np.int64)
+        known = np.maximum(self.part, 0)
+        self.units, self.need = units.need(
+            known, trace.nodes, trace.cores, trace.gpus, trace.memory_bytes
+        )
+        self.run = trace.runtime_s + held_beside_s(settings)
+        limit = trace.limit_s.copy()
+        default = np.minimum(units.longest, settings.default_limit_s)
+        default = np.where(np.isfinite(units.longest), units.longest, default)
+        limit = np.where(np.isnan(limit), default[known], np.minimum(limit, units.longest[known]))
+        planned = limit if trace.planned_s is None else trace.planned_s
+        planned = np.where(np.isnan(planned), limit, np.minimum(planned, limit))
+        self.plan = np.maximum(planned, SHORTEST_S)
+        limit = limit + held_beside_s(settings)
+        self.limit = limit if settings.kill_at_limit else np.full(len(trace), np.inf)
+        self.why = np.zeros(len(trace), np.int64)
+        """Place in ``REASONS``; 0: none."""
+        negative = (
+            (trace.runtime_s < 0)
+            | (trace.limit_s < 0)
+            | (trace.cores < 0)
+            | (trace.gpus < 0)
+            | (trace.memory_bytes < 0)
+        )
+        larger = ~units.fits(known, self.units, self.need)
+        self.why[larger] = REASONS.index(LARGER)
+        self.why[self.part < 0] = REASONS.index(NO_PARTITION)
+        self.why[np.isnan(self.run)] = REASONS.index(NO_TIME)
+        self.why[negative] = REASONS.index(NEGATIVE)
+
+
+def held_beside_s(settings: Settings) -> float:
+    """Return for how long a job holds its nodes besides its run time."""
+    return settings.start_overhead_s + settings.end_overhead_s
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A trace on a cluster under settings, with the columns made of them."""
+
+    trace: Trace
+    cluster: Cluster
+    settings: Settings
+    units: Units
+    rows: Columns
+
+
+def inputs_of(trace: Trace, cluster: Cluster, settings: Settings) -> Inputs:
+    """Return a trace on a cluster with its columns."""
+    units = Units(cluster)
+    return Inputs(trace, cluster, settings, units, Columns(trace, cluster, settings, units))
+
+
+REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
+
+
+def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
+    """Return ``(units, need, fits)`` of a placement's option."""
+    key = option[:5]
+    row = units.known.get(key)
+    if row is None:
+        part, *columns = (np.array([number]) for number in key)
+        count, need = units.need(part, *columns)
+        fits = bool(units.fits(part, count, need)[0])
+        row = units.known.put(key, (int(count[0]), need[0], fits))
+    return row
+
+
+_MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
+_PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
+_HOLES = 32
+_SEGMENTS = 64
+_TRIED = 8
+
+
+def prepare(inputs: Inputs, room: int | None = None) -> State:
+    """Return the state before a replay, with each job's own option written.
+
+    ``room``: how many options a placement may write for a job; None: there is no placement.
+    """
+    trace, cluster, settings, units = inputs.trace, inputs.cluster, inputs.settings, inputs.units
+    placed, room = room is not None, room or 1
+    jobs, parts, pooled = len(trace), len(cluster.partitions), cluster.pooled
+    members = [np.asarray(rows, np.int64) for rows in units.of]
+    most = _most_running(units, jobs)
+    options_table, spans, need = _options(inputs, room)
+    size = 0 if cluster.pooled or placed else int(options_table[:, at.O_UNITS].sum())
+    if size:
+        held = options_table[:, at.O_UNITS]
+        options_table[:, at.O_ALLOC_AT] = np.cumsum(held) - held
+    claims = max(size + site_claims(cluster), 1)
+    wide = _SEGMENTS if pooled and settings.backfill in _PROFILED else 1
+    events = _events(most, jobs, cluster)
+    state = State(
+        counters=np.zeros(at.COUNTERS, np.int64),
+        clock=np.zeros(at.CLOCK),
+        jobs=_jobs(inputs, room),
+        moments=np.full((jobs, at.MOMENT_COLUMNS), np.nan),
+        options=options_table,
+        need=need,
+        spans=spans,
+        parts=_parts(members, np.minimum(most, jobs)),
+        part_values=np.full((parts, at.VALUE_COLUMNS), np.inf),
+        extra=np.zeros((parts, at.RESOURCES), np.int64),
+        run_options=np.zeros(int(np.minimum(most, jobs).sum()) + 1, np.int64),
+        part_units=np.concatenate(members),
+        capacity=units.capacity.copy(),
+        free=units.capacity.copy(),
+        nodes=np.zeros((len(units.capacity), 2), np.int64),
+        claims=np.full((claims, at.CLAIM_COLUMNS), -1, np.int64),
+        claim_times=np.zeros((claims, 2)),
+        tried=np.zeros((parts, _TRIED, at.TRIED_COLUMNS), np.int64),
+        tried_spans=np.zeros((parts, _TRIED, at.SPANS_TRIED)),
+        times=np.zeros(claims + 1),
+        seg_time=np.zeros((parts, wide)),
+        seg_free=np.zeros((parts, wide, at.RESOURCES), np.int64),
+        hole_times=np.zeros((parts, _HOLES, at.HOLE_COLUMNS)),
+        hole_free=np.zeros((parts, _HOLES, at.RESOURCES), np.int64),
+        heap_time=np.zeros(events),
+        heap_code=np.zeros(events, np.int64),
+        failures=np.zeros((len(cluster.failures), 2), np.int64),
+        fail_end=np.zeros(len(cluster.failures)),
+        arrays=_arrays(trace),
+        users=_users(trace),
+    )
+    state.moments[:, at.T_SUBMIT] = trace.submit_s
+    state.part_values[:, at.V_PRIORITY] = [part.priority for part in cluster.partitions]
+    state.nodes[:, at.N_HEAD] = -1
+    state.nodes[:, at.N_BLOCKED] = 0
+    if size:
+        state.claims[:size, at.C_OWNER] = np.repeat(
+            np.arange(len(options_table)), options_table[:, at.O_UNITS]
+        )
+    if pooled and jobs:
+        state.seg_free[:, 0] = units.capacity[np.array([rows[0] for rows in members])]
+        state.seg_time[:, 0] = trace.submit_s[0]
+    _configure(state, settings, pooled=pooled)
+    _write_site(state, cluster, size, _site_claims(cluster, units))
+    return state
+
+
+def _jobs(inputs: Inputs, room: int) -> Ints:
+    trace = inputs.trace
+    jobs = np.zeros((len(trace), at.JOB_COLUMNS), np.int64)
+    jobs[:, at.J_USER] = trace.user
+    jobs[:, at.J_AFTER] = trace.after
+    jobs[:, at.J_ARRAY] = trace.array
+    jobs[:, at.J_FIRST] = np.arange(len(trace)) * room
+    jobs[:, at.J_COUNT] = inputs.rows.why == 0
+    jobs[:, [at.J_CHOSEN, at.J_CHILD, at.J_SIBLING]] = -1
+    return jobs
+
+
+def _options(inputs: Inputs, room: int) -> tuple[Ints, Floats, Ints]:
+    rows, jobs = inputs.rows, len(inputs.trace)
+    own = np.arange(jobs) * room
+    options = np.zeros((jobs * room, at.OPTION_COLUMNS), np.int64)
+    spans = np.zeros((jobs * room, at.SPAN_COLUMNS))
+    need = np.zeros((jobs * room, at.RESOURCES), np.int64)
+    options[:, at.O_JOB] = np.repeat(np.arange(jobs), room)
+    options[own, at.O_PART] = np.maximum(rows.part, 0)
+    options[own, at.O_UNITS] = rows.units
+    options[:, [at.O_AFTER_ME, at.O_BEFORE_ME]] = -1
+    need[own] = rows.need
+    for column, values in ((at.S_RUN, rows.run), (at.S_PLAN, rows.plan), (at.S_LIMIT, rows.limit)):
+        spans[own, column] = values
+    spans[:, at.S_RESERVED] = np.inf
+    return options, spans, need
+
+
+def _parts(members: list[Ints], most: Ints) -> Ints:
+    parts = np.zeros((len(members) + 1, at.PART_COLUMNS), np.int64)
+    parts[:, [at.P_HEAD, at.P_TAIL, at.P_FRESH]] = -1
+    parts[1:, at.P_AT] = np.cumsum([len(rows) for rows in members])
+    parts[1:, at.P_RUN_AT] = np.cumsum(most)
+    parts[:, at.P_SEG_COUNT] = 1
+    return parts
+
+
+def _arrays(trace: Trace) -> Ints:
+    count = int(trace.array.max(initial=-1)) + 1
+    arrays = np.full((count, 4), -1, np.int64)
+    arrays[:, at.A_LIMIT] = [trace.array_limits.get(a, len(trace)) for a in range(count)]
+    arrays[:, at.A_LIVE] = 0
+    return arrays
+
+
+def _users(trace: Trace) -> Floats:
+    """Return an equal share for each user that has jobs."""
+    users = np.zeros((max(int(trace.user.max(initial=0)) + 1, 1), 2))
+    users[:, at.U_SHARES] = 1.0 / len(users)
+    return users
+
+
+def _most_running(units: Units, jobs: int) -> Ints:
+    """Return [partitions] the most jobs that can run at once: each holds a core or a GPU."""
+    held = [int(units.capacity[rows, :2].sum()) for rows in units.of]
+    return np.minimum(np.array(held, np.int64) + 1, max(jobs, 1))
+
+
+def _events(most: Ints, jobs: int, cluster: Cluster) -> int:
+    # A run has at most one end and one exceeded plan; those that a node interrupted leave theirs.
+    on_nodes = (cluster.kind(failure.kind) for failure in cluster.failures)
+    again = 2 * sum(kind.cores + kind.gpus for kind in on_nodes)
+    return int(2 * min(int(most.sum()), jobs) + again + 2 * site_claims(cluster) + 8)
+
+
+def site_claims(cluster: Cluster) -> int:
+    """Return how many claims reservations, failures and absent slices take, before those of
+    jobs."""
+    held = sum(len(reservation.nodes) for reservation in cluster.reservations) + len(
+        cluster.failures
+    )
+    return held + sum(gpus.rows(p) for gpus in cluster.sliced for p in gpus.profiles)
+
+
+def _site_claims(cluster: Cluster, units: Units) -> list[tuple[int, float, float]]:
+    """Return (node, begin, end) of reservations, then of failures."""
+    held = [
+        (units.first[reservation.kind] + node, reservation.begin_s, reservation.end_s)
+        for reservation in cluster.reservations
+        for node in reservation.nodes
+    ]
+    return held + [(units.first[f.kind] + f.node, f.begin_s, f.end_s) for f in cluster.failures]
+
+
+def _write_site(
+    state: State,
+    cluster: Cluster,
+    at_claim: int,
+    site: list[tuple[int, float, float]],
+) -> None:
+    reserved = len(site) - len(cluster.failures)
+    for k, (unit, begin, end) in enumerate(site, at_claim):
+        state.claims[k, at.C_ALLOC] = unit
+        f = k - at_claim - reserved
+        if f < 0:
+            claim(state, k, begin, end)
+            push(state, end, at.OPENS)
+        else:
+            state.failures[f, at.F_CLAIM], state.failures[f, at.F_UNIT] = k, unit
+            state.fail_end[f] = end
+            push(state, begin, at.KINDS * f + at.DOWN)
+
+
+def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
+    state.counters[at.BACKFILL] = _MODES[settings.backfill]
+    state.counters[at.POOLED] = int(pooled)
+    state.counters[at.REQUEUE] = int(settings.requeue_failed)
+    state.counters[at.QUEUES] = len(state.part_values) if pooled else 1
+    begin = float(state.moments[0, at.T_SUBMIT]) if len(state.jobs) else 0.0
+    state.clock[at.NOW] = state.clock[at.CHARGED] = begin
+    state.clock[at.RANKED] = state.clock[at.PASS_AT] = -np.inf
+    state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
+    state.clock[at.RESOLUTION], state.clock[at.UNTIL] = settings.resolution_s, np.inf
+    state.part_values[:, at.V_BACKFILL] = -np.inf
+    state.counters[at.WHOLE] = int(settings.whole_pools)
+    weights = settings.priority
+    if weights is not None:
+        state.counters[at.MULTIFACTOR] = 1
+        state.clock[at.AGE : at.PERIOD + 1] = (
+            weights.age, weights.max_age_s, weights.fair_share, weights.half_life_s,
+            weights.size, weights.partition, weights.period_s,
+        )  # fmt: skip
