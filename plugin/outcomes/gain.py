@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.progress import steps
-from berth.plugin.outcomes.accuracy import ratio
+from berth.plugin.outcomes.accuracy import real_over_predicted
 from berth.plugin.store.records import DecisionRecord, EndedJob, OutcomeRecord, Ranking
 from berth.predictor.core.intervals import NORMAL_90
 
@@ -96,10 +96,10 @@ def gains(
         if decision is None or decision.chosen is None or outcome.workload is None:
             continue
         ended += 1
-        real_over_predicted = ratio(outcome)
-        if real_over_predicted is not None and outcome.candidate is not None:
+        time_ratio = real_over_predicted(outcome)
+        if time_ratio is not None and outcome.candidate is not None:
             by_workload = real.setdefault(outcome.candidate, {})
-            by_workload.setdefault(outcome.workload, []).append(math.log(real_over_predicted))
+            by_workload.setdefault(outcome.workload, []).append(math.log(time_ratio))
         moved = decision.action == "edit"
         if outcome.state != "completed" or not outcome.elapsed_s or outcome.candidate is None:
             failed += moved and outcome.state != "completed"

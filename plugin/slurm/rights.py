@@ -53,7 +53,7 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownRights:
     """Rights that could not be read_rights: nobody is sent anywhere by them."""
 
     problem: str
@@ -273,5 +273,5 @@ class RightsReader:
                 log.warning("limits of accounts cannot be read: %s", error.message)
             self._problem = error.message
             if self._read_s is None or now_s - self._read_s > _OLDEST_S:
-                self._rights = Unknown(error.message)
+                self._rights = UnknownRights(error.message)
         return self._rights
