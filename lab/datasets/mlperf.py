@@ -38,7 +38,7 @@ class Rate:
 
     @property
     def is_language_model(self) -> bool:
-        """A decoder that is served."""
+        """Return a decoder that is served."""
         return self.model.startswith(LANGUAGE_MODELS)
 
 

@@ -72,7 +72,7 @@ class Lab(click.Group):
 
 
 def command(name: str, experiment: Experiment) -> click.Command:
-    """The command of an experiment; its module is imported when it runs."""
+    """Return the command of an experiment; its module is imported when it runs."""
     if experiment.own_options:
         return _handed_on(name, experiment)
     params = [MORE[each]() for each in experiment.takes]

@@ -132,7 +132,7 @@ def evaluate_memory(advance: Callable[[str], None] = lambda _: None) -> MemoryEv
 
 
 def learn_constants() -> RuntimesFile:
-    """All constants from all labels. Raises ToolMissing where a data set is absent."""
+    """Return all constants from all labels. Raises ToolMissing where a data set is absent."""
     cases = forwards()
     measured = [case for case in cases if case.printed.actual_mib is not None]
     fitted = fit_forward(measured)

@@ -41,7 +41,7 @@ def point(samples: int, drawn: Sequence[Figures]) -> Point:
 
 
 def over(points: Sequence[Point]) -> Point:
-    """The mean over devices, of curves at the same number of samples."""
+    """Return the mean over devices, of curves at the same number of samples."""
     return Point(
         points[0].samples, combined([one.mean for one in points]),
         combined([one.low for one in points]), combined([one.high for one in points]),

@@ -80,13 +80,13 @@ class Report:
 
 
 def figure_cells(of: Figures, names: Sequence[str] = USUAL) -> list[str]:
-    """A cell for each name of a figure; ``-`` where it has none."""
+    """Return a cell for each name of a figure; ``-`` where it has none."""
     found = ((getattr(of, name), FIGURES[name][1]) for name in names)
     return ["-" if value is None else form.format(value) for value, form in found]
 
 
 def figure_titles(names: Sequence[str] = USUAL) -> list[str]:
-    """The header of ``figure_cells``."""
+    """Return the header of ``figure_cells``."""
     return [FIGURES[name][0] for name in names]
 
 

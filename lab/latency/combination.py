@@ -77,7 +77,7 @@ Errors = dict[tuple[str, str], SourceError]
 
 
 def combined_errors(rows: SourceTimes, above: float | None = None) -> Combination:
-    """All situations; each group that is reported has no part in the errors it is given.
+    """Return all situations; each group that is reported has no part in the errors it is given.
 
     ``above``: difficulty from which on a model is of an unseen family; default: ``threshold``.
     """
@@ -103,7 +103,7 @@ def combined_errors(rows: SourceTimes, above: float | None = None) -> Combinatio
 
 
 def combines(source: str, situation: str) -> bool:
-    """Whether a source has a part in the combination; others are baselines beside it.
+    """Return whether a source has a part in the combination; others are baselines beside it.
 
     The roofline has none. On a known device operators err with the measured models (correlation
     0.6) and four times as much: held out, no weight of theirs makes the combination better.
@@ -249,7 +249,7 @@ _HEADER = ("source", "rows", "groups", "mean error", "bias", "in 90 % interval",
 
 
 def report_of(found: Combination, seed: int) -> Report:
-    """A table a situation."""
+    """Return a table a situation."""
     return Report(
         "Sources of a model graph's time, by situation",
         (
@@ -275,7 +275,7 @@ def report_of(found: Combination, seed: int) -> Report:
 
 
 def document(found: Combination, seed: int, command: str) -> SourceErrors:
-    """What ships."""
+    """Return what ships."""
     return SourceErrors(
         command=command, created=now(), split=SPLIT, seed=seed,
         sources={one.path: one.sha256 for one in _DATA},

@@ -51,7 +51,7 @@ def steps(parts: tuple[str, ...]) -> int:
 def latency_report(
     seed: int, parts: tuple[str, ...] = PARTS, advance: Callable[..., None] = lambda *_: None
 ) -> Report:
-    """Every part asked for. Raises ToolMissing, DocumentError."""
+    """Return every part asked for. Raises ToolMissing, DocumentError."""
     results: list[Result] = []
     for part in parts:
         results += _own(seed, advance) if part == "own" else _on(SPLITS[part], seed, advance)
@@ -115,7 +115,7 @@ def _on(split: Split, seed: int, advance: Callable[..., None]) -> list[Result]:
 
 
 def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floats:
-    """[rows, 5] log seconds by the four methods, and the shipped one's difficulty."""
+    """Return [rows, 5] log seconds by the four methods, and the shipped one's difficulty."""
     found = np.full((len(test), 5), np.nan)
     trees = xgboost.XGBRegressor(
         n_estimators=600, max_depth=8, learning_rate=0.05, subsample=0.8, colsample_bytree=0.8,
@@ -140,7 +140,8 @@ def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floa
 
 
 def _roofline(train: Sample, asked: Sample) -> Floats:
-    """The sum of operators' rooflines, times what a setting reaches of it (one factor each)."""
+    """Return the sum of operators' rooflines, times what a setting reaches of it (one factor
+    each)."""
     own, roof = (np.log(one.terms[:, : len(GROUPS)].sum(axis=1)) for one in (train, asked))
     found = np.full(len(asked), np.nan)
     for name in set(asked.setting.tolist()):

@@ -21,7 +21,7 @@ NUMBERS = {"fp32": Numbers.FP32, "amp": Numbers.FP16, "amp_bf16": Numbers.BF16,
 
 @cache
 def platform_of(device: str) -> str:
-    """The shipped platform of a device. Raises UsageError where there is none."""
+    """Return the shipped platform of a device. Raises UsageError where there is none."""
     return platform_named(device, platforms.shipped()).name
 
 

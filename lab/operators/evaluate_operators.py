@@ -137,7 +137,7 @@ def _report(
 
 
 def _classes(given: Rows, seconds: Floats) -> Predicted:
-    """Rows of operators by class."""
+    """Return rows of operators by class."""
     class_of = {name: part for part, names in CLASSES.items() for name in names}
     part = np.array([class_of.get(str(name), "other") for name in given.operator])
     return Predicted(given.gpu, part, given.seconds, seconds)

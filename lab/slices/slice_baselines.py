@@ -80,7 +80,7 @@ def _load(case: Case) -> list[float]:
 
 
 def _everything(case: Case) -> list[float]:
-    """The one load, and throughput at it relative to what the sweep shows elsewhere."""
+    """Return the one load, and throughput at it relative to what the sweep shows elsewhere."""
     p = case.point
     rate = p.processes * p.batch / p.seconds
     rates = {

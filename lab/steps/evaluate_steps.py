@@ -60,7 +60,7 @@ def table(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> list[Result]:
-    """All methods on all splits of one data set."""
+    """Return all methods on all splits of one data set."""
     found = []
     for split, parts in folds(steps, seed).items():
         for method in methods:

@@ -44,12 +44,12 @@ class Step:
 
     @property
     def off(self) -> float:
-        """Log of predicted over measured."""
+        """Return log of predicted over measured."""
         return math.log(self.predicted_s / self.measured_s)
 
 
 def steps() -> list[Step]:
-    """Every training row on a GPU that Berth has a platform of. Raises ToolMissing."""
+    """Return every training row on a GPU that Berth has a platform of. Raises ToolMissing."""
     known = platforms.shipped()
     named = {
         unit.sheet.name: name
@@ -73,7 +73,7 @@ def _step(row: WholeModel, place: str) -> Step:
 
 
 def log_width(rows: Sequence[Step]) -> float:
-    """Half width of the 90 % interval: the largest error, as the models on GPUs are few."""
+    """Return half width of the 90 % interval: the largest error, as the models on GPUs are few."""
     return max(abs(row.off) for row in rows)
 
 

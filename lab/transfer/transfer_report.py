@@ -89,7 +89,8 @@ def evaluate(options: Options) -> Report:
 
 
 def train(options: Options) -> str:
-    """The bundle from timm's measurements; widths from ``figures`` or from held-out devices."""
+    """Return the bundle from timm's measurements; widths from ``figures`` or from held-out
+    devices."""
     table = transfer_cases.timm_cases()
     if options.figures is None:
         with step_bar("evaluating", evaluate_transfer.steps(table)) as advance:

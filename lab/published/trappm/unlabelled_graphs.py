@@ -87,7 +87,7 @@ def _drawn(seed: int, advance: Callable[[str], None]) -> Iterator[ModelGraph]:
 
 
 def random_network(draw: np.random.Generator) -> Any:
-    """A convolutional network of random depth, widths, branches and activations."""
+    """Return a convolutional network of random depth, widths, branches and activations."""
     import torch  # noqa: PLC0415 - the extra
     from torch import nn  # noqa: PLC0415
 
