@@ -43,7 +43,7 @@ class Rate:
 
 
 def rates() -> list[Rate]:
-    """In the order of the file. Raises ToolMissing and DocumentError."""
+    """Return rates in the order of the file. Raises ToolMissing and DocumentError."""
     import pandas  # noqa: PLC0415 - needs the extra
 
     found = []

@@ -47,7 +47,7 @@ class MemoryEvaluation:
     host: list[HostFigures]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures for JSON."""
         found = asdict(self)
         found["printed"]["profiles_right"] = self.printed.profiles_right
         return found
@@ -184,7 +184,7 @@ def _hosted(rows: list[Hosted], framework: str) -> Runtime:
 
 
 def write(found: RuntimesFile, path: Path) -> None:
-    """As JSON that people can read."""
+    """Write JSON that people can read."""
     write_text(path, found.model_dump_json(by_alias=True, indent=1) + "\n")
 
 

@@ -77,7 +77,7 @@ class Shares:
     weight: Floats
 
     def quantile(self, q: float) -> float:
-        """Of a new model."""
+        """Return the quantile of a new model."""
         low, high = -10.0, 10.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2

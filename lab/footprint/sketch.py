@@ -100,7 +100,7 @@ class Sketch:
         return self.node("LayerNormalization", x, self.weight(width), self.weight(width), axis=-1)
 
     def reshape(self, x: str, *shape: int) -> str:
-        """To a shape; 0 keeps a size, -1 takes the rest."""
+        """Reshape to a shape; 0 keeps a size, -1 takes the rest."""
         return self.node("Reshape", x, self.integers(*shape))
 
     def transpose(self, x: str, *order: int) -> str:

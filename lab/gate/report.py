@@ -26,7 +26,7 @@ class Line:
     verdict: Verdict
 
     def cells(self) -> tuple[str, ...]:
-        """In the order of ``HEADER``."""
+        """Return the cells in the order of ``HEADER``."""
         before = "-" if self.before is None else shown(self.figure, self.before.before)
         mark = "*" if self.before is not None and self.before.frozen_from == "docs" else ""
         now = "-" if self.now is None else shown(self.figure, self.now)

@@ -43,7 +43,7 @@ class Results:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def path(self, part: Part) -> Path:
-        """Of the result; another one for other sources."""
+        """Return the file of a result; another one for other sources."""
         return self.folder / f"{part.name}-{self.key(part)[:16]}.json"
 
     def work(self, part: Part) -> Path:

@@ -43,8 +43,8 @@ def files(folder: Path) -> list[Path]:
 
 
 def digest_of(rooms: Iterable[Path]) -> str:
-    """Of names and contents, the versions of libraries and of Python; data sets are named by
-    checksum in the sources."""
+    """Return a digest of names and contents, the versions of libraries and of Python; data sets are
+    named by checksum in the sources."""
     found = hashlib.sha256(sys.version.encode())
     for library in LIBRARIES:
         found.update(f"{library} {_version(library)}\n".encode())

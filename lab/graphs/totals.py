@@ -95,7 +95,7 @@ class Totals:
         return float(np.mean([row.macs_off_published_way <= MACS_WITHIN for row in self.rows]))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures for JSON."""
         return {
             "source": self.source,
             "graphs": len(self.rows),

@@ -36,7 +36,7 @@ def curve(
 
 
 def point(samples: int, drawn: Sequence[Figures]) -> Point:
-    """From the figures of each draw."""
+    """Return the point of the figures of each draw."""
     return Point(samples, combined(drawn), combined(drawn, np.nanmin), combined(drawn, np.nanmax))
 
 

@@ -66,7 +66,7 @@ def sampled(trace: Trace, seed: int) -> Flags:
 
 
 def examples(trace: Trace, chosen: Flags, *, at_start: bool) -> Examples:
-    """As of the submission of each, or of its start."""
+    """Return examples as of the submission of each, or of its start."""
     found, places = [], []
     for place, features, log_runs, counted in _known(trace, chosen, at_start=at_start):
         found.append((features, log_runs, counted))

@@ -164,7 +164,7 @@ def baselines(trace: Trace) -> Baselines:
 
 
 def _quantile(values: Floats, share: float) -> float:
-    """Of sorted values, linear between two; faster than numpy's on a few."""
+    """Return a quantile of sorted values, linear between two; on a few faster than numpy's."""
     place = share * (len(values) - 1)
     below = int(place)
     above = min(below + 1, len(values) - 1)

@@ -57,7 +57,7 @@ class AdaptedCurve:
     """Median of upper over middle time."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the curve for JSON."""
         return asdict(self)
 
 

@@ -122,7 +122,7 @@ def threshold(rows: SourceTimes) -> float:
 
 
 def situated(rows: SourceTimes, above: float) -> SourceTimes:
-    """With the situation that each row is predicted in."""
+    """Return the rows with the situation that each row is predicted in."""
     known = np.isin(rows.split, tuple(KNOWN))
     other = rows.difficulty > above
     device = np.where(other, known_device(unlike=True), known_device(unlike=False))
@@ -137,7 +137,8 @@ def _pools(rows: SourceTimes) -> list[tuple[str, ...]]:
 
 
 def _held_out(rows: SourceTimes) -> dict[str, tuple[Floats, Floats]]:
-    """By source: (log seconds, half width) [rows] by errors of other groups; NaN: no answer."""
+    """Return, by source, (log seconds, half width) [rows] by errors of other groups; NaN: no
+    answer."""
     sources = (*SOURCES, COMBINED)
     found = {one: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for one in sources}
     names = sorted(set(rows.group.tolist()))
@@ -206,7 +207,7 @@ def _width(score: Floats, group: Strings) -> float:
 
 
 def predict(rows: SourceTimes, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
-    """By source and of all together: (log seconds, half width of the interval) [rows]."""
+    """Return, by source and of all together, (log seconds, half width of the interval) [rows]."""
     names = (*SOURCES, COMBINED)
     found = {name: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for name in names}
     for n, situation in enumerate(rows.situation.tolist()):

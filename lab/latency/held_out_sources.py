@@ -221,7 +221,7 @@ class _New:
     under_roofs: methods.Guess
 
     def predictions(self, k: int, seed: tuple[int, int]) -> list[SourceTimes]:
-        """Of each stack that runs by default: on GPUs without a compiler."""
+        """Return predictions of each stack that runs by default: on GPUs without a compiler."""
         new, found = self.table, []
         gpu = bool(new.cases.gpu[0])
         by_default = new.cases.fused == int(not gpu)

@@ -40,7 +40,7 @@ class Samples(Table):
         return np.asarray(~np.isnan(self.by_totals.descriptors).any(axis=1))
 
     def grouped(self, group: Strings) -> Samples:
-        """With other groups to be held out together."""
+        """Return the samples with other groups to be held out together."""
         by_graph, by_totals = (replace(one, group=group) for one in (self.by_graph, self.by_totals))
         return replace(self, by_graph=by_graph, by_totals=by_totals)
 

@@ -43,7 +43,7 @@ class Pair:
 
     @property
     def doublings(self) -> float:
-        """From fewer to more."""
+        """Return how often the number doubles from fewer to more."""
         return math.log2(self.more / self.fewer)
 
 

@@ -27,5 +27,5 @@ def platform_of(device: str) -> str:
 
 @cache
 def roof_of_device(device: str) -> Roof:
-    """By the data sheet. Raises UsageError for a device that no platform is of."""
+    """Return the roof by the data sheet. Raises UsageError for a device that no platform is of."""
     return roofs(platforms.shipped())[platform_of(device)]

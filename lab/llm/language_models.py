@@ -161,7 +161,8 @@ def split_results(head: str, split: str, seed: int, resume: Resume) -> SplitFoun
 
 
 def errors(head: str, log_measured: Floats, log_predicted: Floats) -> Figures:
-    """Of tokens a second, work over latency, where that is the quantity: of the inverse."""
+    """Return errors of tokens a second (work over latency) where that is the quantity: of the
+    inverse."""
     sign = -1.0 if head == OFFLINE else 1.0
     rows = np.arange(len(log_measured))
     return figures(sign * log_measured, sign * log_predicted, rows, rows_for_tau=len(rows))

@@ -80,7 +80,7 @@ def fit(table: Cases, seed: int) -> Fit:
 
 
 def folds(table: Cases, split: str, seed: int) -> list[Fold]:
-    """Of a split by its name."""
+    """Return the folds of a split by its name."""
     by = {
         ROWS: None,
         BLOCKS: "blocks",

@@ -144,7 +144,7 @@ def _classes(given: Rows, seconds: Floats) -> Predicted:
 
 
 def _by_part(split: str, method: str, given: Predicted, suffix: str = "") -> list[Result]:
-    """By GPU: all its rows, then each part."""
+    """Return results by GPU: all its rows, then each part."""
     found = []
     for gpu in np.unique(given.gpu).tolist():
         here = given[given.gpu == gpu]

@@ -107,7 +107,7 @@ def in_memory(fitted: Fitted, given: Rows) -> OperatorModel:
 
 
 def group_widths(held: Held) -> dict[Group, Width]:
-    """Of single operators, by group."""
+    """Return widths of single operators, by group."""
     return {group: width(held, kinds) for group, kinds in KINDS.items()}
 
 

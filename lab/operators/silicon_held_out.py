@@ -73,7 +73,7 @@ def _products(own: bool) -> Rows:
 def _median_errors(
     limit: PowerLimit, out: frozenset[str], seed: int, own: bool
 ) -> dict[str, float]:
-    """Of each silicon of ``out``, when all of it was left out."""
+    """Return the median error of each silicon of ``out``, when all of it was left out."""
     given = _products(own)
     leaving = np.isin(given.chip, sorted(out))
     fitted = fit(given[~leaving], limit, seed, QUICK, (Group.PRODUCTS,))

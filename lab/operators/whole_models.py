@@ -91,7 +91,7 @@ def image_models(model: OperatorModel) -> Predicted:
 
 
 def image_seconds(model: OperatorModel, setting: tuple[str, str, int, int, bool]) -> float:
-    """Of one image; ``setting``: device, precision, graph, batch, compiled."""
+    """Return seconds of one image; ``setting``: device, precision, graph, batch, compiled."""
     device, precision, graph, batch, compiled = setting
     found = model.graph_seconds(
         graphs().graphs[graph], [unit_named(device)], NUMBERS[precision], batch, compiled=compiled

@@ -60,7 +60,7 @@ class Standardise(nn.Module):
 
 
 def tensor(rows: Floats) -> Tensor:
-    """As float32."""
+    """Return the values as float32."""
     return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
 
 

@@ -145,7 +145,7 @@ class Evaluation:
     """Family group -> why it was not evaluated."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the evaluation for JSON."""
         return asdict(self)
 
 
@@ -192,7 +192,7 @@ def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]
 
 
 def check_rows_of_folds(rows: Rows, folds: int) -> None:
-    """Raises UsageError where there are fewer rows than ``folds``."""
+    """Check rows. Raises UsageError where there are fewer rows than ``folds``."""
     if len(rows) < folds:
         raise UsageError(
             f"{len(rows)} rows are fewer than the {folds} folds of random rows",

@@ -151,7 +151,7 @@ def _error(log_predicted: Floats, log_measured: Floats) -> float:
 
 
 def _curve(errors: Floats) -> Curve:
-    """From draws x labels x devices x applications."""
+    """Average draws x labels x devices x applications."""
     by_draw, by_device = errors.mean(axis=(2, 3)), errors.mean(axis=(0, 3))
     return Curve(
         error=tuple(by_draw.mean(axis=0).tolist()),

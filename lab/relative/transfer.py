@@ -57,7 +57,7 @@ class Transfer:
 
 
 def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
-    """From log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
+    """Fit from log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
 
     Raises UsageError for fewer than three known platforms.
     """

@@ -192,7 +192,7 @@ def _figures(
 
 
 def _inner_scores(fold: Fold) -> Floats:
-    """Of the training rows, each application by what the others teach."""
+    """Return scores of the training rows, each application by what the others teach."""
     found = np.empty((len(fold.train), len(SCORES)))
     for rest, held in by_application(fold.train, 0):
         others = fold.train.take(rest)

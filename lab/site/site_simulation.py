@@ -139,7 +139,8 @@ def learnt_widths(parts: Components, worlds: Sequence[World], seed: int) -> tupl
 
 
 def calibrated(parts: Components, worlds: Sequence[World], seed: int) -> Components:
-    """With the factors on intervals that make nine in ten hold where ``worlds`` arrive."""
+    """Return the components with the factors on intervals that make nine in ten hold where
+    ``worlds`` arrive."""
     plain = replace(parts, interval=(1.0, 1.0, 1.0))
     made = [
         step

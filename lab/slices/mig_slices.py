@@ -172,7 +172,7 @@ def load_model_alone() -> Held:
 
 
 def _mean_steps(_: Held) -> Floats:
-    """Of the same rows, the ratios of mean step times."""
+    """Return, for the same rows, the ratios of mean step times."""
     cases = sorted(training_cases(), key=lambda case: case.model)
     return np.array([c.mean_measured[g] for c in cases for g in sorted(c.measured)])
 
@@ -239,7 +239,7 @@ def _result(
 
 
 def _widths(others: Held, *, probed: bool) -> tuple[Width, Width]:
-    """Of all batches, and of large ones (never narrower)."""
+    """Return widths of all batches, and of large ones (never narrower)."""
     plain, large = width(others, probed=probed), None if probed else large_width(others)
     if large is None:
         return plain, plain

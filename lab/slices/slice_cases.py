@@ -158,7 +158,8 @@ def rows_of(cases: Sequence[Case], load_models: Mapping[str, LoadModel] | None =
 
 @cache
 def load_models(one_process: bool = False) -> dict[str, LoadModel]:
-    """Of each ParvaGPU model; ``one_process``: from its times without neighbours only."""
+    """Return a load model for each ParvaGPU model; ``one_process``: from its times without
+    neighbours only."""
     found: dict[str, LoadModel] = {}
     for case in {case.model: case for case in reversed(inference_cases())}.values():
         points = [p for p in case.workload.points if p.processes == 1 or not one_process]

@@ -136,13 +136,14 @@ def mixed_held(load_model: Held, by_rule: Held) -> Held:
 
 
 def large_width(held: Held) -> Width | None:
-    """Of large batches alone; None: too few models had such for a quantile."""
+    """Return the width of large batches alone; None: too few models had such for a quantile."""
     large = held[held.batch >= LARGE_BATCH]
     return width(large) if len(set(large.models.tolist())) >= LEAST_MODELS else None
 
 
 def _with_probe(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Floats:
-    """With a probe on the smallest slice of the same load; NaN for the probes themselves."""
+    """Predict with a probe on the smallest slice of the same load; NaN for the probes
+    themselves."""
     found = np.full(len(rows), np.nan)
     share, loads = effective(rows, shares), rows.groups("models", "batch", "processes")
     for load in np.unique(loads):

@@ -128,7 +128,7 @@ def fit_correction(
 
 
 def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
-    """As it will be served, by the trainer's own library."""
+    """Return the model as it will be served, by the trainer's own library."""
     if ensemble is None:
         return SweepModel(None)
     return SweepModel(
@@ -165,7 +165,7 @@ class SweepFit:
 
     @property
     def model(self) -> SweepModel:
-        """As served."""
+        """Return the model as it is served."""
         return sweep_model(self.ensemble)
 
 

@@ -178,7 +178,8 @@ def coverage(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
 
 
 def mean_error(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
-    """Of ``|predicted / measured - 1|`` of a step, held out; models on devices weigh the same."""
+    """Return the mean of ``|predicted / measured - 1|`` of a step, held out; models on devices
+    weigh the same."""
     found = list(held_out(rows, by, fit))
     off = np.array([learnt.off(one) for one, learnt in found])
     return group_mean(np.abs(np.expm1(off)), [one.group for one, _ in found])
@@ -240,7 +241,8 @@ def _device(step: Step) -> str:
 
 
 def _table(found: Sequence[tuple[Step, float, float]]) -> list[tuple[str, ...]]:
-    """By device, by model, by number of GPUs, and of all; (row, ours, the baseline's)."""
+    """Return lines by device, by model, by number of GPUs, and of all; (row, ours, the
+    baseline's)."""
     ways: tuple[Callable[[Step], str], ...] = (_device, _model, lambda one: f"{one.gpus} GPUs")
     lines = [
         (name, *_line([row for row in found if way(row[0]) == name]))

@@ -69,7 +69,7 @@ class Process:
         return found
 
     def onnx(self) -> bytes:
-        """In double precision: ``features`` [rows, any] to ``rest`` [rows, 1]."""
+        """Export in double precision: ``features`` [rows, any] to ``rest`` [rows, 1]."""
         graph, theirs = OnnxGraph(), self.rows
         mine = graph.add("Mul", graph.add("Sub", "features", self.centre), self.scale)
         squares = graph.add("ReduceSumSquare", mine, axes=[1], keepdims=1)

@@ -84,7 +84,7 @@ def _ratios(source: str, target: str) -> Floats:
 
 
 def moved_errors(seed: int) -> dict[str, Floats]:
-    """By platform measured: |log predicted / measured| on others, without a sample of them.
+    """Return, by platform measured: |log predicted / measured| on others, without a sample of them.
 
     Of GPUs by inference on two of them, as a stand-in: training was measured on one. Of CPUs by
     the only move there is: from the GPU to our core.

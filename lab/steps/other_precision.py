@@ -78,7 +78,8 @@ def log_width(rows: Sequence[Step]) -> float:
 
 
 def coverage(rows: Sequence[Step]) -> float:
-    """Of each GPU's rows, by the width of the other GPUs' rows; GPUs weigh the same."""
+    """Return the share covered of each GPU's rows, by the width of the other GPUs' rows; GPUs weigh
+    the same."""
     inside = []
     for name in sorted({row.platform for row in rows}):
         wide = log_width([row for row in rows if row.platform != name])
@@ -92,7 +93,7 @@ HEADER = (
 
 
 def evaluate(_: Options) -> Report:
-    """By GPU, and all."""
+    """Report the errors of each GPU, and of all."""
     rows = steps()
     names = sorted({row.platform for row in rows})
     table = [_line(name, [row for row in rows if row.platform == name]) for name in names]

@@ -57,7 +57,7 @@ def fit(table: Measured, kernel: Kernel) -> Posterior:
 
 
 def kernel(scale: Scale, values: Floats) -> Kernel:
-    """From amplitudes row by row, the two lengths and the noise."""
+    """Make the kernel of amplitudes row by row, the two lengths and the noise."""
     many = AMPLITUDES.size
     return Kernel(scale, values[:many].reshape(AMPLITUDES.shape), *values[many:].tolist())
 

@@ -27,7 +27,7 @@ _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 
 def require_language(needed_for: str) -> None:
-    """Raises ToolMissing where the extra ``language`` is not installed."""
+    """Check the extra. Raises ToolMissing where the extra ``language`` is not installed."""
     for module in ("transformers", "peft", "safetensors", "tokenizers"):
         if importlib.util.find_spec(module) is None:
             raise ToolMissing(module, needed_for=needed_for, hint="pip install 'berth[language]'")

@@ -188,7 +188,7 @@ def evaluate(options: Options) -> Report:
 
 
 def _stages(options: Options) -> Stages:
-    """Raises UsageError where no configuration is given."""
+    """Read the stages of a configuration. Raises UsageError where no configuration is given."""
     file = options.config
     if file is None:
         raise UsageError("name a configuration file", hint="see docs/published.md")

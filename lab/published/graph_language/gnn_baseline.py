@@ -73,12 +73,12 @@ class Baseline:
         return float(np.log(runs.seconds[division.base]).mean())
 
     def learn(self) -> None:
-        """From the base's rows."""
+        """Learn from the base's rows."""
         wanted, rows = self.parts.config.regressor, self.parts.corpus.division.base.tolist()
         self._train(self.name, rows, wanted.epochs, wanted.rate, None)
 
     def adapt(self, wanted: AdaptConfig) -> None:
-        """From the given rows of a group, after ``learn``."""
+        """Learn from the given rows of a group, after ``learn``."""
         rows, config = self.stages.dealt(wanted).given.tolist(), self.parts.config.regressor
         stage = f"{self.name}-{wanted.stage}"
         self._train(stage, rows, config.adapt_epochs, config.rate / 3, wanted)

@@ -64,7 +64,7 @@ class GraphLanguage(nn.Module):
 
     @property
     def width(self) -> int:
-        """Of a token's vector."""
+        """Return the width of a token's vector."""
         return int(self.embedding.weight.shape[1])
 
     @property

@@ -131,7 +131,7 @@ class Stage:
 
     @property
     def steps(self) -> int:
-        """In all."""
+        """Return the number of steps in all."""
         return self.epochs * self.steps_per_epoch
 
     def weights(self) -> dict[str, Tensor]:

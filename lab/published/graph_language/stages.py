@@ -108,7 +108,7 @@ class Parts:
 
     @cached_property
     def projection(self) -> Projection:
-        """From a graph's code to a token."""
+        """Return the module from a graph's code to a token."""
         inputs = self.config.encoder.width + (STATICS if self.config.encoder.statics else 0)
         language = self.language
         return self.drawn(
@@ -156,7 +156,7 @@ class Parts:
 
 
 def digest_of(*parts: object) -> str:
-    """Of anything that JSON can hold."""
+    """Return a digest of anything that JSON can hold."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

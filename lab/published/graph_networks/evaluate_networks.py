@@ -67,7 +67,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """With the number of folds where it is not all."""
+        """Return the split, with the number of folds where it is not all."""
         every = self.folds == self.split.count
         return self.split.name if every else f"{self.split.name}, fold 1 of {self.split.count}"
 
@@ -129,7 +129,7 @@ def by_served(train: Runs, test: Runs, seed: int) -> Floats:
 
 
 def trees_of(seed: int) -> xgboost.XGBRegressor:
-    """On one thread."""
+    """Return untrained trees on one thread."""
     return xgboost.XGBRegressor(
         n_estimators=500, learning_rate=0.05, max_depth=6, subsample=0.7, colsample_bytree=0.5,
         objective="reg:absoluteerror", n_jobs=1, random_state=seed,

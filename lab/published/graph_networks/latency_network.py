@@ -71,7 +71,7 @@ class Network(nn.Module):
         self.rates = Rates(width, inputs, shape.rank) if shape.readout is Readout.SUM else None
 
     def forward(self, batch: Data) -> Tensor:
-        """Of a batch of ``graph_data.batches``."""
+        """Answer a batch of ``graph_data.batches``."""
         rows = self.encoder(self.nodes(batch.x), batch.edge_index)
         graph, settings = batch.columns_batch, self.columns(batch.columns)
         whole, statics = mean_nodes(rows, batch), self.statics(batch.statics)

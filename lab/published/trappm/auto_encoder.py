@@ -69,7 +69,8 @@ class InnerProduct(nn.Module):
 
 
 def auto_encoder(data: Sequence[Data], design: Design) -> GAE:
-    """As it was drawn, for graphs ``compact`` for ``design.layers`` steps or more."""
+    """Return the network as it was drawn, for graphs ``compact`` for ``design.layers`` steps or
+    more."""
     nodes = torch.cat([one.x for one in data]).double().numpy()
     return GAE(NodeEncoder(nodes, design), InnerProduct())
 
@@ -140,7 +141,7 @@ class Links:
 
 
 def links(frozen: Frozen, data: Sequence[Data], *, seed: int, hidden: float = 0.0) -> Links:
-    """On each graph, of its edges and as many pairs that are none.
+    """Score, on each graph, its edges and as many pairs that are none.
 
     ``hidden``: that share of the edges passes no messages, and only those are asked for. Graphs
     with fewer than two edges or two other pairs are left out.

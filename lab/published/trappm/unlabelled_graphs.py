@@ -48,7 +48,7 @@ RANDOM_NETWORKS = 8
 def unlabelled(
     *, seed: int = 0, advance: Callable[[str], None] = lambda _: None
 ) -> dict[str, tuple[ModelGraph, ...]]:
-    """By source, at batch 1. What the machine cannot export is left out.
+    """Return graphs by source, at batch 1. What the machine cannot export is left out.
 
     Raises ToolMissing where timm's graphs are absent.
     """

@@ -76,7 +76,7 @@ class VaeFamily:
 
     @property
     def what(self) -> str:
-        """In one line."""
+        """Return what it is in one line."""
         rows = "CPU profiles" if self.counted_on_cpu else "rows fastest on a CPU"
         return (
             f"sigma-VAE (latent {self.settings.latent}, calibrated first on the {rows}), "
@@ -130,7 +130,7 @@ def train(options: Options) -> str:
 
 
 def evaluate(options: Options) -> Report:
-    """On AIWC and RAJAPerf, seen and unseen applications."""
+    """Report on AIWC and RAJAPerf, seen and unseen applications."""
     seeds = options.every_seed
     total = sum(steps(rows, entries, seeds, splits) for _, rows, entries, splits in _plan())
     with step_bar("evaluating", total) as advance:

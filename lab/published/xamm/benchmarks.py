@@ -31,7 +31,7 @@ class Benchmarks:
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """In their order."""
+        """Return the machines in their order."""
         return tuple(self.samples)
 
     def complete(self) -> tuple[str, ...]:

@@ -223,14 +223,14 @@ class XammFamily:
 
     @property
     def name(self) -> str:
-        """In tables."""
+        """Return the name in tables."""
         c = self.choices
         beside = {Machines.AMM: f" + AMM ({c.aggregation})", Machines.NAMES: " + names"}
         return f"xAMM: {c.embedding}{beside.get(c.machines, '')}, {c.downstream}"
 
     @property
     def what(self) -> str:
-        """In one line."""
+        """Return what it is in one line."""
         return f"{self.name}; Dhakal et al."
 
     def fit(self, rows: Rows, seed: int) -> FittedXamm:

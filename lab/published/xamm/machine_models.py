@@ -128,7 +128,7 @@ def mean_speedups(
 
 
 def machine_labels(runs: Runs) -> dict[str, Floats]:
-    """For ``learn_machines``: mean log speedup of each machine for each application."""
+    """Return, for ``learn_machines``, mean log speedup of each machine for each application."""
     keys, machines, table = times(runs)
     several = np.isfinite(table).sum(axis=1) > 1
     chosen = [application for (application, _), keep in zip(keys, several, strict=True) if keep]
