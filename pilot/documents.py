@@ -19,15 +19,9 @@ import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
@@ -71,23 +65,6 @@ class Document(BaseModel):
         str_max_length=65_536,
         ser_json_inf_nan="constants",
     )
-
-
-class OmitsNone(Document):
-    """A document whose newer keys are not written where they say nothing.
-
-    Documents of before keep their text, and so their digests.
-    """
-
-    omitted: ClassVar[tuple[str, ...]] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = write(self)
-        for key in self.omitted:
-            if data.get(key, ...) is None:
-                del data[key]
-        return data
 
 
 D = TypeVar("D", bound=Document)

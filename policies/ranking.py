@@ -32,8 +32,9 @@ from berth.policies.objectives.protocol import Estimate, Objective
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate
 from berth.policies.values import Candidate, Ranked, Request, Resources
-from berth.predictor.core.forecast import Forecast, memory_with
+from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
+from berth.predictor.core.sizes import memory_with
 
 SHAPES_KEPT = 1_000
 _WHO_ASKS = frozenset(

@@ -6,7 +6,8 @@ from functools import cache
 
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.catalogue import platform_named
-from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roofs
 
 OWN_CPU = "epyc-genoa-vm"
 """Where our own runs were measured, on one core."""
@@ -20,11 +21,11 @@ NUMBERS = {"fp32": Numbers.FP32, "amp": Numbers.FP16, "amp_bf16": Numbers.BF16,
 
 @cache
 def platform_of(device: str) -> str:
-    """The shipped platform of a device. Raises UsageError where there is none."""
+    """Return the shipped platform of a device. Raises UsageError where there is none."""
     return platform_named(device, platforms.shipped()).name
 
 
 @cache
 def roof_of_device(device: str) -> Roof:
-    """By the data sheet. Raises UsageError for a device that no platform is of."""
+    """Return the roof by the data sheet. Raises UsageError for a device that no platform is of."""
     return roofs(platforms.shipped())[platform_of(device)]

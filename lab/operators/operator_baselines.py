@@ -7,7 +7,7 @@ import xgboost
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.physics import Places, PowerLimit, roof_seconds
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit, unit_named
 from lab.operators.fit_operators import launches
 from lab.operators.operator_rows import Rows
@@ -25,7 +25,7 @@ _ROWS = 60_000
 
 
 def roofline(train: Rows, test: Rows) -> Floats:
-    """[n] launch and the roof: nothing but a launch for each operator is fitted."""
+    """Return [n] launch and the roof: nothing but a launch for each operator is fitted."""
     _, typical = launches(train)
     found = np.array([typical[str(op)] for op in test.operator])
     for gpu in np.unique(test.gpu):
@@ -37,7 +37,7 @@ def roofline(train: Rows, test: Rows) -> Floats:
 
 
 def trees(train: Rows, test: Rows, seed: int) -> Floats:
-    """[n] XGBoost from shapes and the data sheet to the logarithm of the time."""
+    """Return [n] XGBoost from shapes and the data sheet to the logarithm of the time."""
     chosen = np.random.default_rng(seed).permutation(len(train))[:_ROWS]
     train = train[chosen]
     model = xgboost.XGBRegressor(

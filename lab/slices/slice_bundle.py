@@ -9,8 +9,7 @@ from pathlib import Path
 
 from berth.pilot.documents import to_json
 from berth.predictor.core.bundle import CARD
-from berth.predictor.core.bundle_writing import write_bundle
-from berth.predictor.core.provenance import made_by, versions
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.slices import bundle as bundles
 from berth.predictor.families.slices.equivalence import IN_MANIFEST
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
@@ -59,7 +58,7 @@ STEPS = 2 + len(FAMILIES)
 
 
 def cases_of(spec: FamilySpec) -> tuple[Case, ...]:
-    """What a family is trained on: ``time`` pools both data sets, counters only MISO has."""
+    """Return what a family is trained on: ``time`` pools both data sets, counters only MISO has."""
     if spec.name != TIME:
         return training_cases()
     alone = tuple(c for c in inference_cases() if c.workload.processes == 1)
@@ -136,7 +135,8 @@ def _entry(name: str, data: str, held: Held) -> MethodEntry:
 
 
 def batches_entry(fitted: SweepFit, alone: SliceRows) -> MethodEntry:
-    """The load model of one process and batch equivalence together; a probe moves the former."""
+    """Return the load model of one process and batch equivalence together; a probe moves the
+    former."""
     load_model, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
     entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(load_model, rule))
     return entry.model_copy(

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from berth.predictor.core.bundle import CARD, Training
-from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import LEVEL, group_quantile
-from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
 from berth.predictor.families.training_step import bundle as bundles
 from berth.predictor.families.training_step.bundle import (
@@ -51,7 +50,8 @@ def train(
     figures: Mapping[str, float],
     advance: Callable[..., None] = lambda *_: None,
 ) -> StepManifest:
-    """Both heads, their widths from held-out rows, and the bundle. Same data and seed, same id."""
+    """Return both heads, their widths from held-out rows, and the bundle. Same data and seed, same
+    id."""
     elsewhere = moved_errors(seed)
     advance("other devices")
     files: dict[str, bytes] = {}
@@ -124,7 +124,8 @@ def _head(platform: str, steps: Steps, learnt: Learnt, seed: int, elsewhere: Flo
 
 
 def _quantile(off: Floats) -> float:
-    """The 90 % conformal quantile: (n + 1) x 0.9 of n, the largest where there are too few."""
+    """Return the 90 % conformal quantile: (n + 1) x 0.9 of n, the largest where there are too
+    few."""
     place = int(np.ceil((len(off) + 1) * LEVEL)) - 1
     return float(np.sort(off)[min(place, len(off) - 1)])
 

@@ -18,7 +18,7 @@ from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import GpuState, Layout, Running
 from berth.policies.mig.plan import Plan, steps
 from berth.policies.mig.solution import of_gpu, of_plan
-from berth.predictor.hardware.mig.table import lookup
+from berth.predictor.hardware.mig.slices import lookup
 
 
 class RunningEntry(Document):

@@ -1,4 +1,5 @@
-"""What if the cluster were another one: ``nodes.gpu.count=+4``, ``nodes.a100.mig=10``."""
+"""Changes of the replayed cluster, written as text: ``nodes.gpu.count=+4``,
+``nodes.a100.mig=10``."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.policies.mig.layout import Layout
 from berth.policies.replay.cluster import Cluster, Partition, SlicedGpus, plain, slices_of, whole
-from berth.predictor.hardware.mig import lookup
+from berth.predictor.hardware.mig.slices import lookup
 
 _FIELDS = {"count": "count", "cores": "cores", "gpus": "gpus", "memory": "memory_bytes"}
 _QUEUES = ("queues", "partitions")

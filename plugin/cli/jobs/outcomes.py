@@ -22,7 +22,7 @@ from berth.plugin.outcomes.accuracy import (
     is_inside,
     newest_jobs,
     newest_only,
-    ratio,
+    real_over_predicted,
     summarise,
 )
 from berth.plugin.store import OutcomeRecord, Store
@@ -226,7 +226,7 @@ def predicted_time(outcome: OutcomeRecord) -> str:
 
 def error(outcome: OutcomeRecord) -> str:
     """``+3 %``, and ``outside`` where the interval did not hold; ``-`` without a comparison."""
-    found = ratio(outcome)
+    found = real_over_predicted(outcome)
     if found is None:
         return "-"
     return f"{found - 1:+.0%}" + ("" if is_inside(outcome) else " outside")
