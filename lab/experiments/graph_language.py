@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.step_bar import Advance, step_bar
+from berth.plugin.report.terminal import columns
 from lab.experiments.options import Options
 from lab.experiments.shown import show_report
 

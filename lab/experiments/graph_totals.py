@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
 from lab.experiments.options import Options
 from lab.experiments.shown import show
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.terminal import columns
 from lab.experiments.options import Options
 from lab.experiments.shown import show
 
