@@ -28,14 +28,14 @@ class Sketch:
         self._made = 0
 
     def input(self, *shape: int, integers: bool = False) -> str:
-        """An input with an open batch before ``shape``."""
+        """Return an input with an open batch before ``shape``."""
         kind = TensorProto.INT64 if integers else TensorProto.FLOAT
         name = self._name("input")
         self._inputs.append(helper.make_tensor_value_info(name, kind, [BATCH, *shape]))
         return name
 
     def weight(self, *shape: int) -> str:
-        """A constant that stands outside the file."""
+        """Return a constant that stands outside the file."""
         name = self._name("weight")
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape)
         tensor.data_location = TensorProto.EXTERNAL
@@ -45,7 +45,7 @@ class Sketch:
         return name
 
     def integers(self, *values: int) -> str:
-        """A constant vector of shapes or axes."""
+        """Return a constant vector of shapes or axes."""
         name = self._name("integers")
         self._constants.append(
             helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
@@ -53,7 +53,7 @@ class Sketch:
         return name
 
     def scalar(self, value: float) -> str:
-        """A constant number."""
+        """Return a constant number."""
         name = self._name("scalar")
         self._constants.append(helper.make_tensor(name, TensorProto.FLOAT, [], [value]))
         return name
@@ -76,7 +76,8 @@ class Sketch:
         bias: bool = True,
         same: bool = True,
     ) -> str:
-        """A convolution of one or two dimensions; ``same``: as large as its input over stride."""
+        """Return a convolution of one or two dimensions; ``same``: as large as its input over
+        stride."""
         strides = (stride,) * len(kernel) if isinstance(stride, int) else stride
         inputs = [x, self.weight(outer, inner // groups, *kernel)]
         inputs += [self.weight(outer)] if bias else []
@@ -86,7 +87,7 @@ class Sketch:
         )  # fmt: skip
 
     def dense(self, x: str, inner: int, outer: int, *, bias: bool = True) -> str:
-        """A product of the last axis with weights."""
+        """Return a product of the last axis with weights."""
         made = self.node("MatMul", x, self.weight(inner, outer))
         return self.node("Add", made, self.weight(outer)) if bias else made
 
@@ -99,7 +100,7 @@ class Sketch:
         return self.node("LayerNormalization", x, self.weight(width), self.weight(width), axis=-1)
 
     def reshape(self, x: str, *shape: int) -> str:
-        """To a shape; 0 keeps a size, -1 takes the rest."""
+        """Reshape to a shape; 0 keeps a size, -1 takes the rest."""
         return self.node("Reshape", x, self.integers(*shape))
 
     def transpose(self, x: str, *order: int) -> str:
@@ -107,7 +108,7 @@ class Sketch:
         return self.node("Transpose", x, perm=list(order))
 
     def model(self, *outputs: str) -> ModelProto:
-        """The whole as a model."""
+        """Return the whole as a model."""
         graph = helper.make_graph(
             self._nodes,
             "sketch",

@@ -36,12 +36,12 @@ def curve(
 
 
 def point(samples: int, drawn: Sequence[Figures]) -> Point:
-    """From the figures of each draw."""
+    """Return the point of the figures of each draw."""
     return Point(samples, combined(drawn), combined(drawn, np.nanmin), combined(drawn, np.nanmax))
 
 
 def over(points: Sequence[Point]) -> Point:
-    """The mean over devices, of curves at the same number of samples."""
+    """Return the mean over devices, of curves at the same number of samples."""
     return Point(
         points[0].samples, combined([one.mean for one in points]),
         combined([one.low for one in points]), combined([one.high for one in points]),

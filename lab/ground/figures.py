@@ -47,7 +47,7 @@ def figures(
     log_base: Floats | float = 0.0,
     rows_for_tau: int = ROWS_FOR_TAU,
 ) -> Figures:
-    """[rows] natural logarithms; ``groups`` name rows that resemble each other.
+    """Return [rows] natural logarithms; ``groups`` name rows that resemble each other.
 
     ``log_width``: half widths of 90 % intervals. ``log_base``: added to both logarithms for R2 and
     tau where the logarithms are of ratios.
@@ -79,7 +79,8 @@ def combined(
     of: Sequence[Figures],
     how: Callable[[list[float]], float] = np.nanmean,
 ) -> Figures:
-    """Figure by figure: the mean over draws, devices or seeds, or their least or greatest."""
+    """Return figure by figure: the mean over draws, devices or seeds, or their least or
+    greatest."""
     found = {}
     for name in (one.name for one in fields(Figures)):
         values = [value for each in of if (value := getattr(each, name)) is not None]

@@ -36,12 +36,12 @@ def model_card(
 
 
 def source_lines(sources: Mapping[str, str]) -> list[str]:
-    """One line a data set: its path and checksum."""
+    """Return one line a data set: its path and checksum."""
     return [f"- `{path}` sha256 `{digest[:16]}`" for path, digest in sources.items()]
 
 
 def library_line(seed: int, libraries: Mapping[str, str]) -> str:
-    """What makes the same bundle again."""
+    """Return what makes the same bundle again."""
     return f"- Seed {seed}; {', '.join(f'{name} {v}' for name, v in libraries.items())}."
 
 

@@ -55,21 +55,21 @@ class Report:
     """Notes under the tables."""
 
     def text(self) -> str:
-        """For the screen."""
+        """Return the report for the screen."""
         lines = [self.title, *self.notes]
         for one in self.sections:
             lines += ["", one.title, columns(one.header, one.rows)]
         return "\n".join([*lines, *(["", *self.after] if self.after else [])])
 
     def markdown(self) -> str:
-        """As a page."""
+        """Return the report as a page."""
         lines = [f"# {self.title}", "", *self.notes]
         for one in self.sections:
             lines += ["", f"## {one.title}", "", *markdown_table(one.header, one.rows)]
         return "\n".join([*lines, *(["", *self.after] if self.after else [])]) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the report for JSON."""
         found: dict[str, Any] = plain(self.data)
         return {**found, "shipped": dict(self.shipped)} if self.shipped else found
 
@@ -80,13 +80,13 @@ class Report:
 
 
 def figure_cells(of: Figures, names: Sequence[str] = USUAL) -> list[str]:
-    """A cell for each name of a figure; ``-`` where it has none."""
+    """Return a cell for each name of a figure; ``-`` where it has none."""
     found = ((getattr(of, name), FIGURES[name][1]) for name in names)
     return ["-" if value is None else form.format(value) for value, form in found]
 
 
 def figure_titles(names: Sequence[str] = USUAL) -> list[str]:
-    """The header of ``figure_cells``."""
+    """Return the header of ``figure_cells``."""
     return [FIGURES[name][0] for name in names]
 
 

@@ -46,7 +46,8 @@ def fit(
     knobs: Knobs,
     coefficients: Floats | None = None,
 ) -> Fitted:
-    """One setting's rows. Rows left out by the closed form (Rasmussen and Williams, 5.12)."""
+    """Return one setting's rows. Rows left out by the closed form (Rasmussen and Williams,
+    5.12)."""
     if coefficients is None:
         coefficients = weigh(terms, np.exp(log_seconds))
     scale = Scale.of(descriptors)
@@ -62,7 +63,7 @@ def fit(
 
 
 def weigh(terms: Floats, seconds: Floats, ridge: float = RIDGE) -> Floats:
-    """[terms] at least 0 that bring ``terms . weights / seconds`` nearest to 1."""
+    """Return [terms] at least 0 that bring ``terms . weights / seconds`` nearest to 1."""
     share = terms / seconds[:, None]
     spread = share.std(axis=0)
     size = np.maximum(spread, 1e-9 * max(float(spread.max()), 1e-30))
@@ -88,7 +89,7 @@ class Sample(Table):
 
 
 def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
-    """Each setting that has rows enough."""
+    """Return each setting that has rows enough."""
     found = {}
     for name in sorted(set(sample.setting.tolist())):
         own = np.flatnonzero(sample.setting == name)
@@ -117,7 +118,8 @@ def learnt(train: Sample, asked: Sample, seed: int) -> Floats:
 
 
 def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
-    """The knobs with the least mean error on inner folds of ``group``, in a few of the settings."""
+    """Return the knobs with the least mean error on inner folds of ``group``, in a few of the
+    settings."""
     names, counts = np.unique(sample.setting, return_counts=True)
     most = names[np.argsort(-counts, kind="stable")[:settings]]
     some = sample[np.flatnonzero(np.isin(sample.setting, most))]
@@ -130,7 +132,7 @@ def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
 
 
 def _errors(train: Sample, test: Sample, setting: str, grid: Sequence[Knobs]) -> Floats:
-    """[grid] sums of absolute relative errors in one setting."""
+    """Return [grid] sums of absolute relative errors in one setting."""
     own = train[np.flatnonzero(train.setting == setting)]
     asked = test[np.flatnonzero(test.setting == setting)]
     if len(own) < _LEAST_ROWS or not len(asked):

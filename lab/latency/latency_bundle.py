@@ -104,8 +104,8 @@ def _entry(name: str, one: Fitted, batches: Floats, usual: bool, log_width: floa
 
 
 def usual_settings(names: list[str]) -> set[str]:
-    """Of each platform and precision: not compiled where that was measured, channels first, the
-    newest software; and our own CPU's only one."""
+    """Return one setting of each platform and precision: not compiled where that was measured,
+    channels first, the newest software; and our own CPU's only one."""
     best: dict[tuple[str, Numbers], str] = {}
     for name in sorted(names, key=_preference):
         platform, precision, *_ = name.split(" | ")

@@ -19,7 +19,7 @@ _OWN_SHARE = 0.05
 
 
 def corrections(fitted: dict[str, Fitted], train: Sample, asked: Sample) -> Floats:
-    """[asked] to be added to log seconds; ``group`` names the network at its image size."""
+    """Return [asked] to be added to log seconds; ``group`` names the network at its image size."""
     names = sorted(fitted)
     place = {name: n for n, name in enumerate(names)}
     groups = sorted(set(train.group.tolist()))
@@ -44,7 +44,7 @@ def corrections(fitted: dict[str, Fitted], train: Sample, asked: Sample) -> Floa
 
 
 def _covariance(off: Floats) -> Floats:
-    """[settings, settings] from pairs measured in both, shrunk, made positive."""
+    """Return [settings, settings] from pairs measured in both, shrunk, made positive."""
     known = ~np.isnan(off)
     value = np.where(known, np.clip(off, -1, 1), 0.0)
     both = known.T.astype(float) @ known

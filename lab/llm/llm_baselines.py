@@ -32,7 +32,7 @@ Features = Callable[[Cases], Floats]
 
 
 def baselines(seed: int) -> tuple[Family[Cases], ...]:
-    """All of them, each fold with the same seed."""
+    """Return all of them, each fold with the same seed."""
     return (
         Family("XGBoost, Table 6.3 (the thesis)", _trees(_thesis, THESIS, seed)),
         Family("XGBoost, one-hots", _trees(_one_hots, PLAIN, seed)),

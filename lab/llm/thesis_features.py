@@ -29,7 +29,7 @@ _ARCHITECTURES = {"x86_64": 0.0, "aarch64": 1.0, "ppc64le": 2.0}
 
 
 def model_features(model: LanguageModel, load: Load) -> dict[str, float]:
-    """The 14 model features under a load, by the thesis's abbreviations; memory in bytes."""
+    """Return the 14 model features under a load, by the thesis's abbreviations; memory in bytes."""
     need = memory(model, load)
     experts = 3 * model.experts * model.moe_layers if model.experts > 1 else 0
     nodes = NODES_PER_LAYER * model.layers + experts + 3
@@ -53,7 +53,7 @@ def model_features(model: LanguageModel, load: Load) -> dict[str, float]:
 
 
 def hardware_features(device: Unit, host: Platform | None = None) -> dict[str, float]:
-    """The 20 hardware features; those of the host are NaN without its platform."""
+    """Return the 20 hardware features; those of the host are NaN without its platform."""
     sheet, cuda = device.sheet, device.sheet.cuda
     multiprocessors = float(sheet.multiprocessors or math.nan)
     levels = {} if host is None else {m.level: m.capacity_bytes for m in host.signature.memory}

@@ -25,7 +25,7 @@ _ROWS = 60_000
 
 
 def roofline(train: Rows, test: Rows) -> Floats:
-    """[n] launch and the roof: nothing but a launch for each operator is fitted."""
+    """Return [n] launch and the roof: nothing but a launch for each operator is fitted."""
     _, typical = launches(train)
     found = np.array([typical[str(op)] for op in test.operator])
     for gpu in np.unique(test.gpu):
@@ -37,7 +37,7 @@ def roofline(train: Rows, test: Rows) -> Floats:
 
 
 def trees(train: Rows, test: Rows, seed: int) -> Floats:
-    """[n] XGBoost from shapes and the data sheet to the logarithm of the time."""
+    """Return [n] XGBoost from shapes and the data sheet to the logarithm of the time."""
     chosen = np.random.default_rng(seed).permutation(len(train))[:_ROWS]
     train = train[chosen]
     model = xgboost.XGBRegressor(

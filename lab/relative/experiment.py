@@ -13,7 +13,7 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows
@@ -61,7 +61,7 @@ BARS = (
 
 
 def train(options: Options) -> str:
-    """A bundle of the cost model from a site's measurements, or from the AIWC data set."""
+    """Return a bundle of the cost model from a site's measurements, or from the AIWC data set."""
     if options.figures is not None:
         raise UsageError("relative computes its own figures; leave out --figures")
     site = site_input(options.profiles, options.reference, options.platforms)
@@ -109,7 +109,7 @@ def _drawn(options: Options, rows: Rows, model: CostModelFamily, report: Report)
 
 
 def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Report:
-    """A table for each split; ``again``: figures of measuring again, by how often."""
+    """Return a table for each split; ``again``: figures of measuring again, by how often."""
     sections = []
     for split in evaluation.SHOWN:
         if not (results := [r for r in found.results if r.split == split.name]):
@@ -154,7 +154,7 @@ def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Re
 
 
 def verdicts_of(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[str, ...]]:
-    """One row a bar that ``family`` was evaluated for; met by the unrounded figure."""
+    """Return one row a bar that ``family`` was evaluated for; met by the unrounded figure."""
     found = {result.split: result.figures for result in results if result.family == family}
     rows: list[tuple[str, ...]] = []
     for split, figure, sense, bound in BARS:

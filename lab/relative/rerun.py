@@ -34,7 +34,7 @@ def both_figures(rows: Rows, spread_seconds: Floats, runs: Floats) -> dict[str, 
 
 
 def rerun_figures(rows: Rows, spread_seconds: Floats, seed: int = 0) -> dict[str, float]:
-    """Mean figures of times drawn around the medians with the spread of their runs (normal).
+    """Return mean figures of times drawn around the medians with the spread of their runs (normal).
 
     ``spread_seconds`` is rows x platforms. The reference's time is given, as to every family.
     """

@@ -61,7 +61,7 @@ class Curve:
 
     @property
     def what(self) -> tuple[str, str, str]:
-        """What samples are drawn from, which models are tested, by which method."""
+        """Return what samples are drawn from, which models are tested, by which method."""
         return self.drawn_from, self.models, self.method
 
 
@@ -106,7 +106,7 @@ class FewShot:
 
 
 def steps(table: Measured) -> int:
-    """How often ``evaluate_few_shot`` calls ``advance``."""
+    """Return how often ``evaluate_few_shot`` calls ``advance``."""
     return len(np.unique(table.device)) * (1 + (THIRDS.count or 0)) + len(_families(table))
 
 
@@ -119,7 +119,7 @@ def evaluate_few_shot(
     most: int = ARCHITECTURES,
     advance: Callable[..., None] = lambda *_: None,
 ) -> FewShot:
-    """Every method on every device; the process on every family.
+    """Return every method on every device; the process on every family.
 
     Raises UsageError where so many ``samples`` leave no other model to test.
     """

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.units import format_elapsed, format_ended, format_seconds
-from berth.plugin.outcomes.accuracy import Accuracy, is_inside, ratio
+from berth.plugin.outcomes.accuracy import Accuracy, is_inside, real_over_predicted
 from berth.plugin.report.parts import Column, Table, data_of, table_of
 from berth.plugin.store import OutcomeRecord
 
@@ -33,10 +33,10 @@ def predicted_time(outcome: OutcomeRecord) -> str | None:
 
 def error_text(outcome: OutcomeRecord) -> str | None:
     """Return ``+3 %``, with ``outside`` where the interval did not hold; None: not compared."""
-    real_over_predicted = ratio(outcome)
-    if real_over_predicted is None:
+    factor = real_over_predicted(outcome)
+    if factor is None:
         return None
-    return f"{real_over_predicted - 1:+.0%}" + ("" if is_inside(outcome) else " outside")
+    return f"{factor - 1:+.0%}" + ("" if is_inside(outcome) else " outside")
 
 
 def _coverage_text(row: Accuracy) -> str | None:

@@ -20,7 +20,7 @@ from berth.plugin.outcomes.accuracy import (
     newest_jobs,
     newest_only,
     number,
-    ratio,
+    real_over_predicted,
     summarise,
 )
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
@@ -186,7 +186,7 @@ def _compared(ended: Sequence[EndedJob]) -> tuple[Picture, ...]:
     found = (
         Compared(one.predicted_s, one.elapsed_s, is_inside(one))
         for one in reversed(ended)
-        if ratio(one) is not None and one.predicted_s and one.elapsed_s
+        if real_over_predicted(one) is not None and one.predicted_s and one.elapsed_s
     )
     jobs = list(islice(found, MOST_POINTS))[::-1]
     if not jobs:

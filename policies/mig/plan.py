@@ -81,7 +81,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class GpuPlan:
-    """What becomes of one GPU."""
+    """The plan for one GPU."""
 
     state: GpuState
     target: Layout
@@ -121,7 +121,7 @@ class Reached:
     bound: float | None
     """The best that any plan could reach; None: not computed."""
     priority: int | None = None
-    """Of jobs of which priority, where there are several."""
+    """Priority of the jobs that are counted, where there are several."""
 
     @property
     def gap(self) -> float | None:
@@ -228,7 +228,7 @@ def worth_recutting(
 
 
 class Action(StrEnum):
-    """What a step does."""
+    """The two kinds of steps."""
 
     DESTROY = "destroy"
     CREATE = "create"

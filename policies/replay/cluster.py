@@ -42,7 +42,7 @@ class NodeKind:
     price_per_gpu_hour: float | None = None
     price_per_node_hour: float | None = None
     gpu_part: float = 1.0
-    """What part of a whole GPU one of its GPUs is: less than 1 for slices."""
+    """The part of a whole GPU that one of its GPUs is: less than 1 for slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Partition:
     kinds: tuple[str, ...]
     max_time_s: float | None = None
     nodes: tuple[int, ...] | None = None
-    """Which nodes of its single kind, from 0; None: all."""
+    """The nodes of its single kind, from 0; None: all."""
     priority: float = 0.0
     """Share of the partition in multifactor priority, 0 to 1."""
 
@@ -86,7 +86,7 @@ class SlicedGpus:
     geometry: Geometry
     count: int
     layout: Layout
-    """How each GPU is cut at first."""
+    """The layout of each GPU at first."""
     profiles: tuple[str, ...]
     """The profiles that jobs can ask for; a GPU is cut into no others."""
 

@@ -62,7 +62,7 @@ class Units:
         )
         """[partitions] of slices, where the host's cores and memory do not count."""
         self.known: BoundedCache[tuple[int, ...], tuple[int, Ints, bool]] = BoundedCache(_KNOWN)
-        """What ``row_of`` found."""
+        """The answers of ``row_of``."""
         self.longest: Floats = np.array(
             [np.inf if p.max_time_s is None else p.max_time_s for p in cluster.partitions]
         )

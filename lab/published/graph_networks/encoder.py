@@ -70,7 +70,7 @@ class Encoder(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
-        """[rows, width] of standardised features [rows, inputs]."""
+        """Return [rows, width] of standardised features [rows, inputs]."""
         kind = self.settings.kind
         if kind in _LOOPED:
             edges = torch.cat(
@@ -83,13 +83,13 @@ class Encoder(nn.Module):
 
 
 def summed_nodes(rows: Tensor, batch: Data) -> Tensor:
-    """[graphs, width] sum over each graph's nodes."""
+    """Return [graphs, width] sum over each graph's nodes."""
     weighed = rows * batch.count.unsqueeze(1)
     found: Tensor = scatter(weighed, batch.batch, dim_size=batch.num_graphs)
     return found
 
 
 def mean_nodes(rows: Tensor, batch: Data) -> Tensor:
-    """[graphs, width] mean over each graph's nodes (thesis, equation 7.5)."""
+    """Return [graphs, width] mean over each graph's nodes (thesis, equation 7.5)."""
     nodes = scatter(batch.count, batch.batch, dim_size=batch.num_graphs)
     return summed_nodes(rows, batch) / nodes.clamp(min=1).unsqueeze(1)

@@ -71,7 +71,7 @@ class Network(nn.Module):
         self.rates = Rates(width, inputs, shape.rank) if shape.readout is Readout.SUM else None
 
     def forward(self, batch: Data) -> Tensor:
-        """Of a batch of ``graph_data.batches``."""
+        """Answer a batch of ``graph_data.batches``."""
         rows = self.encoder(self.nodes(batch.x), batch.edge_index)
         graph, settings = batch.columns_batch, self.columns(batch.columns)
         whole, statics = mean_nodes(rows, batch), self.statics(batch.statics)
@@ -88,7 +88,7 @@ class Network(nn.Module):
     def one_graph(
         self, features: Tensor, edges: Tensor, count: Tensor, statics: Tensor, columns: Tensor
     ) -> Tensor:
-        """The same for one graph with ``statics`` [1, ...], without a loop over its runs."""
+        """Return the same for one graph with ``statics`` [1, ...], without a loop over its runs."""
         rows = self.encoder(self.nodes(features), edges)
         share = count / count.sum().clamp(min=1)
         whole = (rows * share.unsqueeze(1)).sum(0, keepdim=True)
@@ -103,7 +103,7 @@ class Network(nn.Module):
         return found
 
     def _timed(self, found: Tensor, seconds: Tensor) -> Tensor:
-        """The nodes' seconds in place of the latency's head."""
+        """Return the nodes' seconds in place of the latency's head."""
         log_s = seconds.clamp(min=1e-30).log().unsqueeze(1)
         return torch.cat((log_s, found[:, 1:]), dim=1)
 
@@ -127,7 +127,8 @@ class Rates(nn.Module):
     def forward(
         self, rows: Tensor, features: Tensor, count: Tensor, settings: Tensor, columns: Tensor
     ) -> Tensor:
-        """[runs] seconds of an image: the sum over one graph's rows, each ``count`` times."""
+        """Return [runs] seconds of an image: the sum over one graph's rows, each ``count``
+        times."""
         node_own, node_many = self._parts(self.of_node(rows))
         run_own, run_many = self._parts(self.of_run(settings))
         met = torch.matmul(run_many.transpose(0, 1), node_many.permute(1, 2, 0))

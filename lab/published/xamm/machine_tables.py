@@ -67,7 +67,7 @@ def read_runs(path: Path) -> Runs:
 
 
 def read_benchmarks(path: Path) -> Benchmarks:
-    """A CSV (``machine,config`` and one column a benchmark), or platform files.
+    """Return a CSV (``machine,config`` and one column a benchmark), or platform files.
 
     Of a platform file (`berth pilot bench`), or of a folder of them (`berth platform add`) and the
     shipped ones, the signatures are taken. Raises DocumentError.

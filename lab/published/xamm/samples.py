@@ -31,7 +31,7 @@ class Samples:
 
 
 def samples_of(rows: Rows, sources: Sequence[str], targets: Sequence[str]) -> Samples:
-    """Every row on every source that it was run on."""
+    """Return every row on every source that it was run on."""
     places = [
         (source, column, int(row))
         for source in sources
@@ -52,7 +52,7 @@ def samples_of(rows: Rows, sources: Sequence[str], targets: Sequence[str]) -> Sa
 
 
 def samples_of_runs(runs: Runs) -> Samples:
-    """Every run is a sample on its machine; its targets are all machines.
+    """Return every run is a sample on its machine; its targets are all machines.
 
     The counters of a workload may differ from machine to machine here.
     """
@@ -120,5 +120,5 @@ def joined(
 
 
 def one_hot(machines: Sequence[str]) -> dict[str, Floats]:
-    """Names as vectors."""
+    """Return names as vectors."""
     return dict(zip(machines, np.eye(len(machines)), strict=True))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from stored import decision
+from ui_store import decision
 
 from berth.plugin.cli.jobs.decisions import decisions
 from berth.plugin.cli.output.formats import with_format
