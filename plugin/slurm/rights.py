@@ -195,9 +195,7 @@ def _tres(text: str) -> Iterator[tuple[str, float]]:
         try:
             number = float(amount.removesuffix(unit)) if unit else float(amount)
         except ValueError:
-            raise SchedulerError(
-                f"sacctmgr wrote a limit that cannot be read: {part!r}"
-            ) from None
+            raise SchedulerError(f"sacctmgr wrote a limit that cannot be read: {part!r}") from None
         if name in ("mem", "vmem"):
             number *= _MIB[unit]
         elif unit:
