@@ -18,6 +18,9 @@ from berth.policies.mig.layout import Instance, Layout
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 
+MOST_FAILURES = 100_000
+"""Most failures of one replay: more are a mistake in the numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
@@ -280,10 +283,6 @@ def platform_of(whole_gpu: str, profile: str) -> str:
 def part_of(gpus: SlicedGpus, profile: str) -> float:
     """Return the part of the GPU that others cannot have beside such a slice."""
     return part_of_gpu(gpus.geometry, gpus.geometry.profile(profile))
-
-
-MOST_FAILURES = 100_000
-"""Most failures of one replay: more are a mistake in the numbers."""
 
 
 def random_failures(
