@@ -27,7 +27,7 @@ from berth.predictor.graphs.reader import Reader
 from lab.datasets.mig import TrainingRow, training_rows
 from lab.datasets.timm import skeletons
 from lab.footprint.miso import PROGRAMS, Program
-from lab.footprint.networks import convnext_base
+from lab.footprint.sketch import convnext_base
 from lab.graphs import PATIENT
 from lab.graphs.model_runs import runs
 

@@ -24,10 +24,9 @@ from lab.ground.report import Report, results_section
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.latency import latency_bundle
-from lab.latency.fit_latency import Knobs, Sample, choose, fit_all, learnt, predicted
+from lab.latency.fit_latency import Knobs, Sample, choose, corrections, fit_all, learnt, predicted
 from lab.latency.own_runs import own_sample
 from lab.latency.samples import Samples, samples, works
-from lab.latency.settings_covariance import corrections
 from lab.latency.timm_runs import ANY_SIZE, FAMILY, MODEL, RANDOM, repeat_floor, scalars
 
 OURS, SUM, TREES, ROOF = (

@@ -25,7 +25,7 @@ from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
 from berth.predictor.hardware.device import Numbers
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.evaluate import Family, held_out
-from lab.ground.model_card import markdown_table, model_card, source_lines
+from lab.ground.report import markdown_table, model_card, source_lines
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.latency import own_runs

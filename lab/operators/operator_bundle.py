@@ -30,7 +30,7 @@ from berth.predictor.families.graph.operators.physics import PRODUCT_FEATURES, V
 from berth.predictor.families.graph.operators.predictor import OperatorModel
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.neusight import OPERATORS
-from lab.ground.model_card import markdown_table, model_card, source_lines
+from lab.ground.report import markdown_table, model_card, source_lines
 from lab.operators.fit_operators import FULL, Fitted, Size, features_of, fit
 from lab.operators.operator_rows import Rows, rows
 from lab.operators.silicon_held_out import Held, choose_power, left_out, width

@@ -27,7 +27,7 @@ from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
-from lab.ground.model_card import (
+from lab.ground.report import (
     library_line,
     markdown_table,
     model_card,

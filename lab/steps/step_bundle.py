@@ -27,7 +27,7 @@ from berth.predictor.learning.onnx_export import agreement
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.graphs.model_runs import DATA
 from lab.ground.evaluate import Family, held_out
-from lab.ground.model_card import markdown_table, model_card, source_lines
+from lab.ground.report import markdown_table, model_card, source_lines
 from lab.ground.table import Floats
 from lab.latency.timm_runs import MODEL
 from lab.steps import step_rows

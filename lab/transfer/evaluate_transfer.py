@@ -21,8 +21,7 @@ from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.graph.latency.transfer.cases import Codes
 from berth.predictor.families.graph.latency.transfer.posterior import Width
 from berth.predictor.learning.graphs.posterior import Joint
-from lab.ground.few_shot import Point, curve, over
-from lab.ground.figures import Figures, figures
+from lab.ground.figures import Figures, Point, curve, figures, over
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn

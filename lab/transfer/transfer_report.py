@@ -11,7 +11,7 @@ from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.families.graph.latency.transfer.posterior import Width
 from lab.experiments.experiment import Options
-from lab.ground.few_shot import Point
+from lab.ground.figures import Point
 from lab.ground.report import Report, Section
 from lab.transfer import evaluate_transfer, new_machine, transfer_bundle, transfer_cases
 from lab.transfer.evaluate_transfer import (

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import Data
 
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, Kind, mean_nodes
+from lab.published.graph_networks.latency_network import Encoder, EncoderSettings, Kind, mean_nodes
 from lab.published.networks import perceptron
 
 

@@ -36,9 +36,14 @@ from lab.latency.fit_latency import learnt
 from lab.latency.samples import sample_of, settings
 from lab.latency.timm_devices import roof_of_device
 from lab.latency.timm_runs import FAMILY, MODEL, RANDOM, Runs, roof_rows, scalars
-from lab.published.graph_networks.encoder import EncoderSettings, Kind
 from lab.published.graph_networks.fit_network import Training, answers, fit
-from lab.published.graph_networks.latency_network import TARGETS, Readout, Shape
+from lab.published.graph_networks.latency_network import (
+    TARGETS,
+    EncoderSettings,
+    Kind,
+    Readout,
+    Shape,
+)
 from lab.published.graph_networks.node_features import (
     CompactGraph,
     Floats32,

@@ -20,8 +20,8 @@ from torch_geometric.nn import GAE
 from torch_geometric.utils import batched_negative_sampling, coalesce
 
 from lab.ground.table import Floats
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings
 from lab.published.graph_networks.fit_network import Training, descend
+from lab.published.graph_networks.latency_network import Encoder, EncoderSettings
 from lab.published.networks import Standardise, seeded
 
 

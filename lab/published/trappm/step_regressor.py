@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, summed_nodes
 from lab.published.graph_networks.fit_network import Training, answers, descend
+from lab.published.graph_networks.latency_network import Encoder, EncoderSettings, summed_nodes
 from lab.published.networks import Standardise, masked_error, seeded
 
 

@@ -22,8 +22,7 @@ from berth.predictor.core.arrays import Floats
 from lab.published.networks import apply
 from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.embedding import PUBLISHED, Attention, Embedder, Embedding, learn
-from lab.published.xamm.machine_tables import Runs
-from lab.published.xamm.samples import times
+from lab.published.xamm.samples import Runs, times
 
 LEAK = 0.01
 
