@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
 from berth.pilot.units import parse_duration_s, whole_number
-from berth.plugin.site.installed import SITE_FILE
+from berth.plugin.installed_site import SITE_FILE
 
 _ALL = "berth.help-all"
 F = TypeVar("F", bound=Callable[..., Any])

@@ -20,7 +20,7 @@ from berth.plugin.report.of_decision import (
     decisions_table,
 )
 from berth.plugin.report.terminal import table_text
-from berth.plugin.site.installed import open_view
+from berth.plugin.installed_site import open_view
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.workloads.names import caller
 

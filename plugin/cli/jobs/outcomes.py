@@ -29,7 +29,7 @@ from berth.plugin.report.of_outcomes import (
     outcome_data,
 )
 from berth.plugin.report.terminal import table_text
-from berth.plugin.site.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.store import Store
 from berth.plugin.store.records import EndedJob
 

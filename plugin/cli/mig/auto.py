@@ -21,7 +21,7 @@ from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.mig.settings import MigSettings, load
 from berth.plugin.mig.wire import preview_data
-from berth.plugin.site.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobsDocument
 

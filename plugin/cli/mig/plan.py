@@ -12,7 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import Rare, seconds_of, store_options
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.report.terminal import columns
-from berth.plugin.site.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.policies.mig.documents import (
     FleetDocument,
     JobsDocument,

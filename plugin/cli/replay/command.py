@@ -45,7 +45,7 @@ from berth.plugin.replay.truth import (
 )
 from berth.plugin.report.of_queue import queue_data, queue_text
 from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.site.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool

@@ -15,7 +15,7 @@ from berth.plugin.cli.options import Rare, seconds_of
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.site.installed import SITE_FILE, find_site
+from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.site.site import Site
 from berth.plugin.tune.folder import (
     DIFFERENCE,
