@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.documents import write_text
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
 from lab.ground.evaluate import Result
 from lab.ground.figures import Figures
 from lab.ground.model_card import markdown_table

@@ -12,7 +12,7 @@ from berth.pilot.units import format_bytes
 from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.mig.recommending import Predictions
 from berth.plugin.report.of_fleet import fleet_report
-from berth.plugin.report.parts import Table
+from berth.plugin.report.parts import TextTable, text_table
 from berth.plugin.ui.context import Context, context
 from berth.policies.mig import Geometry, known_gpus, lookup
 from berth.policies.mig.documents import FleetDocument, PlanDocument, plan_document, states_of
@@ -87,7 +87,7 @@ def _plan(
     return None
 
 
-def _table(geometry: Geometry) -> Table:
+def _table(geometry: Geometry) -> TextTable:
     plain = enumerate_states(geometry.plain())
     rows = [
         (
@@ -99,7 +99,7 @@ def _table(geometry: Geometry) -> Table:
         )
         for p in geometry.profiles
     ]
-    return Table(
+    return text_table(
         f"{geometry.gpu}: {len(plain.layouts)} layouts, {len(plain.maximal)} of them full",
         ("Profile", "Compute slices", "Memory", "Starts at", "At most"),
         rows,

@@ -16,7 +16,7 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli.place.text import alternatives, ruled_out
 from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
-from berth.plugin.report.parts import Picture, Table, drawn
+from berth.plugin.report.parts import Picture, TextTable, drawn, text_table
 from berth.plugin.scheduler import Job
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site
@@ -54,8 +54,8 @@ class Shown:
     """What the page shows of a decision."""
 
     placing: Placing
-    table: Table
-    out: Table | None
+    table: TextTable
+    out: TextTable | None
     warning: str | None
     """What speaks against the chosen place."""
     pictures: tuple[Picture, ...]
@@ -105,13 +105,13 @@ def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Sh
     out = ruled_out(placing)
     return Shown(
         placing,
-        Table(
+        text_table(
             "Places where it can run, best first",
             [_HEADS.get(w, w.capitalize()) for w in header],
             rows,
-            [row.guess for row in fits],
+            doubtful=[row.guess for row in fits],
         ),
-        Table("Ruled out", ("Candidate", "Platform", "Why"), out) if out else None,
+        text_table("Ruled out", ("Candidate", "Platform", "Why"), out) if out else None,
         _warning(placing),
         _picture(placing),
         _command(site, workload, asked, placing, form.script.data),

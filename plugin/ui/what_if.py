@@ -10,7 +10,7 @@ from pathlib import Path
 from flask import Blueprint, Response, abort, render_template, send_file, url_for
 
 from berth.pilot.errors import BerthError
-from berth.plugin.report.parts import Table
+from berth.plugin.report.parts import text_table
 from berth.plugin.ui.context import context
 
 view = Blueprint("what_if", __name__)
@@ -31,7 +31,7 @@ def reports() -> str:
         problem = BerthError("reports of the whole site are for its administrators")
         return render_template("what_if.html", table=None, folder=None, problem=problem)
     found = _reports(here.settings.reports)
-    table = Table(
+    table = text_table(
         "Reports, newest first",
         ("Report", "Of", "Made"),
         [(_name(path), _title(path), _made(path)) for path in found],

@@ -19,9 +19,9 @@ from click.testing import CliRunner, Result
 
 from berth.pilot.documents import to_json
 from berth.plugin.cli import berth, main
-from berth.plugin.cli.jobs.decisions import as_json
 from berth.plugin.doctor.examine import examine
 from berth.plugin.doctor.findings import Status
+from berth.plugin.report.of_decision import Decided, decision_data
 from berth.plugin.site import load_site
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.tables import REVISIONS
@@ -185,7 +185,7 @@ def test_without_any_site_the_commands_say_what_to_give(
     triad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BERTH_SITE", raising=False)
-    monkeypatch.setattr("berth.plugin.cli.options.where.SITE_FILE", Path("/nonexistent"))
+    monkeypatch.setattr("berth.plugin.installed.SITE_FILE", Path("/nonexistent"))
     done = CliRunner().invoke(berth, ["workload", "list"])
     assert done.exit_code != 0
     assert "neither a site file nor a store" in str(done.exception)
@@ -301,8 +301,8 @@ def test_a_decision_can_be_read_whatever_was_recorded(site: Harbour) -> None:
     for job in ({}, {"queues": []}, {"comment": "berth:off"}, {"comment": "berth:stream@7"}):
         reply = daemon.decide(**{"queue": "auto", "comment": "berth:stream", **job})
         record = wait_until(lambda r=reply: store.decisions.get(r["decision"]))
-        assert as_json(record)["code"] == reply["code"]
-        assert as_json(replace(record, user="x"))["user"] == "x"
+        assert decision_data(Decided(record))["code"] == reply["code"]
+        assert decision_data(Decided(replace(record, user="x")))["user"] == "x"
 
 
 def statuses(site: Harbour, check: str) -> set[str]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.step_bar import Advance, step_bar
+from berth.plugin.report.terminal import columns
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles

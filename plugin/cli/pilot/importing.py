@@ -26,7 +26,8 @@ from berth.pilot.importers.profiles import (
 from berth.pilot.importers.reading import SECONDS
 from berth.pilot.profile import NAME_PATTERN, Profile, Target
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.output.columns import record
+from berth.plugin.report.csv_tables import record
+from berth.plugin.report.parts import text_table
 
 _HEADER = ("profile", "region", "time", "counters")
 MOST_ROWS = 40
@@ -166,7 +167,7 @@ def _row(one: Profile) -> tuple[str, str, str, str]:
 
 def _show(made: list[Profile]) -> None:
     rows = [_row(one) for one in made]
-    record(_HEADER, rows)
+    record(text_table("", _HEADER, rows))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in _HEADER:
         table.add_column(title, justify="right" if title in ("time", "counters") else "left")

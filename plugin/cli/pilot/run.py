@@ -20,7 +20,6 @@ from berth.pilot.profile import Measurement, Profile, Quality, SizePoint, Target
 from berth.pilot.run import run_pilot
 from berth.pilot.runs_on import Overrides
 from berth.pilot.units import counted, format_bytes, format_count, format_seconds
-from berth.plugin.cli.output.columns import record
 from berth.plugin.cli.pilot.common import (
     check_output,
     parse_counts,
@@ -28,6 +27,8 @@ from berth.plugin.cli.pilot.common import (
     parse_words,
     progress,
 )
+from berth.plugin.report.csv_tables import record
+from berth.plugin.report.parts import text_table
 
 if TYPE_CHECKING:
     from berth.plugin.cli.pilot.deliver import Destination
@@ -209,7 +210,7 @@ def print_profile(profile: Profile) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
     groups = [(title, _rows(profile, group)) for group, title in GROUPS.items()]
-    record(_HEADER, [row for _, rows in groups for row in rows])
+    record(text_table("", _HEADER, [row for _, rows in groups for row in rows]))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in _HEADER:
         table.add_column(title, justify="right" if title == "value" else "left", no_wrap=True)

@@ -1,0 +1,197 @@
+"""Decisions: a line of each, and one explained with all the candidates that were looked at."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
+from berth.plugin.report.of_outcomes import in_a_line
+from berth.plugin.report.parts import Column, Part, Table, at_most, data_of, interval, seconds
+from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+
+if TYPE_CHECKING:
+    from berth.plugin.users.client import RemoteStore
+
+Alternative = Mapping[str, Any]
+"""A candidate as the record of a decision has it (``plugin.daemon.record``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision, and what became of the jobs that it was for."""
+
+    record: DecisionRecord
+    outcomes: Sequence[OutcomeRecord] = ()
+
+
+def makespan_text(makespan: Mapping[str, Any] | None) -> str:
+    """Return what the score of an array is: ``60 tasks, 4 at a time: 30 s``."""
+    if makespan is None:
+        return ""
+    waits = f" after {format_seconds(makespan['wait_s'])}" if makespan["wait_s"] else ""
+    return (
+        f"{makespan['tasks']} tasks, {makespan['at_once']} at a time{waits}: "
+        f"{format_seconds(makespan['seconds'])}"
+    )
+
+
+def moment(unix_s: float) -> str:
+    """Return the local date and time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
+
+
+def _predicted_s(decision: Decided) -> float | None:
+    """Return what was predicted for where the job ran, else for the choice."""
+    for outcome in decision.outcomes:
+        if outcome.predicted_s is not None:
+            return outcome.predicted_s
+    chosen = decision.record.chosen
+    for row in json.loads(decision.record.ranked) if chosen else ():
+        if row["candidate"] == chosen and row.get("runtime_s"):
+            return float(row["runtime_s"][1])
+    return None
+
+
+def _ran_s(decision: Decided) -> list[float]:
+    """Return how long each task that completed ran."""
+    return [
+        outcome.elapsed_s
+        for outcome in decision.outcomes
+        if outcome.elapsed_s is not None and outcome.state == "completed"
+    ]
+
+
+def _median_s(decision: Decided) -> float | None:
+    ran_s = _ran_s(decision)
+    return statistics.median(ran_s) if ran_s else None
+
+
+def _ran(decision: Decided) -> str | None:
+    """Write how long the job ran; of an array the median of its tasks, and of how many."""
+    ended, median_s = decision.outcomes, _median_s(decision)
+    if not ended:
+        return None
+    text = ended[0].state if median_s is None else format_elapsed(median_s)
+    return f"{text} ({len(_ran_s(decision))} of {len(ended)})" if len(ended) > 1 else text
+
+
+DECISIONS: tuple[Column[Decided], ...] = (
+    Column("ID", "id", lambda d: d.record.id, in_short=True),
+    Column("Time", "time_s", lambda d: d.record.time_s, moment, "s", in_short=True),
+    Column("User", "user", lambda d: d.record.user, in_short=True),
+    Column("Workload", "workload", lambda d: d.record.workload, in_short=True),
+    Column("Mode", "mode", lambda d: d.record.mode),
+    Column("Action", "action", lambda d: d.record.action),
+    Column("Code", "code", lambda d: d.record.code, in_short=True),
+    Column("Chosen", "chosen", lambda d: d.record.chosen, in_short=True),
+    seconds("Predicted", "predicted_s", _predicted_s),
+    Column("Ran", "ran_s", _median_s, unit="s", words=_ran, in_short=True),
+    Column("Took", "latency_us", lambda d: d.record.latency_us, "{} us".format, "us"),
+)
+"""A line for each decision."""
+
+CANDIDATES: tuple[Column[Alternative], ...] = (
+    Column("Candidate", "candidate", lambda row: row["candidate"]),
+    Column("Platform", "platform", lambda row: row["platform"]),
+    interval("Time", "time_s", lambda row: row.get("runtime_s") or row.get("predicted_s")),
+    at_most("Host memory <=", "host_memory_bytes", lambda row: row.get("host_memory_bytes")),
+    at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.get("gpu_memory_bytes")),
+    Column("Basis", "basis", lambda row: row.get("basis")),
+    Column("From", "source", lambda row: row.get("source")),
+    Column("Why not", "why_not", lambda row: row.get("excluded") or row.get("warning")
+           or makespan_text(row.get("makespan"))),
+)  # fmt: skip
+"""The candidates that were looked at for a job, best first."""
+
+
+def decided(store: Store | RemoteStore, records: Sequence[DecisionRecord]) -> list[Decided]:
+    """Return decisions with what became of their jobs. Raises StoreError."""
+    ended = store.outcomes.of_decisions([record.id for record in records])
+    return [Decided(record, ended.get(record.id, [])) for record in records]
+
+
+def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> Decided:
+    """Return one decision with what became of its jobs. Raises StoreError."""
+    return Decided(record, store.outcomes.of_decision(record.id))
+
+
+def decisions_table(
+    decisions: Sequence[Decided], *, short: bool = False, links: Sequence[str | None] = ()
+) -> Table[Decided]:
+    """Return a line for each decision."""
+    columns = [column for column in DECISIONS if column.in_short or not short]
+    return Table("Decisions, newest first", columns, decisions, links=links)
+
+
+def decision_data(decision: Decided) -> dict[str, Any]:
+    """Return everything kept of a decision, for JSON."""
+    data = asdict(decision.record) | data_of(DECISIONS, decision)
+    data |= {key: json.loads(data[key]) for key in ("request", "edits")}
+    ranked = json.loads(decision.record.ranked)
+    return data | {"ranked": [row | data_of(CANDIDATES, row) for row in ranked]}
+
+
+def asked_and_answered(decision: Decided) -> Part:
+    """Return what was asked, what was answered, and what became of the job."""
+    record = decision.record
+    request, edits = json.loads(record.request), json.loads(record.edits)
+    size = f", size {request['size']:g}" if request.get("size") else ""
+    account = f" ({record.account})" if record.account else ""
+    facts = [
+        ("asked", f"by {record.user}{account}: {_asked(record, request)}"),
+        ("workload", f"{record.workload or 'none'}{size}"),
+        ("answer", f"{record.action} ({record.code}), {record.latency_us} us"),
+    ]
+    if edits:
+        verb = "changed" if record.action == "edit" else "would change"
+        facts.append((verb, ", ".join(f"{key}={value}" for key, value in edits.items())))
+    if record.bundle:
+        facts.append(("made by", f"policy {record.policy}, bundle {record.bundle}"))
+    facts.append(("inputs", record.inputs_digest or "-"))
+    facts += [("outcome", in_a_line(outcome)) for outcome in decision.outcomes]
+    return Part("What was asked and answered", facts=facts)
+
+
+def decision_part(decision: Decided) -> Part:
+    """Return one decision explained."""
+    record, part = decision.record, asked_and_answered(decision)
+    table = candidates_table(record)
+    return replace(
+        part, lines=[heading(record), record.reason, ""], tables=[table] if table.records else ()
+    )
+
+
+def candidates_table(record: DecisionRecord) -> Table[Alternative]:
+    """Return the candidates that were looked at."""
+    return Table("Places that were looked at", CANDIDATES, json.loads(record.ranked))
+
+
+def heading(record: DecisionRecord) -> str:
+    """Return the line that says which decision this is."""
+    return f"{record.id}  {moment(record.time_s)}  {record.host}  mode {record.mode}"
+
+
+def _asked(record: DecisionRecord, request: Mapping[str, Any]) -> str:
+    parts = [f"queue {record.queue}" if record.queue else "no queue"]
+    if request.get("tasks"):
+        cores = counted(request["cpus_per_task"], "core")
+        parts.append(f"{counted(request['tasks'], 'task')} of {cores}")
+    if request.get("nodes"):
+        parts.append(counted(request["nodes"], "node"))
+    if request.get("gpus"):
+        parts.append(counted(request["gpus"], "GPU"))
+    if request.get("memory_bytes_per_node"):
+        parts.append(f"{format_bytes(request['memory_bytes_per_node'])} a node")
+    if request.get("array_tasks", 1) > 1:
+        most = request.get("array_at_once")
+        parts.append(
+            f"{request['array_tasks']} tasks" + (f", at most {most} at a time" if most else "")
+        )
+    if request.get("time_limit_s"):
+        parts.append(f"limit {format_seconds(request['time_limit_s'])}")
+    return ", ".join(parts)
