@@ -31,7 +31,7 @@ from berth.predictor.learning.programs.columns import Columns, columns
 from berth.predictor.learning.programs.model import Settings, fit, fit_prior
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.rajaperf import LABELS
-from lab.ground.model_card import library_line, markdown_table, model_card
+from lab.ground.report import library_line, markdown_table, model_card
 from lab.kernels.examples import Example, digest
 from lab.kernels.select import CANDIDATES, fit_model, select
 
@@ -120,7 +120,7 @@ def _reference(examples: Sequence[Example], platforms: Mapping[str, Platform]) -
     if names[0] not in platforms:
         raise UsageError(
             f"the profiles' platform {names[0]!r} is not known",
-            hint="`berth platform add` it first",
+            hint="`berth site platform add` it first",
         )
     return platforms[names[0]]
 

@@ -104,7 +104,7 @@ CANDIDATES: tuple[Column[Alternative], ...] = (
     Column("Basis", "basis", lambda row: row.get("basis")),
     Column("From", "source", lambda row: row.get("source")),
     Column("Why not", "why_not", lambda row: row.get("excluded") or row.get("warning")
-           or makespan_text(row.get("makespan"))),
+           or makespan_text(row.get("makespan")) or None),
 )  # fmt: skip
 """The candidates that were looked at for a job, best first."""
 

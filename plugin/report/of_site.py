@@ -160,7 +160,7 @@ def _calibrated(site: Site) -> Part:
         rows.append(_Calibrated(name, rates_from, measured.get(name), kernels.get(name, 0)))
     return Part(
         "How far it is calibrated",
-        [f"Programs are predicted with bundle {manifest.id}; berth calibrate measures more."],
+        [f"Programs are predicted with bundle {manifest.id}; berth site calibrate measures more."],
         tables=[Table("Platforms of the site", _CALIBRATED, rows)],
     )
 
@@ -170,7 +170,7 @@ def _sound(findings: Sequence[Finding]) -> Part:
     return Part(
         "Is it sound?",
         [f"{bad} of {len(findings)} findings need attention." if bad else "Nothing is wrong."],
-        tables=[Table("What berth doctor finds", _FINDINGS, findings)],
+        tables=[Table("What berth site doctor finds", _FINDINGS, findings)],
     )
 
 

@@ -54,7 +54,7 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class UnknownRights:
-    """Rights that could not be read_rights: nobody is sent anywhere by them."""
+    """Rights that could not be read: nobody is sent anywhere by them."""
 
     problem: str
 
@@ -195,9 +195,7 @@ def _tres(text: str) -> Iterator[tuple[str, float]]:
         try:
             number = float(amount.removesuffix(unit)) if unit else float(amount)
         except ValueError:
-            raise SchedulerError(
-                f"sacctmgr wrote a limit that cannot be read_rights: {part!r}"
-            ) from None
+            raise SchedulerError(f"sacctmgr wrote a limit that cannot be read: {part!r}") from None
         if name in ("mem", "vmem"):
             number *= _MIB[unit]
         elif unit:

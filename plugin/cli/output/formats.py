@@ -31,7 +31,7 @@ def with_format(command: click.Command) -> click.Command:
                 default=TEXT,
                 expose_value=False,
                 callback=_begin,
-                help="csv: its tables alone, for a spreadsheet; numbers as they are: --json.",
+                help="csv: its tables alone, for a spreadsheet; keys and values as --json has them.",
             )
         )
     for inner in getattr(command, "commands", {}).values():

@@ -13,8 +13,7 @@ from berth.plugin.cli import main as berth
 from berth.predictor.families.graph.latency.transfer import bundle
 from lab.__main__ import main
 from lab.experiments.experiment import Options
-from lab.ground.few_shot import curve
-from lab.ground.figures import figures
+from lab.ground.figures import curve, figures
 from lab.transfer import evaluate_transfer, new_machine, transfer_cases, transfer_report
 from lab.transfer.evaluate_transfer import FewShot
 from lab.transfer.transfer_cases import Measured
@@ -61,9 +60,9 @@ def test_the_evaluation_is_printed_and_kept_and_trained_from(
     assert len(bundle.load(out).widths) == 4
     assert "What is not verified" in (out / "CARD.md").read_text()
     capsys.readouterr()
-    berth(["bundle", "show", str(out)])
+    berth(["train", "bundle", "show", str(out)])
     assert "rtx-3090-24gb" in capsys.readouterr().out
-    berth(["bundle", "verify", str(out)])
+    berth(["train", "bundle", "verify", str(out)])
     assert capsys.readouterr().out == f"{bundle.load(out).id}: whole\n"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from stored import decision
+from ui_store import decision
 
 from berth.plugin.cli.jobs.decisions import decisions
 from berth.plugin.cli.output.formats import with_format
@@ -33,7 +33,7 @@ def test_a_new_column_of_a_jobs_report_is_one_line_and_comes_everywhere(
 
     def shown(*words: str) -> str:
         done = CliRunner().invoke(
-            command, ["show", record.id, "--store", store.name, *words], catch_exceptions=False
+            command, [record.id, "--store", store.name, *words], catch_exceptions=False
         )
         return done.stdout
 
