@@ -30,6 +30,7 @@ from berth.pilot.version import VERSION
 from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
 from berth.plugin.scheduler import SCHEDULERS
+from berth.plugin.scheduler.registry import scheduler_of
 from berth.plugin.site.site import Site
 from berth.plugin.store import DecisionRecord, Store
 
@@ -158,7 +159,7 @@ def _about() -> dict[str, Any]:
 
 def _cluster(site: Site) -> dict[str, Any]:
     """Queues as they are, nodes counted by kind."""
-    facts = site.open_scheduler().read()
+    facts = scheduler_of(site).read()
     kinds = Counter(
         (n.queues, n.usable, n.cores, n.memory_bytes, n.features, tuple(sorted(n.gpus.items())))
         for n in facts.nodes

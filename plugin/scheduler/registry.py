@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from berth.pilot.documents import D, Document, validate
 from berth.pilot.errors import DocumentError
 from berth.pilot.plugins import Registry, public_names
 from berth.plugin.scheduler.protocol import Scheduler
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
 
 SCHEDULERS: Registry[type[Scheduler]] = Registry(
     "berth.schedulers",
@@ -37,3 +41,12 @@ def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:
     Raises UsageError for a name that is not known, or that cannot be imported.
     """
     return SCHEDULERS.load(name)(settings)
+
+
+def scheduler_of(site: Site, name: str | None = None) -> Scheduler:
+    """Return the site's scheduler with its settings; another one, by ``name``, has its defaults.
+
+    Raises UsageError for an unknown name.
+    """
+    is_own = name is None or name == site.scheduler
+    return scheduler_named(name or site.scheduler, site.scheduler_settings if is_own else None)

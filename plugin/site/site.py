@@ -9,8 +9,6 @@ from pathlib import Path
 
 from berth.pilot.documents import Document
 from berth.pilot.platform import Platform
-from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.scheduler.registry import scheduler_named
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Mode
@@ -166,13 +164,3 @@ class Site:
         """The place that pilot jobs run in; None: no candidate is in that queue."""
         here = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
         return next((c for c in here if c.platform == self.reference_platform), None)
-
-    def open_scheduler(self, name: str | None = None) -> Scheduler:
-        """The site's scheduler with its settings; of another ``name``: with its defaults.
-
-        Raises UsageError for an unknown name.
-        """
-        wanted = name or self.scheduler
-        return scheduler_named(
-            wanted, self.scheduler_settings if wanted == self.scheduler else None
-        )

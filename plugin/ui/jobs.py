@@ -20,6 +20,7 @@ from berth.plugin.cli.replay.live import Live, live_replays
 from berth.plugin.report.of_job import job_report, undecided_report
 from berth.plugin.report.of_queue import queue_report
 from berth.plugin.report.parts import Report, Table
+from berth.plugin.scheduler.registry import scheduler_of
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.ui.context import Context, context
 from berth.plugin.users.client import RemoteStore
@@ -172,7 +173,7 @@ def _why(here: Context, store: Store | RemoteStore, record: DecisionRecord) -> W
     if here.is_demo:
         return None
     try:
-        present = here.site().open_scheduler().present_jobs()
+        present = scheduler_of(here.site()).present_jobs()
     except BerthError:
         return None
     job = next((one.job_id for one in present if one.decision == record.id), None)

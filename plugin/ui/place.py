@@ -18,6 +18,7 @@ from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
 from berth.plugin.report.parts import Picture, Table, drawn
 from berth.plugin.scheduler import Job
+from berth.plugin.scheduler.registry import scheduler_of
 from berth.plugin.site import Site
 from berth.plugin.ui.context import Context, context
 from berth.plugin.ui.predict import WorkloadForm, count
@@ -90,7 +91,7 @@ def decide() -> str | Response:
 def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Shown:
     given = {**form.given(_REQUEST), "user": here.viewer().name}
     asked = asked_request(workload, given)
-    scheduler = site.open_scheduler()
+    scheduler = scheduler_of(site)
     placing = place(
         workload,
         asked,
@@ -151,4 +152,4 @@ def _command(
     is_script = len(words) == 1 and words[0].endswith(".sh")
     words = words or (document.workload.command if isinstance(document, Profile) else ("job.sh",))
     job = Job(words, is_script=is_script or words == ("job.sh",), comment=f"berth:{workload.name}")
-    return shlex.join(site.open_scheduler().render(job, asked, placing.decision.edit))
+    return shlex.join(scheduler_of(site).render(job, asked, placing.decision.edit))

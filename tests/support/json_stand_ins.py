@@ -21,11 +21,10 @@ from toy_profiles import profile
 from berth.pilot.campaign import CampaignResult
 from berth.pilot.documents import to_json, write_json
 from berth.plugin.cli.replay.live import Start
-from berth.plugin.scheduler import JobNow, NodeJob
+from berth.plugin.scheduler import JobNow, NodeJob, registry
 from berth.plugin.scheduler import ruled_out as ruled_out_places
 from berth.plugin.scheduler.jobs import Replacing
 from berth.plugin.site import load_site
-from berth.plugin.site.site import Site
 from berth.plugin.slurm import put_back as putting_back
 from berth.plugin.store import Store, WorkloadRecord
 from berth.policies.mig import Layout
@@ -132,7 +131,7 @@ def replaced(patch: pytest.MonkeyPatch, folder: Path) -> None:
         def replace_pending(self, *_: object, **_more: object) -> list[Replacing]:
             return found
 
-    patch.setattr(Site, "open_scheduler", lambda *_: Moving(lambda _job: None))
+    patch.setattr(registry, "scheduler_named", lambda *_: Moving(lambda _job: None))
 
 
 def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
@@ -141,7 +140,7 @@ def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     scheduler = FakeScheduler(
         lambda job: measurement(job.node, job.script.parent.name, factors[job.node])
     )
-    patch.setattr(Site, "open_scheduler", lambda *_: scheduler)
+    patch.setattr(registry, "scheduler_named", lambda *_: scheduler)
     patch.setattr("berth.plugin.calibrate.jobs.POLL_S", (0.001, 0.001))
 
 
