@@ -135,12 +135,11 @@ def _add(table: Any, new: str, value: object) -> None:
 def edit(path: Path, table: str, key: str, value: str | float | list[str]) -> None:
     """Change the file itself. Raises UsageError and DocumentError; the file is then as it was."""
     try:
-        text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
     try:
         write_text(path, with_settings(text, [Setting(table, key, value)], path))
-        path.chmod(mode & 0o7777)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}", hint="ask whoever owns the file"

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.right_sizing import guard
@@ -185,13 +185,8 @@ def load_begun(path: Path) -> dict[str, str]:
 
 def store_begun(path: Path, begun: Mapping[str, str]) -> None:
     """Write it, surely on disk when this returns. Raises DocumentError."""
-    fresh = path.with_name(f".{path.name}.new")
     try:
-        with fresh.open("w", encoding="utf-8") as file:
-            json.dump(dict(begun), file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_text(path, json.dumps(dict(begun)), durable=True)
     except OSError as error:
         raise DocumentError(path, f"cannot be written: {error.strerror}") from None
 

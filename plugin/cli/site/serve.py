@@ -135,7 +135,7 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
         "candidates": answer["candidates"],
         "workloads": f"{answer['workloads']} ({answer['forecasts']} forecast)",
         "recorder": _counts({k: v for k, v in answer["recorder"].items() if k != "problem"}),
-        "breaker": _breakers(answer.get("breakers", {})),
+        "breaker": _breakers(answer["breakers"]),
         "problems": "; ".join(answer["problems"].values()) or "none",
     }
     for name, value in rows.items():
@@ -147,7 +147,7 @@ _ASKED = ("stats", "ping")
 
 
 def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:
-    """Of the submit filters, as they reported it; a daemon of an earlier version knows none."""
+    """Return what the submit filters reported of their circuit breakers, in one line."""
     found = [
         f"{name}: opened {one['openings']:.0f} times, {one['undecided']:.0f} submissions undecided"
         for name, one in breakers.items()

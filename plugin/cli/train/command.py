@@ -41,15 +41,6 @@ MEANING = (
     "geometric mean over applications; worst: of one application. Error: of the times, median of "
     "an application, averaged."
 )
-OLD_NAMES = {"kernels": "programs", "dl": "models", "relative": "relative-performance"}
-
-
-class TaskName(click.Choice[str]):
-    """One of ``TASKS``; the names of earlier versions are understood, too."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The present name. Raises BadParameter."""
-        return super().convert(OLD_NAMES.get(value, value), param, ctx)
 
 
 @click.command(
@@ -58,7 +49,7 @@ class TaskName(click.Choice[str]):
 @click.argument("profiles", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=TaskName(TASKS),
+    type=click.Choice(TASKS),
     default="programs",
     show_default=True,
     help="What PROFILES are: programs or deep-learning models (models) that ran on a new platform, "

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError
 from berth.plugin.slurm.mig.slots import with_node_gres
 
@@ -124,22 +124,9 @@ def read_config_file(path: Path) -> str:
 
 def replace_config_file(path: Path, text: str) -> None:
     """Write atomically and flush to the disk; a symbolic link keeps pointing where it does."""
-    real = path.resolve()
-    temporary = None
     try:
-        before = real.stat()
-        handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fchmod(stream.fileno(), before.st_mode & 0o7777)
-            if os.geteuid() == 0:
-                os.fchown(stream.fileno(), before.st_uid, before.st_gid)
-            os.fsync(stream.fileno())
-        Path(temporary).replace(real)
+        write_text(path.resolve(strict=True), text, durable=True)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise BerthError(f"{path}: cannot be written: {error.strerror}") from None
 
 
