@@ -23,7 +23,7 @@ def reader_of(folder: Path) -> ModuleType:
     if schema not in readers:
         # Of another version: the reader of its kind says what to do about it.
         kind = schema.partition("/")[0]
-        schema = next((one for one in readers if one.partition("/")[0] == kind), schema)
+        schema = next((known for known in readers if known.partition("/")[0] == kind), schema)
     if schema not in readers:
         raise DocumentError(
             folder / MANIFEST,

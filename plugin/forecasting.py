@@ -41,18 +41,20 @@ def bundles_for(
         for schema in getattr(entries.get(family.name), "bundle_readers", ())
     }
     named = tuple(bundles)
-    found = {schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())}
+    folders = {
+        schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())
+    }
     if workload.kind == "program" and named:
         # The reader of such a bundle says best why it has no answer for a program.
         taken |= {schema for schema, own in kinds.items() if "program" in own}
-    stray = next((one for one in found if one not in taken), None)
+    stray = next((unused for unused in folders if unused not in taken), None)
     if stray is not None and named:
         raise UsageError(
-            f"{found[stray]} is a bundle of {stray}, which predicts nothing of "
+            f"{folders[stray]} is a bundle of {stray}, which predicts nothing of "
             f"{title(workload.kind)}",
             hint=f"such workloads take: {', '.join(sorted(taken)) or 'no bundle'}",
         )
-    return {schema: folder for schema, folder in found.items() if schema in taken}
+    return {schema: folder for schema, folder in folders.items() if schema in taken}
 
 
 def reference_of(site: Site | None) -> str | None:

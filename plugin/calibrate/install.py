@@ -41,10 +41,10 @@ def install(
         if target.exists():
             shutil.rmtree(target)
         target.parent.mkdir(exist_ok=True)
-        made = target.with_name(f".{target.name}.new")
-        shutil.rmtree(made, ignore_errors=True)
-        shutil.copytree(bundle, made)
-        made.rename(target)
+        fresh = target.with_name(f".{target.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.copytree(bundle, fresh)
+        fresh.rename(target)
         files = {p.name: f"{PLATFORM_FOLDER}/{p.name}.json" for p in platforms}
         names = [str(target.relative_to(home))]
         names += [
@@ -112,8 +112,8 @@ def _expected(
     before: Mapping[str, object], files: Mapping[str, str], bundles: Sequence[str]
 ) -> dict[str, object]:
     """What the changed file must mean."""
-    found = json.loads(json.dumps(before, default=str))
-    tables = found.setdefault("platforms", [])
+    expected = json.loads(json.dumps(before, default=str))
+    tables = expected.setdefault("platforms", [])
     for name, file in files.items():
         own = next((t for t in tables if t.get("name") == name), None)
         if own is None:
@@ -121,9 +121,9 @@ def _expected(
         else:
             own["file"] = file
     if not tables:
-        del found["platforms"]
-    found.setdefault("predictor", {})["bundles"] = list(bundles)
-    return dict(found)
+        del expected["platforms"]
+    expected.setdefault("predictor", {})["bundles"] = list(bundles)
+    return dict(expected)
 
 
 def refresh_forecasts(site: Site) -> str:

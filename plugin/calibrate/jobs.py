@@ -96,22 +96,22 @@ def plan(
 
     ``drivers``: of the GPUs of hosts, as they were seen last.
     """
-    found = []
+    todo = []
     for kind in kinds:
         if kind.platform.is_gpu:
-            found.append(Todo(kind, None, "its rates are those of its data sheet"))
+            todo.append(Todo(kind, None, "its rates are those of its data sheet"))
             continue
         chosen = chosen_nodes(kind, facts, settings.nodes_per_kind, settings.judged_limit_s)
         if not chosen:
-            found.append(Todo(kind, None, _none_chosen(kind, facts, settings.judged_limit_s)))
+            todo.append(Todo(kind, None, _none_chosen(kind, facts, settings.judged_limit_s)))
         for node in chosen:
             result = folder.result(kind.name, node.name)
             stale = None if result is None else outdated(result, node, drivers)
             if settings.again or result is None or not result.complete or stale is not None:
-                found.append(Todo(kind, node, stale=stale))
+                todo.append(Todo(kind, node, stale=stale))
         if settings.links:
-            found += _links(kind, facts, folder, settings)
-    return found
+            todo += _links(kind, facts, folder, settings)
+    return todo
 
 
 def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
@@ -121,16 +121,16 @@ def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
     if kind.open_places(facts, limit_s):
         return "none of its nodes works now"
     names = dict.fromkeys(place.queue for place in kind.places)
-    found = []
+    problems = []
     for queue in (facts.queues[name] for name in names if name in facts.queues):
         if not queue.up:
-            found.append(f"{queue.name} is {queue.closed or 'not up'}")
+            problems.append(f"{queue.name} is {queue.closed or 'not up'}")
         elif not gives(queue, limit_s):
-            found.append(
+            problems.append(
                 f"jobs in {queue.name} take at most {format_seconds(queue.max_time_s or 0.0)}: "
                 f"give a shorter --time-limit than {format_seconds(limit_s)}"
             )
-    return "; ".join(found)
+    return "; ".join(problems)
 
 
 def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
@@ -139,9 +139,9 @@ def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) 
         return []
     nodes = {node.name: node for node in facts.nodes}
     current = [
-        one
-        for one in folder.links(kind.name)
-        if one.nodes[0] in nodes and outdated(one, nodes[one.nodes[0]]) is None
+        link
+        for link in folder.links(kind.name)
+        if link.nodes[0] in nodes and outdated(link, nodes[link.nodes[0]]) is None
     ]
     if current and not settings.again:
         return []
@@ -178,12 +178,14 @@ def follow(
     folder.write(state)
     flying: list[Step] = []
     pending: list[Todo] = []
-    for one in todo:
-        step = None if one.node is None else state.step(one.kind.name, one.what)
+    for step_to_do in todo:
+        step = (
+            None if step_to_do.node is None else state.step(step_to_do.kind.name, step_to_do.what)
+        )
         if step is not None and step.job is not None:
             flying.append(step)
-        elif one.node is not None:
-            pending.append(one)
+        elif step_to_do.node is not None:
+            pending.append(step_to_do)
     moved, pause = time.monotonic(), POLL_S[0]
     last, done, failed = None, 0, 0
     while True:
@@ -196,8 +198,8 @@ def follow(
                 state = state.with_step(ended)
                 done, failed = done + (ended.problem is None), failed + (ended.problem is not None)
         while pending and len(flying) < settings.at_once:
-            one = pending.pop(0)
-            step = submitted(one, facts, folder, scheduler, settings=settings)
+            step_to_do = pending.pop(0)
+            step = submitted(step_to_do, facts, folder, scheduler, settings=settings)
             state = state.with_step(step)
             folder.write(state)
             if step.job is None:
@@ -218,8 +220,8 @@ def follow(
 
 
 def _state_of(step: Step, known: Mapping[str, Outcome]) -> str:
-    found = known.get(step.job or "")
-    return "pending" if found is None else found.state
+    outcome = known.get(step.job or "")
+    return "pending" if outcome is None else outcome.state
 
 
 def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
@@ -245,11 +247,11 @@ def _why(
         return result.problems[-1]
     log = folder.file(step.kind, step.node, "log")
     try:
-        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        log_lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
-        said = []
+        log_lines = []
     ended = "unknown to the scheduler" if outcome is None else outcome.state
-    return f"job {step.job} ({ended}): {said[-1][:200] if said else 'it left no log'}"
+    return f"job {step.job} ({ended}): {log_lines[-1][:200] if log_lines else 'it left no log'}"
 
 
 def submitted(
@@ -261,9 +263,9 @@ def submitted(
     settings: Settings,
 ) -> Step:
     """Submit the job of one node, or of two, through the first of its places that takes it."""
-    kind, what, names = todo.kind, todo.what, [node.name for node in todo.nodes]
-    script, present = folder.file(kind.name, what, "sh"), folder.file(kind.name, what, "json")
-    result = folder.result(kind.name, what)
+    kind, part, names = todo.kind, todo.what, [node.name for node in todo.nodes]
+    script, present = folder.file(kind.name, part, "sh"), folder.file(kind.name, part, "json")
+    result = folder.result(kind.name, part)
     try:
         script.parent.mkdir(parents=True, exist_ok=True)
         if result is not None and result.complete:  # outdated, or to be measured again
@@ -276,7 +278,7 @@ def submitted(
         job = NodeJob(
             name=f"calibrate-{'-'.join(names)}",
             script=script,
-            output=folder.file(kind.name, what, "log"),
+            output=folder.file(kind.name, part, "log"),
             queue=place.queue,
             node=names[0],
             time_limit_s=settings.time_limit_s,
@@ -291,12 +293,12 @@ def submitted(
             continue
         return Step(
             kind=kind.name,
-            node=what,
+            node=part,
             job=job_id,
             queue=place.queue,
             submitted_s=time.time(),
         )
-    return Step(kind=kind.name, node=what, submitted_s=time.time(), problem="; ".join(refused))
+    return Step(kind=kind.name, node=part, submitted_s=time.time(), problem="; ".join(refused))
 
 
 def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings) -> str:

@@ -82,26 +82,26 @@ def chosen_nodes(
     works = [n for n in kind.nodes if n.usable and n.name in reached]
     size = kind.platform.cores
     ordered = sorted(works, key=lambda n: (n.cores != size, bool(n.gpus), n.idle_cores < n.cores))
-    found: dict[str, NodeFacts] = {}
+    nodes_by_name: dict[str, NodeFacts] = {}
     for place in places:
-        here = {n.name for n in nodes_of(place, facts)}
-        if not here & found.keys():
-            first = next((n for n in ordered if n.name in here), None)
+        names_of_candidate = {n.name for n in nodes_of(place, facts)}
+        if not names_of_candidate & nodes_by_name.keys():
+            first = next((n for n in ordered if n.name in names_of_candidate), None)
             if first is not None:
-                found[first.name] = first
+                nodes_by_name[first.name] = first
     for node in ordered:
-        found.setdefault(node.name, node)
-    return tuple(found.values())[: max(most, 1)]
+        nodes_by_name.setdefault(node.name, node)
+    return tuple(nodes_by_name.values())[: max(most, 1)]
 
 
 def named_kinds(kinds: Sequence[Kind], wanted: Sequence[str]) -> tuple[Kind, ...]:
     """Those named by platform or place; all where none is named. Raises KeyError."""
     if not wanted:
         return tuple(kinds)
-    found = []
+    chosen = []
     for name in wanted:
         hits = [k for k in kinds if name == k.name or name in {p.name for p in k.places}]
         if not hits:
             raise KeyError(name)
-        found += [k for k in hits if k not in found]
-    return tuple(found)
+        chosen += [k for k in hits if k not in chosen]
+    return tuple(chosen)

@@ -57,7 +57,7 @@ class Measured:
     @property
     def kernels(self) -> int:
         """How many of the suite were timed, at whatever sizes."""
-        return len({found[0] for name in self.seconds if (found := kernel_and_size(name))})
+        return len({kernel[0] for name in self.seconds if (kernel := kernel_and_size(name))})
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -96,14 +96,14 @@ def measured(
     middle = min(results, key=lambda r: (abs(math.log(ratios[r.node])), r.node))
     if middle.platform is None:
         raise UsageError(f"the result of {middle.node} has no benchmark")
-    kept = {
+    usable = {
         "name": old.name,
         "price_per_hour": old.price_per_hour,
         "power_w": old.power_w,
         "idle_power_w": old.idle_power_w,
         "interconnect": links[0].interconnect if links else old.interconnect,
     }
-    return Measured(middle.platform.model_copy(update=kept), seconds, ratios)
+    return Measured(middle.platform.model_copy(update=usable), seconds, ratios)
 
 
 def learnt(
@@ -122,15 +122,15 @@ def learnt(
     """
     from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
 
-    known = {**platforms, **{one.platform.name: one.platform for one in kinds}}
-    home = next(one for one in kinds if one.platform.name == reference)
+    known = {**platforms, **{kind.platform.name: kind.platform for kind in kinds}}
+    home = next(kind for kind in kinds if kind.platform.name == reference)
     shipped = suite_profiles()
     with tempfile.TemporaryDirectory(prefix="berth-calibrate-") as temporary:
-        here = source
-        for number, one in enumerate([home, *(k for k in kinds if k is not home)], 1):
-            there = timed(one.platform.name, one.seconds)
+        bundle = source
+        for number, kind in enumerate([home, *(k for k in kinds if k is not home)], 1):
+            there = timed(kind.platform.name, kind.seconds)
             names = {profile.name for profile in there}
-            if one is home:
+            if kind is home:
                 seen = [profile for name, profile in shipped.items() if name in names]
             else:
                 seen = [p for p in timed(reference, home.seconds) if p.name in names]
@@ -138,16 +138,16 @@ def learnt(
             last = number == len(kinds)
             out = folder if last else Path(temporary) / f"step-{number}"
             manifest = adapt(
-                here,
+                bundle,
                 [*seen, *(p for p in there if p.name in names)],
-                one.platform,
+                kind.platform,
                 known,
                 out,
                 seed=0,
                 command=command,
-                reference=None if one is home else reference,
+                reference=None if kind is home else reference,
             )
-            here = out
+            bundle = out
     return manifest
 
 
@@ -160,15 +160,17 @@ def qualities(
     """How well a bundle knows each platform, asked for the suite on one core or GPU."""
     predictor = Predictor.load(bundle)
     points = [Point(platform, 1) for platform in platforms]
-    found: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
+    spreads: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
     for profile in profiles:
-        for one in predictor.predict_points(profile, points, reference=reference):
-            found[one.platform].append((one.runtime_s.high / one.runtime_s.low, one.basis))
+        for point in predictor.predict_points(profile, points, reference=reference):
+            spreads[point.platform].append(
+                (point.runtime_s.high / point.runtime_s.low, point.basis)
+            )
     return {
         name: Quality(
             statistics.median(f for f, _ in rows), max((b for _, b in rows), key=lambda b: b.rank)
         )
-        for name, rows in found.items()
+        for name, rows in spreads.items()
         if rows
     }
 
@@ -185,8 +187,8 @@ def with_better_ceilings(
     prior: Calibration,
 ) -> dict[str, Measured]:
     """The kinds, with the rates of a core of ``reference`` where these tell more of the suite."""
-    known = {**platforms, **{name: one.platform for name, one in kinds.items()}}
-    return {name: _better(one, kinds[reference], known, prior) for name, one in kinds.items()}
+    known = {**platforms, **{name: kind.platform for name, kind in kinds.items()}}
+    return {name: _better(kind, kinds[reference], known, prior) for name, kind in kinds.items()}
 
 
 def _better(
@@ -197,7 +199,9 @@ def _better(
     borrowed = kind.platform.model_copy(
         update={"signature": as_at_home(kind.platform.signature, home.platform.signature)}
     )
-    own, other = (_left_out(kind, home, one, known, prior) for one in (kind.platform, borrowed))
+    own, other = (
+        _left_out(kind, home, platform, known, prior) for platform in (kind.platform, borrowed)
+    )
     if len(own) and other.mean() < own.mean() and np.median(other) < np.median(own):
         return replace(kind, platform=borrowed)
     return kind
@@ -246,13 +250,13 @@ def _level(own: MemoryLevel, home: MemoryLevel | None) -> MemoryLevel:
     )
 
 
-def _same_processor(one: Platform, other: Platform) -> bool:
+def _same_processor(first: Platform, other: Platform) -> bool:
     return (
-        one.processor is not None
-        and one.processor == other.processor
+        first.processor is not None
+        and first.processor == other.processor
         and not any(
             has(mine.instruction_sets, name) is Has.NO
-            for mine, theirs in ((one, other), (other, one))
+            for mine, theirs in ((first, other), (other, first))
             for name in theirs.instruction_sets
         )
     )

@@ -47,7 +47,7 @@ def drivers_seen(site: Site) -> dict[str, str]:
 
     No scheduler reports it. Empty where there is no store.
     """
-    found: dict[str, str] = {}
+    drivers: dict[str, str] = {}
     try:
         store = Store.open(site.daemon.store, create=False)
     except BerthError:
@@ -59,9 +59,9 @@ def drivers_seen(site: Site) -> dict[str, str]:
         if '"gpu_driver"' in record.document:
             machine = json.loads(record.document).get("machine") or {}
             if machine.get("gpu_driver"):
-                found[machine["host"]] = machine["gpu_driver"]
+                drivers[machine["host"]] = machine["gpu_driver"]
     own = gpu_driver()
-    return found | ({platform.node(): own} if own else {})
+    return drivers | ({platform.node(): own} if own else {})
 
 
 def other_driver(host: str, measured: str | None, seen: Mapping[str, str]) -> str | None:
@@ -157,25 +157,25 @@ class Folder:
 
     def links(self, kind: str) -> list[LinkMeasurement]:
         """The finished measurements between two nodes of a kind, newest first."""
-        found = []
+        links = []
         for path in (self.path / kind / LINKS).glob("*.json"):
             try:
-                found.append(read_json(path, LinkMeasurement))
+                links.append(read_json(path, LinkMeasurement))
             except UsageError:
                 continue
-        whole = [one for one in found if one.complete and one.interconnect is not None]
-        return sorted(whole, key=lambda one: one.measured, reverse=True)
+        whole = [link for link in links if link.complete and link.interconnect is not None]
+        return sorted(whole, key=lambda link: link.measured, reverse=True)
 
     def results(self, kind: str) -> list[NodeMeasurement]:
         """The finished measurements of a kind's nodes."""
         files = sorted((self.path / kind).glob("*.json"))
-        found = []
+        results = []
         for path in files:
             try:
-                found.append(read_json(path, NodeMeasurement))
+                results.append(read_json(path, NodeMeasurement))
             except UsageError:
                 continue
-        return [one for one in found if one.complete]
+        return [result for result in results if result.complete]
 
 
 def check_calibration(site: Site) -> Findings:

@@ -34,13 +34,16 @@ def check_bundles(site: Site) -> Findings:
     for folder in site.bundles:
         advice = "correct [predictor] bundles in the site file"
         try:
-            found: BundleManifest = reader_of(folder).verify(folder)
+            manifest_there: BundleManifest = reader_of(folder).verify(folder)
             schema = schema_of_bundle(folder)
         except BerthError as error:
             again = f"berth calibrate --site {site.source} installs it again; nothing is measured"
-            made = folder.name.startswith(CALIBRATED)
+            is_calibrated = folder.name.startswith(CALIBRATED)
             yield Finding(
-                "bundle", Status.FAIL, error.message, again if made else error.hint or advice
+                "bundle",
+                Status.FAIL,
+                error.message,
+                again if is_calibrated else error.hint or advice,
             )
             continue
         if schema in seen:
@@ -48,7 +51,9 @@ def check_bundles(site: Site) -> Findings:
             yield Finding("bundle", Status.FAIL, text, advice)
             continue
         seen[schema] = folder
-        yield Finding("bundle", Status.OK, f"{folder}: {found.id}, in place of shipped {schema}")
+        yield Finding(
+            "bundle", Status.OK, f"{folder}: {manifest_there.id}, in place of shipped {schema}"
+        )
 
 
 def check_places(site: Site) -> Findings:
@@ -131,14 +136,14 @@ def check_forecasts(
 def _present_ids(site: Site) -> set[str]:
     """Of the site's bundles, and of shipped ones that they leave in place. Their files are not
     read: ``check_bundles`` does that."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     shipped = (path for path in SHIPPED_BUNDLES.iterdir() if path.is_dir())
     for folder in (*shipped, *site.bundles):
         try:
-            found[schema_of_bundle(folder)] = id_of_bundle(folder)
+            ids[schema_of_bundle(folder)] = id_of_bundle(folder)
         except BerthError:
             continue
-    return set(found.values())
+    return set(ids.values())
 
 
 def _schema(document: str) -> str:

@@ -79,12 +79,12 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
     for candidate in site.candidates:
         places.setdefault(candidate.queue, []).append(candidate.name)
     for queue, names in places.items():
-        found = facts.queues.get(queue)
-        if found is not None and not found.up:
+        state = facts.queues.get(queue)
+        if state is not None and not state.up:
             yield Finding(
                 "candidate",
                 Status.WARN,
-                f"{', '.join(names)}: {word} {queue} is {found.closed or 'not up'}",
+                f"{', '.join(names)}: {word} {queue} is {state.closed or 'not up'}",
                 "no job is placed there until it is up; if that is for good, take it out of the "
                 "site file",
             )

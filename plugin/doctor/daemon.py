@@ -188,12 +188,12 @@ def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) ->
         except OSError:
             unread = True
             continue
-        found = [line for line in lines if _DENIED.search(line) and "berth" in line.lower()]
-        if found:
+        refusals = [line for line in lines if _DENIED.search(line) and "berth" in line.lower()]
+        if refusals:
             yield Finding(
                 "denials",
                 Status.WARN,
-                f"{len(found)} refusals in {log}, the last: {found[-1].strip()[:_LONGEST]}",
+                f"{len(refusals)} refusals in {log}, the last: {refusals[-1].strip()[:_LONGEST]}",
                 "ausearch -m avc -ts recent | audit2allow -w (SELinux), aa-logprof (AppArmor)",
             )
     if unread and _is_on(enforcing):

@@ -72,11 +72,11 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
     failures: set[tuple[str, str | None]] = set()
     for check, look in steps("checks made", checks):
         for finding in _guarded(check, look):
-            said = (finding.text, finding.advice)
-            if said not in failures:
+            failure = (finding.text, finding.advice)
+            if failure not in failures:
                 yield finding
             if finding.status is Status.FAIL:
-                failures.add(said)
+                failures.add(failure)
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:

@@ -75,10 +75,10 @@ def _walls(path: Path, right: int, uid: int, groups: Set[int]) -> Iterator[str]:
         yield f"{_WORDS[right]} {path}"
 
 
-def _may(found: os.stat_result, bit: int, uid: int, groups: Set[int]) -> bool:
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid == uid:
+def _may(status: os.stat_result, bit: int, uid: int, groups: Set[int]) -> bool:
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid == uid:
         return bool(mode >> 6 & bit)
-    if found.st_gid in groups:
+    if status.st_gid in groups:
         return bool(mode >> 3 & bit)
     return bool(mode & bit)

@@ -108,9 +108,9 @@ def check_left_behind(site: Site) -> Findings:
             (file.with_name(file.name + tail), "the log of a database that was deleted")
             for tail in ("-wal.orphaned", "-shm.orphaned")
         ]
-    for path, what in left:
+    for path, text in left:
         if path.exists():
-            yield Finding("stale state", Status.WARN, f"{path}: {what}", "look, then remove it")
+            yield Finding("stale state", Status.WARN, f"{path}: {text}", "look, then remove it")
 
 
 def check_disk(site: Site) -> Findings:
@@ -142,15 +142,15 @@ def file_system_of(folder: Path, mounts: str) -> str:
 
     Spaces in mount points are written there as ``\\040``.
     """
-    best, found = -1, ""
+    best, kind = -1, ""
     for line in mounts.splitlines():
         words = line.split(" ")
         if len(words) < 3:
             continue
         at = Path(words[1].replace("\\040", " "))
         if folder.is_relative_to(at) and len(at.parts) >= best:
-            best, found = len(at.parts), words[2]
-    return found
+            best, kind = len(at.parts), words[2]
+    return kind
 
 
 def check_exploring(site: Site) -> Findings:
@@ -175,10 +175,10 @@ def check_exploring(site: Site) -> Findings:
     ledger = Ledger(explore)
     with closing(opened(site)) as store:
         ledger.read(store.decisions)
-    found = ledger.summary()
+    spent = ledger.summary()
     text = (
-        f"{found['jobs']} jobs were sent somewhere to learn in the last {found['days']:g} days, "
-        f"with {found['core_hours']:g} of {found['budget']:g} core-hours"
+        f"{spent['jobs']} jobs were sent somewhere to learn in the last {spent['days']:g} days, "
+        f"with {spent['core_hours']:g} of {spent['budget']:g} core-hours"
     )
     yield Finding("exploring", Status.OK, text)
 
@@ -219,13 +219,13 @@ def _learnt(newest: NewestJobs) -> Findings:
         )
     history = newest.history
     for name in history.platforms:
-        found = history.holding(name)
-        if found.fails:
+        holding = history.holding(name)
+        if holding.fails:
             yield Finding(
                 "learning",
                 Status.WARN,
-                f"predicted times on {name} held for only {found.inside} of the last "
-                f"{found.jobs} jobs: who ran them is not sent there on their strength",
+                f"predicted times on {name} held for only {holding.inside} of the last "
+                f"{holding.jobs} jobs: who ran them is not sent there on their strength",
                 "berth outcomes --jobs; has the platform changed? berth calibrate",
             )
     for text in notices(history, now_s - _RECENT_S):

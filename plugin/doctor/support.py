@@ -60,7 +60,7 @@ class Pseudonyms:
                 self._of[name] = f"{kind}-{len(self._of) + 1}"
         longest_first = sorted(self._of, key=len, reverse=True)
         inside = "|".join(map(re.escape, longest_first))
-        self._in_any_case = {name.casefold(): said for name, said in self._of.items()}
+        self._in_any_case = {name.casefold(): pseudonym for name, pseudonym in self._of.items()}
         words = rf"(?<![^\W_])(?:{inside})(?![^\W_])"
         self._pattern = re.compile(words, re.IGNORECASE) if inside else None
 
@@ -71,8 +71,8 @@ class Pseudonyms:
         """
         return text if self._pattern is None else self._pattern.sub(self._said, text)
 
-    def _said(self, found: re.Match[str]) -> str:
-        name = found[0]
+    def _said(self, match: re.Match[str]) -> str:
+        name = match[0]
         return self._of.get(name) or self._in_any_case.get(name.casefold(), "user")
 
     def data(self, data: Any) -> Any:
@@ -94,11 +94,11 @@ def without_passwords(text: str) -> str:
 def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
     """Texts by file name. What cannot be read is a sentence in its place."""
     with closing(_Stored(site)) as stored:
-        found = _gathered(site, stored)
+        texts = _gathered(site, stored)
         if not with_names:
-            hide = Pseudonyms(*_names(site, stored, found))
-            found = {name: hide.data(content) for name, content in found.items()}
-    return {name: without_passwords(_text(content)) for name, content in found.items()}
+            hide = Pseudonyms(*_names(site, stored, texts))
+            texts = {name: hide.data(content) for name, content in texts.items()}
+    return {name: without_passwords(_text(content)) for name, content in texts.items()}
 
 
 def _gathered(site: Site, stored: _Stored) -> dict[str, object]:

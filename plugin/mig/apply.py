@@ -147,18 +147,18 @@ def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
 
 def previews(fleet: Fleet, layouts: dict[str, Layout]) -> tuple[GpuPreview, ...]:
     """What each GPU of these layouts needs."""
-    found = []
+    shown = []
     for gpu in fleet:
         if gpu.uuid not in layouts:
             continue
-        one = changes(gpu, wanted(gpu, layouts[gpu.uuid]))
-        found.append(
+        needed = changes(gpu, wanted(gpu, layouts[gpu.uuid]))
+        shown.append(
             GpuPreview(
                 gpu.uuid, gpu.index, gpu.name,
-                destroy=tuple(r.instance for r in one.destroy),
-                create=tuple(p.instance for p in one.create),
-                keep=tuple(r.instance for r in one.keep),
-                busy=tuple(r.instance for r in one.destroy if r.pids),
+                destroy=tuple(r.instance for r in needed.destroy),
+                create=tuple(p.instance for p in needed.create),
+                keep=tuple(r.instance for r in needed.keep),
+                busy=tuple(r.instance for r in needed.destroy if r.pids),
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(shown)

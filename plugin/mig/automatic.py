@@ -57,19 +57,19 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
     """
     # One that only waited and is not seen any more was cancelled, as far as can be known.
     before = (a for a in remembered(path) if a.ran)
-    found = {(a.job, a.submit_s, a.profiles): a for a in (*before, *seen)}
-    lately = [a for a in found.values() if now_s - window_s < a.submit_s <= now_s]
+    by_job = {(a.job, a.submit_s, a.profiles): a for a in (*before, *seen)}
+    lately = [a for a in by_job.values() if now_s - window_s < a.submit_s <= now_s]
     lately.sort(key=lambda a: (a.submit_s, a.job, a.profiles))
-    kept = lately[-_MAX_KEPT:]
-    write_json(path, ArrivalsDocument(asked=tuple(kept)))
-    return kept
+    newest = lately[-_MAX_KEPT:]
+    write_json(path, ArrivalsDocument(asked=tuple(newest)))
+    return newest
 
 
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
     """The slices of each job, as so many jobs of one slice."""
-    for one in asked:
-        demand = Demand(" or ".join(one.profiles), tuple(map(SliceOption, one.profiles)))
-        yield Arrival(one.submit_s, demand, one.count)
+    for request in asked:
+        demand = Demand(" or ".join(request.profiles), tuple(map(SliceOption, request.profiles)))
+        yield Arrival(request.submit_s, demand, request.count)
 
 
 def expected_demands(
@@ -123,10 +123,10 @@ def think(
     pairs = [(gpu, gpu.state(str(gpu.index), held=held)) for gpu in fleet]
     states = [state for _, state in pairs if state is not None]
     if not states or not demands:
-        what = (
+        reason = (
             "no GPU has MIG on" if not states else "nobody waits for a slice and none is expected"
         )
-        return Thought(Verdict(False, 0.0, what), None)
+        return Thought(Verdict(False, 0.0, reason), None)
     new = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S)
     stay = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S, recut=False)
     patience = Hysteresis(rules.min_dwell_s, rules.min_gain)

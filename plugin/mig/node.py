@@ -83,8 +83,8 @@ class Asked(Document):
 
 def stamped_profiles(stamp: str, profiles: Collection[str]) -> tuple[str, ...]:
     """Those of ``profiles`` that would do, as the submit filter wrote it in the job's stamp."""
-    found = _WILL_DO.search(stamp)
-    return () if found is None else tuple(p for p in found[1].split(",") if p in profiles)
+    match = _WILL_DO.search(stamp)
+    return () if match is None else tuple(p for p in match[1].split(",") if p in profiles)
 
 
 class NodeSettings(Document, ABC):

@@ -80,13 +80,13 @@ def parse(raw: bytes | str, *, source: str | Path) -> Config:
     configs = data.get("mig-configs")
     if not isinstance(configs, dict) or not all(isinstance(name, str) for name in configs):
         raise DocumentError(source, "must map names to lists of devices", key="mig-configs")
-    made = {}
+    parsed = {}
     for name, entries in configs.items():
         key = f"mig-configs.{name}"
         if not isinstance(entries, list):
             raise DocumentError(source, "must be a list", key=key)
-        made[name] = tuple(_entry(e, source, f"{key}.{n}") for n, e in enumerate(entries))
-    return Config(made, str(source))
+        parsed[name] = tuple(_entry(e, source, f"{key}.{n}") for n, e in enumerate(entries))
+    return Config(parsed, str(source))
 
 
 def _load(raw: bytes | str, source: str | Path) -> object:
@@ -214,12 +214,12 @@ def _word(name: str) -> str:
 
 def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:
     """One entry for all devices that look alike: (index, geometry, layout, MIG on)."""
-    alike: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
+    indices_by_layout: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, geometry, layout, enabled in gpus:
         counts = layout.counts()
         rows = tuple((p.name, counts[p.name]) for p in geometry.profiles if p.name in counts)
-        alike.setdefault((enabled, rows), []).append(index)
+        indices_by_layout.setdefault((enabled, rows), []).append(index)
     return tuple(
         Entry(tuple(sorted(indices)), enabled, dict(rows))
-        for (enabled, rows), indices in alike.items()
+        for (enabled, rows), indices in indices_by_layout.items()
     )

@@ -68,15 +68,15 @@ class Predictions:
 
         A model on which nothing is predicted of it is left out while there is another.
         """
-        made, problem = [], UsageError("there is no GPU model to place it on")
+        recommendations, problem = [], UsageError("there is no GPU model to place it on")
         for geometry in gpus:
             try:
-                made.append(recommend(self.on_slices(workload, geometry), geometry))
+                recommendations.append(recommend(self.on_slices(workload, geometry), geometry))
             except UsageError as error:
                 problem = error
-        if not made:
+        if not recommendations:
             raise problem
-        return demand_on(made, count=count, priority=priority)
+        return demand_on(recommendations, count=count, priority=priority)
 
 
 def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
@@ -119,16 +119,16 @@ def demands_of(
     """
     geometries = [lookup(name) for name in dict.fromkeys(gpus)]
     ready: Predictions | None = None
-    found = []
+    demands = []
     for job in jobs.jobs:
         if job.workload is None:
-            found.append(demand_of(job))
+            demands.append(demand_of(job))
             continue
         ready = ready or predictions()
         workload = workload_named(job.workload, open_store)
-        made = ready.demand(workload, geometries, count=job.count, priority=job.priority)
-        found.append(replace(made, name=job.name or made.name))
-    return tuple(found)
+        demand = ready.demand(workload, geometries, count=job.count, priority=job.priority)
+        demands.append(replace(demand, name=job.name or demand.name))
+    return tuple(demands)
 
 
 def with_workloads(jobs: JobsDocument | None, named: Sequence[str]) -> JobsDocument:

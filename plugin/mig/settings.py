@@ -131,9 +131,9 @@ def load_trusted(path: Path = PATH) -> MigSettings:
 
 def refuse_if_shared(path: Path) -> None:
     """Raises DocumentError for a file that others can change, or that is not there."""
-    for one in (path, path.parent):
+    for checked in (path, path.parent):
         try:
-            info = one.stat()
+            info = checked.stat()
         except FileNotFoundError:
             raise DocumentError(path, "does not exist", hint="see docs/mig-apply.md") from None
         except OSError as error:
@@ -144,8 +144,8 @@ def refuse_if_shared(path: Path) -> None:
         if info.st_uid not in (0, os.geteuid()) or shared:
             raise DocumentError(
                 path,
-                f"can be changed by others ({one})",
-                hint=f"chown root {one}; chmod go-w {one}",
+                f"can be changed by others ({checked})",
+                hint=f"chown root {checked}; chmod go-w {checked}",
             )
 
 

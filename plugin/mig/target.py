@@ -44,17 +44,17 @@ def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
     Raises PlanRefused where a GPU is unknown or named twice, has MIG off, cannot have the layout,
     or no longer stands as the plan assumed.
     """
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     for name, layout in target.layouts.items():
         gpu = find(fleet, name)
-        if gpu.uuid in found:
+        if gpu.uuid in layouts:
             raise PlanRefused(f"{target.source}: GPU {name} is named twice")
         _check_mode(gpu)
         if target.expected is not None:
             _check_age(target.source, gpu, target.expected.get(name, Layout()))
         _check_layout(gpu, layout)
-        found[gpu.uuid] = layout
-    return found
+        layouts[gpu.uuid] = layout
+    return layouts
 
 
 def _check_mode(gpu: GpuRecord) -> None:
@@ -143,15 +143,15 @@ def _from_parted(
             hint=f"choose with --selected-config: {', '.join(config.configs)}",
         )
     entries = config.named(selected or next(iter(config.configs)))
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     for gpu in fleet:
         mine = [entry for entry in entries if _covers(entry, gpu)]
         if len(mine) > 1:
             raise PlanRefused(f"{config.source} describes GPU {gpu.index} twice")
         if mine and _is_to_be_cut(mine[0], gpu, config.source):
-            found[gpu.uuid] = _arranged(mine[0], gpu, around_busy)
+            layouts[gpu.uuid] = _arranged(mine[0], gpu, around_busy)
     _check_devices(entries, fleet, config.source)
-    return Target(found, source=config.source)
+    return Target(layouts, source=config.source)
 
 
 def _covers(entry: parted.Entry, gpu: GpuRecord) -> bool:

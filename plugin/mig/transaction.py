@@ -205,16 +205,16 @@ class Transaction:
         for uuid, pieces in blueprint.items():
             gpu = by_uuid.get(uuid)
             if gpu is None or not gpu.enabled:
-                what = "is gone" if gpu is None else "has MIG off"
-                raise BerthError(f"GPU {uuid} {what}", hint="enable it: nvidia-smi -mig 1")
-            one = changes(gpu, pieces)
-            self._refuse_foreign(gpu, one)
-            todo.append(one)
-        return [one for one in todo if one]
+                state = "is gone" if gpu is None else "has MIG off"
+                raise BerthError(f"GPU {uuid} {state}", hint="enable it: nvidia-smi -mig 1")
+            needed = changes(gpu, pieces)
+            self._refuse_foreign(gpu, needed)
+            todo.append(needed)
+        return [needed for needed in todo if needed]
 
-    def _refuse_foreign(self, gpu: GpuRecord, one: Changes) -> None:
+    def _refuse_foreign(self, gpu: GpuRecord, needed: Changes) -> None:
         ours = {p.instance for b in (self.terms.old, self.terms.new) for p in b[gpu.uuid]}
-        foreign = [str(r.instance) for r in one.destroy if r.instance not in ours]
+        foreign = [str(r.instance) for r in needed.destroy if r.instance not in ours]
         if foreign:
             raise BerthError(
                 f"GPU {gpu.uuid} has instances that somebody else made: {', '.join(foreign)}",
@@ -222,22 +222,24 @@ class Transaction:
             )
 
     def _check_idle(self, fleet: Fleet, todo: list[Changes]) -> None:
-        given = self._keeper.allocated(fleet) if any(one.destroy for one in todo) else frozenset()
-        for one in todo:
-            for record in one.destroy:
-                self._check_one(one.uuid, record, record.pids, given)
+        allocated = (
+            self._keeper.allocated(fleet) if any(needed.destroy for needed in todo) else frozenset()
+        )
+        for needed in todo:
+            for record in needed.destroy:
+                self._check_one(needed.uuid, record, record.pids, allocated)
 
     def _check_one(
         self,
         uuid: str,
         record: InstanceRecord,
         pids: tuple[int, ...],
-        given: frozenset[tuple[str, Instance]],
+        allocated: frozenset[tuple[str, Instance]],
     ) -> None:
         if pids:
             who = ", ".join(map(str, pids[:4]))
             raise Busy(f"{record.instance} on {uuid} is in use by process {who}")
-        if (uuid, record.instance) in given:
+        if (uuid, record.instance) in allocated:
             raise Busy(f"{record.instance} on {uuid} is allocated to a job")
 
     def _cut(self, blueprint: Blueprint) -> None:
@@ -245,14 +247,16 @@ class Transaction:
         fleet = self._nvml.read()
         todo = self._todo(fleet, blueprint)
         self._check_idle(fleet, todo)
-        for one in todo:
-            for record in one.destroy:
-                self._check_one(one.uuid, record, self._nvml.pids(one.uuid, record), frozenset())
-                self._step("destroy", one.uuid, record.instance)
-                self._nvml.destroy(one.uuid, record)
-            for piece in one.create:
-                self._step("create", one.uuid, piece.instance)
-                self._nvml.create(one.uuid, piece.instance, piece.compute)
+        for needed in todo:
+            for record in needed.destroy:
+                self._check_one(
+                    needed.uuid, record, self._nvml.pids(needed.uuid, record), frozenset()
+                )
+                self._step("destroy", needed.uuid, record.instance)
+                self._nvml.destroy(needed.uuid, record)
+            for piece in needed.create:
+                self._step("create", needed.uuid, piece.instance)
+                self._nvml.create(needed.uuid, piece.instance, piece.compute)
         if not self._stands(blueprint):
             raise BerthError("the driver accepted every step, but the layout is another one")
 

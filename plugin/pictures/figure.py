@@ -78,15 +78,15 @@ def save(figure: Any, path: Path, **options: Any) -> None:
     ``options``: of ``savefig``. Raises OSError where it cannot be written.
     """
     kind = path.suffix[1:].lower()
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
-    figure.savefig(made, format=kind, metadata=metadata, **options)
-    write_bytes(path, made.getvalue())
+    figure.savefig(buffer, format=kind, metadata=metadata, **options)
+    write_bytes(path, buffer.getvalue())
 
 
 def element(figure: Any) -> str:
     """A matplotlib figure as an SVG element of a page."""
-    made = io.StringIO()
-    figure.savefig(made, format="svg", metadata={"Date": None})
-    text = made.getvalue()
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
     return text[text.index("<svg") :]

@@ -41,8 +41,8 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
              "judged on the test weeks"),
         ):  # fmt: skip
             if group:
-                x = [one.scores[0] / scale if two else float(one.number) for one in group]
-                y = [one.scores[1 if two else 0] / other for one in group]
+                x = [trial.scores[0] / scale if two else float(trial.number) for trial in group]
+                y = [trial.scores[1 if two else 0] / other for trial in group]
                 axes.scatter(x, y, s=size, color=colour, label=label, zorder=3, alpha=0.9)
         axes.set_xlabel(first if two else "trial")
         axes.set_ylabel(second)
@@ -134,9 +134,9 @@ def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
     end, lane = start + figures.runtime_s[rows], np.zeros(len(rows))
     free_at = list[float]()
     for at in np.argsort(start, kind="stable"):
-        here = next((n for n, free in enumerate(free_at) if free <= start[at]), len(free_at))
-        free_at[here : here + 1] = [float(end[at])]
-        lane[at] = here
+        row = next((n for n, free in enumerate(free_at) if free <= start[at]), len(free_at))
+        free_at[row : row + 1] = [float(end[at])]
+        lane[at] = row
     return start / HOUR_S, end / HOUR_S, lane
 
 
@@ -162,25 +162,29 @@ def changed_users(before: Figures, after: Figures) -> list[Changed]:
     return [Changed(before.users[i], int(jobs[i]), float(now[i]), float(then[i])) for i in known]
 
 
-def most_changed(found: Sequence[Changed]) -> list[Changed]:
+def most_changed(changes: Sequence[Changed]) -> list[Changed]:
     """Those whose mean time changes most, from the largest gain to the largest loss; of those who
     lose, and of those who gain, half of the room at least, where there are so many."""
-    order = sorted(found, key=lambda one: -abs(one.change) * one.jobs**0.5)
-    lose, gain = ([one for one in order if (one.change > 0) == losing] for losing in (True, False))
+    order = sorted(changes, key=lambda change: -abs(change.change) * change.jobs**0.5)
+    lose, gain = (
+        [change for change in order if (change.change > 0) == losing] for losing in (True, False)
+    )
     room = max(MOST_USERS // 2, MOST_USERS - len(gain))
     shown = lose[:room]
-    return sorted([*shown, *gain[: MOST_USERS - len(shown)]], key=lambda one: one.change)
+    return sorted([*shown, *gain[: MOST_USERS - len(shown)]], key=lambda change: change.change)
 
 
 def users(before: Figures, after: Figures) -> str:
     """SVG of the change of each user's mean time to the end; those who change most."""
-    found = most_changed(changed_users(before, after))
+    changes = most_changed(changed_users(before, after))
     with drawing(GRID):
-        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(found), 1))
-        values = [100 * one.change for one in found]
+        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(changes), 1))
+        values = [100 * change.change for change in changes]
         colours = [UP if value <= 0 else DOWN for value in values]
-        axes.barh(range(len(found)), values, color=colours, zorder=3)
-        axes.set_yticks(range(len(found)), [f"{one.user} ({one.jobs} jobs)" for one in found])
+        axes.barh(range(len(changes)), values, color=colours, zorder=3)
+        axes.set_yticks(
+            range(len(changes)), [f"{change.user} ({change.jobs} jobs)" for change in changes]
+        )
         axes.axvline(0, color=INK, lw=0.8)
         axes.set_xlabel("change of the mean time from submission to end, %")
         return element(figure)
@@ -188,7 +192,7 @@ def users(before: Figures, after: Figures) -> str:
 
 def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
     """SVG of each parameter's part in the variance of each metric."""
-    names = sorted({p for one in tuned.values() for p in one})
+    names = sorted({p for shares in tuned.values() for p in shares})
     with drawing(GRID):
         figure, axes = _axes(6.4, 1.0 + 0.3 * max(len(names), 1))
         width = 0.8 / max(len(tuned), 1)

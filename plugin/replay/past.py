@@ -83,8 +83,8 @@ def asked_jobs(
     Raises SchedulerError and ToolMissing; UsageError where there is none.
     """
     if site is None:
-        here = (kind() for kind in SCHEDULERS.load_all().values())
-        scheduler = next((one for one in here if one.is_here()), None)
+        schedulers = (kind() for kind in SCHEDULERS.load_all().values())
+        scheduler = next((candidate for candidate in schedulers if candidate.is_here()), None)
         if scheduler is None:
             raise UsageError("no scheduler is on this machine", hint="name a TRACE")
     else:
@@ -183,9 +183,9 @@ def _waits_for(
     rows: Sequence[PastJobRecord], heads: Sequence[str], after: Mapping[str, Sequence[str]]
 ) -> Ints:
     """[jobs] row of the job that each waits for; -1: none."""
-    found = np.full(len(rows), -1, np.int64)
+    parent_of = np.full(len(rows), -1, np.int64)
     if not after:
-        return found
+        return parent_of
     members: dict[str, list[int]] = {}
     before: dict[tuple[str, str], int] = {}
     for row, job in enumerate(rows):
@@ -194,21 +194,21 @@ def _waits_for(
             members.setdefault(heads[row], []).append(row)
     for row, job in enumerate(rows):
         named = after.get(job.job_id, ())
-        parents = [p for one in named for p in members.get(one, ()) if p < row]
+        parents = [p for name in named for p in members.get(name, ()) if p < row]
         own = (job.user, job.name)
         if SINGLETON in named and own in before:
             parents.append(before[own])
         if parents:
-            found[row] = max(parents, key=lambda p: rows[p].end_s)
+            parent_of[row] = max(parents, key=lambda p: rows[p].end_s)
         before[own] = max(row, before.get(own, row), key=lambda p: rows[p].end_s)
-    return found
+    return parent_of
 
 
 def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     """The different values, and the place of each among them."""
     places: dict[str, int] = {}
-    found = [places.setdefault(value, len(places)) for value in values]
-    return tuple(places), np.array(found, np.int64)
+    numbers = [places.setdefault(value, len(places)) for value in values]
+    return tuple(places), np.array(numbers, np.int64)
 
 
 def begins_gavel(line: str) -> bool:

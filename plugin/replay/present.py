@@ -54,7 +54,7 @@ class PresentQueue:
     @property
     def listed(self) -> bool:
         """Whether any waiting job may start in several queues."""
-        return any(len(one) > 1 for one in self.partitions[self.queue.running :])
+        return any(len(places) > 1 for places in self.partitions[self.queue.running :])
 
 
 class InTheirQueues:
@@ -100,16 +100,16 @@ def present_queue(
     ``reservations`` keep their nodes from jobs that could run into them. Raises UsageError where
     there is no node that works.
     """
-    made = _made(facts, candidates)
-    reserved = _reserved(reservations, made, facts.as_of_s)
-    made = made._replace(cluster=replace(made.cluster, reservations=reserved))
+    mapped = _made(facts, candidates)
+    reserved = _reserved(reservations, mapped, facts.as_of_s)
+    mapped = mapped._replace(cluster=replace(mapped.cluster, reservations=reserved))
     left_out: dict[str, int] = {}
     running: list[PresentJob] = []
     waiting: list[PresentJob] = []
-    names = {part.name: place for place, part in enumerate(made.cluster.partitions)}
+    names = {part.name: place for place, part in enumerate(mapped.cluster.partitions)}
     for job in jobs:
         why = None
-        if job.running and not all(name in made.rows_of for name in job.node_names):
+        if job.running and not all(name in mapped.rows_of for name in job.node_names):
             why = "run on nodes that take no others"
         elif job.running and (not job.node_names or job.start_s is None):
             why = "run on nodes that the scheduler does not name"
@@ -125,18 +125,18 @@ def present_queue(
     waiting, lost = _parents_first(running, waiting)
     if lost:
         left_out[_LOST] = lost
-    held = [_held(job, made) for job in running]
-    running = [_evenly(job, rows, made) for job, rows in zip(running, held, strict=True)]
-    hidden, there = _hidden(running, held, made, facts)
-    kept = (*running, *hidden, *waiting)
+    held = [_held(job, mapped) for job in running]
+    running = [_evenly(job, rows, mapped) for job, rows in zip(running, held, strict=True)]
+    hidden, there = _hidden(running, held, mapped, facts)
+    replayed = (*running, *hidden, *waiting)
     held += there
-    elapsed = np.array([max(0.0, facts.as_of_s - (j.start_s or facts.as_of_s)) for j in kept])
-    units = tuple(np.array(one, np.int64) for one in held)
-    queue = Queue(_trace(kept, held, names, facts), facts.as_of_s, elapsed, units)
+    elapsed = np.array([max(0.0, facts.as_of_s - (j.start_s or facts.as_of_s)) for j in replayed])
+    units = tuple(np.array(rows, np.int64) for rows in held)
+    queue = Queue(_trace(replayed, held, names, facts), facts.as_of_s, elapsed, units)
     partitions = tuple(
-        tuple(names[name] for name in job.queues if name in names) for job in kept
+        tuple(names[name] for name in job.queues if name in names) for job in replayed
     )  # fmt: skip
-    return PresentQueue(queue, made.cluster, kept, made.partition_of, partitions, left_out)
+    return PresentQueue(queue, mapped.cluster, replayed, mapped.partition_of, partitions, left_out)
 
 
 _LOST = "wait for jobs that are not replayed"
@@ -147,7 +147,7 @@ def _parents_first(
 ) -> tuple[list[PresentJob], int]:
     """Jobs behind all that they wait for; how many are left out because those are."""
     there = {job.job_id for job in running}
-    unmet = [{one for one in job.after if one not in there} for job in waiting]
+    unmet = [{parent for parent in job.after if parent not in there} for job in waiting]
     children: dict[str, list[int]] = {}
     for row, names in enumerate(unmet):
         for name in names:
@@ -178,31 +178,37 @@ def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
             places.setdefault(node.name, []).append(candidate)
-    alike: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_Row]] = {}
+    equal_rows: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_Row]] = {}
     counts_memory = shares_memory(facts)
     for row in (row for node in facts.nodes if node.usable for row in _rows(node)):
         queues = tuple(q for q in row.node.queues if q in facts.queues)
-        here = tuple(one.name for one in places.get(row.node.name, ()) if _is_of(one, row))
+        candidate_names = tuple(
+            candidate.name for candidate in places.get(row.node.name, ()) if _is_of(candidate, row)
+        )
         memory = row.node.memory_bytes if counts_memory else 0
-        alike.setdefault((queues, here, row.node.cores, row.gpus, memory), []).append(row)
+        equal_rows.setdefault(
+            (queues, candidate_names, row.node.cores, row.gpus, memory), []
+        ).append(row)
     kinds: list[NodeKind] = []
     rows: list[_Row] = []
     of_queue: dict[str, list[NodeKind]] = {}
     of_place: dict[str, list[str]] = {}
     platforms = {candidate.name: candidate.platform for candidate in candidates}
-    for number, ((queues, here, cores, gpus, memory), same) in enumerate(alike.items()):
-        platform = platforms[here[0]] if here else ""
+    for number, ((queues, candidate_names, cores, gpus, memory), same) in enumerate(
+        equal_rows.items()
+    ):
+        platform = platforms[candidate_names[0]] if candidate_names else ""
         kinds.append(NodeKind(f"kind{number}", len(same), cores, gpus, memory, platform=platform))
         rows += same
         for queue in queues:
             of_queue.setdefault(queue, []).append(kinds[-1])
-        for place in here:
+        for place in candidate_names:
             of_place.setdefault(place, []).append(kinds[-1].name)
     parts = [
         # Jobs without GPUs take the nodes without them first.
         Partition(
             queue,
-            tuple(one.name for one in sorted(inside, key=lambda kind: kind.gpus > 0)),
+            tuple(candidate.name for candidate in sorted(inside, key=lambda kind: kind.gpus > 0)),
             facts.queues[queue].max_time_s,
         )
         for queue, inside in of_queue.items()
@@ -227,18 +233,19 @@ def shares_memory(facts: ClusterFacts) -> bool:
 
 
 def _reserved(
-    found: Sequence[ReservationFacts], made: _Made, now_s: float
+    reservations: Sequence[ReservationFacts], mapped: _Made, now_s: float
 ) -> tuple[Reservation, ...]:
     """Those that are not over, on the nodes that work."""
-    kind_of = [(kind.name, n) for kind in made.cluster.kinds for n in range(kind.count)]
+    kind_of = [(kind.name, n) for kind in mapped.cluster.kinds for n in range(kind.count)]
     reserved = []
-    for one in found:
+    for reservation in reservations:
         held: dict[str, list[int]] = {}
-        for node in sorted(one.nodes) if one.end_s > now_s else ():
-            for row in made.rows_of.get(node, ()):
+        for node in sorted(reservation.nodes) if reservation.end_s > now_s else ():
+            for row in mapped.rows_of.get(node, ()):
                 held.setdefault(kind_of[row][0], []).append(kind_of[row][1])
         reserved += [
-            Reservation(kind, tuple(nodes), one.begin_s, one.end_s) for kind, nodes in held.items()
+            Reservation(kind, tuple(nodes), reservation.begin_s, reservation.end_s)
+            for kind, nodes in held.items()
         ]
     return tuple(reserved)
 
@@ -256,34 +263,34 @@ def _is_of(candidate: Candidate, row: _Row) -> bool:
     """Whether a row of a candidate's node is one of its places: it has GPUs of its type."""
     if not candidate.is_gpu:
         return row.gpu_type is None or row.gpu_type == next(iter(row.node.gpus))
-    wanted, found = candidate.gres, row.gpu_type or ""
-    return wanted is None or found == wanted or found.startswith(f"{wanted}:")
+    wanted, own = candidate.gres, row.gpu_type or ""
+    return wanted is None or own == wanted or own.startswith(f"{wanted}:")
 
 
-def _held(job: PresentJob, made: _Made) -> list[int]:
+def _held(job: PresentJob, mapped: _Made) -> list[int]:
     """Rows that a running job is on: of a node with several types of GPUs the one most in use."""
-    found = []
+    places = []
     for name in job.node_names:
-        rows = made.rows_of[name]
-        found.append(max(rows, key=lambda at: made.rows[at].gpus - made.rows[at].idle_gpus))
-    return found
+        rows = mapped.rows_of[name]
+        places.append(max(rows, key=lambda at: mapped.rows[at].gpus - mapped.rows[at].idle_gpus))
+    return places
 
 
-def _evenly(job: PresentJob, rows: Sequence[int], made: _Made) -> PresentJob:
+def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Made) -> PresentJob:
     """A running job with the same on each of its nodes, as it is replayed: what the smallest of
     them has at most. The rest of what it holds is in use by a hidden job."""
-    cores = min(made.rows[at].node.cores for at in rows)
-    gpus = min(made.rows[at].gpus for at in rows)
+    cores = min(mapped.rows[at].node.cores for at in rows)
+    gpus = min(mapped.rows[at].gpus for at in rows)
     return replace(
         job, cores=min(job.cores, len(rows) * cores), gpus=min(job.gpus, len(rows) * gpus)
     )
 
 
 def _hidden(
-    running: Sequence[PresentJob], held: Sequence[Sequence[int]], made: _Made, facts: ClusterFacts
+    running: Sequence[PresentJob], held: Sequence[Sequence[int]], mapped: _Made, facts: ClusterFacts
 ) -> tuple[list[PresentJob], list[list[int]]]:
     """What is in use by no job that runs, as jobs of one node each."""
-    cores, gpus, memory = ([0] * len(made.rows) for _ in range(3))
+    cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
         for at in rows:
             cores[at] += -(-job.cores // len(rows))
@@ -291,7 +298,7 @@ def _hidden(
             memory[at] += job.memory_bytes
     jobs: list[PresentJob] = []
     there: list[list[int]] = []
-    for at, row in enumerate(made.rows):
+    for at, row in enumerate(mapped.rows):
         node = row.node
         queue = next((name for name in node.queues if name in facts.queues), None)
         more_cores = max(0, node.cores - node.idle_cores - cores[at])
@@ -328,7 +335,10 @@ def _trace(
     return Trace(
         submit_s=np.full(size, facts.as_of_s),
         runtime_s=np.ones(size),
-        limit_s=np.array([_limit_s(*one, facts) for one in zip(jobs, first, strict=True)], float),
+        limit_s=np.array(
+            [_limit_s(*job_and_queue, facts) for job_and_queue in zip(jobs, first, strict=True)],
+            float,
+        ),
         cores=whole([job.cores for job in jobs]),
         nodes=whole([*map(len, held), *(job.nodes for job in jobs[len(held) :])]),
         gpus=whole([job.gpus for job in jobs]),
@@ -349,12 +359,14 @@ def _trace(
 def _after(jobs: Sequence[PresentJob]) -> Ints:
     """[jobs] row of the one that each waits for, of several the last in the queue; -1: none."""
     row_of = {job.job_id: row for row, job in enumerate(jobs)}
-    return np.array([max((row_of[one] for one in job.after), default=-1) for job in jobs], np.int64)
+    return np.array(
+        [max((row_of[parent] for parent in job.after), default=-1) for job in jobs], np.int64
+    )
 
 
 def _limit_s(job: PresentJob, queue_name: str, facts: ClusterFacts) -> float:
     """NaN: none is known."""
     queue = facts.queues.get(queue_name)
     default = None if queue is None else queue.default_time_s or queue.max_time_s
-    found = job.time_limit_s or (default if job.job_id else None)
-    return float("nan") if found is None else found
+    limit_s = job.time_limit_s or (default if job.job_id else None)
+    return float("nan") if limit_s is None else limit_s

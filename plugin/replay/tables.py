@@ -70,12 +70,12 @@ def read_table(
     """
     reader = csv.reader(lines_of(file) if lines is None else lines)
     try:
-        found = [(reader.line_num, tuple(cell.strip() for cell in row)) for row in reader]
+        lines_read = [(reader.line_num, tuple(cell.strip() for cell in row)) for row in reader]
     except csv.Error as error:
         raise DocumentError(
             file, f"cannot be read: {error}", key=f"line {reader.line_num}"
         ) from None
-    full = [Row(*one) for one in found if any(one[1])]
+    full = [Row(*numbered_cells) for numbered_cells in lines_read if any(numbered_cells[1])]
     header = tuple(name.removeprefix("\ufeff") for name in full[0].cells) if full else ()
     rows = []
     for row in full[1:]:
@@ -160,7 +160,7 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
     true, predicted = by_platform(TRUE), by_platform(PREDICTED)
     user, users = named("user")
     queue, queues = named("partition")
-    made = trace_of(
+    trace = trace_of(
         submit,
         np.full(len(submit), np.nan),
         counts("cores"),
@@ -171,7 +171,7 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
         queue=queue,
         queues=queues,
     )
-    return JobTable(replace(made, users=users, runtime_on=true), {**true, **predicted})
+    return JobTable(replace(trace, users=users, runtime_on=true), {**true, **predicted})
 
 
 def _number(name: str, text: str) -> float:
@@ -201,10 +201,10 @@ def _check_header(header: Sequence[str], path: Path) -> None:
     for name in header:
         known = name in _PLAIN or (name.startswith((TRUE, PREDICTED)) and not name.endswith("@"))
         if not known or header.count(name) > 1:
-            what = "is there twice" if header.count(name) > 1 else "is not known"
+            problem = "is there twice" if header.count(name) > 1 else "is not known"
             raise DocumentError(
-                path, f"column {name!r} {what}", key="line 1", hint=f"known: {', '.join(_PLAIN)}, "
-                f"{TRUE}PLATFORM, {PREDICTED}PLATFORM",
+                path, f"column {name!r} {problem}", key="line 1",
+                hint=f"known: {', '.join(_PLAIN)}, {TRUE}PLATFORM, {PREDICTED}PLATFORM",
             )  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
     header, rows = read_table(file)
     if header == _BY_JOB:
         table = _times_table(file, rows, header, number="runtime_s")
-        keys = [(one,) for one in trace.ids]
+        keys = [(job_id,) for job_id in trace.ids]
         return replace(
             trace, runtime_on=_time_columns(table, keys, np.ones(len(trace)), rate=False)
         )
@@ -247,7 +247,7 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
 
 def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, number: str) -> Table:
     """Numbers by platform and by what the other columns say."""
-    found: Table = {}
+    times: Table = {}
     for row in rows:
         cells = dict(zip(header, row.cells, strict=True))
         try:
@@ -257,18 +257,18 @@ def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, numb
         if not 0 < value < math.inf:
             raise DocumentError(file, f"line {row.number}: {number} is no number above 0")
         key = tuple(cells[name] for name in header if name not in {"platform", number})
-        found.setdefault(cells["platform"], {})[key] = value
-    return found
+        times.setdefault(cells["platform"], {})[key] = value
+    return times
 
 
 def _time_columns(
     table: Table, keys: Sequence[tuple[str, ...]], amounts: Floats, *, rate: bool
 ) -> dict[str, Floats]:
-    found = {}
+    columns = {}
     for platform, values in table.items():
         column = np.array([values.get(key, np.nan) for key in keys])
-        found[platform] = amounts / column if rate else column
-    return found
+        columns[platform] = amounts / column if rate else column
+    return columns
 
 
 def read_failures(
@@ -291,17 +291,19 @@ def read_reservations(
 
 
 def present_reservations(
-    found: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
+    reserved: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
 ) -> tuple[Reservation, ...]:
     """Those of the scheduler, on the nodes of the candidates, which are counted by their names."""
-    made = []
-    for one in found:
+    reservations = []
+    for reservation in reserved:
         for candidate in candidates:
             names = [node.name for node in nodes_of(candidate, facts)][: candidate.nodes]
-            held = tuple(n for n, name in enumerate(names) if name in one.nodes)
+            held = tuple(n for n, name in enumerate(names) if name in reservation.nodes)
             if held:
-                made.append(Reservation(candidate.name, held, one.begin_s, one.end_s))
-    return tuple(made)
+                reservations.append(
+                    Reservation(candidate.name, held, reservation.begin_s, reservation.end_s)
+                )
+    return tuple(reservations)
 
 
 def _node_rows(

@@ -40,9 +40,11 @@ def candidates_of(
     for index, written in enumerate(document.candidates):
         key = f"candidates.{index}"
         whole = platform_named(written.platform, platforms, f"{key}.platform", path)
-        for one, platform in expanded(written, whole, key, path, typed=scheduler.typed_gpus):
+        for expanded_table, platform in expanded(
+            written, whole, key, path, typed=scheduler.typed_gpus
+        ):
             platforms.setdefault(platform.name, platform)
-            table = _in_own_terms(scheduler, one, platforms, key, path)
+            table = _in_own_terms(scheduler, expanded_table, platforms, key, path)
             if any(c.name == table.name for c in result):
                 raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
             place = (table.partition, table.constraint, table.gres)
@@ -230,10 +232,10 @@ def _names(names: tuple[str, ...] | None) -> frozenset[str] | None:
 
 def platform_named(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -> Platform:
     """The platform of that name; ``GPU-mig-PROFILE`` is made where there is none."""
-    found = platforms.get(name) or derived(name, platforms)
-    if found is None:
+    platform = platforms.get(name) or derived(name, platforms)
+    if platform is None:
         raise unknown_platform(path, key, name, platforms)
-    return found
+    return platform
 
 
 def unknown_platform(path: Path, key: str, name: str, known: Iterable[str]) -> DocumentError:

@@ -54,16 +54,16 @@ def changed_text(
     try:
         document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
         change(document)
-        made = tomlkit.dumps(document)
-        after = tomllib.loads(made)
+        changed = tomlkit.dumps(document)
+        after = tomllib.loads(changed)
     except (TOMLKitError, tomllib.TOMLDecodeError, AttributeError, TypeError):
-        made, after = "", {}
+        changed, after = "", {}
     if after != wanted:
         raise UsageError(
             "the site file is written in a way that cannot be changed safely",
             hint=f"write there yourself: {by_hand}",
         )
-    return made if made.endswith("\n") else made + "\n"
+    return changed if changed.endswith("\n") else changed + "\n"
 
 
 def insert_after(table: Any, key: str, new: str, value: object) -> None:
@@ -91,36 +91,36 @@ def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
     safely, DocumentError where the result would be no site file.
     """
     wanted = tomllib.loads(text)
-    for one in settings:
+    for setting in settings:
         place: dict[str, Any] = wanted
-        for name in one.tables:
+        for name in setting.tables:
             place = place.setdefault(name, {})
-        place[one.key] = one.value
+        place[setting.key] = setting.value
 
     def change(document: tomlkit.TOMLDocument) -> None:
-        for one in settings:
-            _put(document, one)
+        for setting in settings:
+            _put(document, setting)
 
-    by_hand = "; ".join(f"{one.name} = {json.dumps(one.value)}" for one in settings)
+    by_hand = "; ".join(f"{setting.name} = {json.dumps(setting.value)}" for setting in settings)
     changed = changed_text(text, change, wanted, by_hand)
     build_site(validate(wanted, SiteDocument, source=path), path)
     return changed
 
 
-def _put(document: tomlkit.TOMLDocument, one: Setting) -> None:
+def _put(document: tomlkit.TOMLDocument, setting: Setting) -> None:
     table: Any = document
-    for name in one.tables:
+    for name in setting.tables:
         if name not in table:
-            made = tomlkit.table()
-            made.trivia.indent = "\n"
-            _add(table, name, made)
+            new_table = tomlkit.table()
+            new_table.trivia.indent = "\n"
+            _add(table, name, new_table)
         table = table[name]
-    if one.key in table:
-        table[one.key] = one.value
+    if setting.key in table:
+        table[setting.key] = setting.value
     else:
-        _add(table, one.key, one.value)
-    if one.comment:
-        _lines(table).item(one.key).comment(one.comment).trivia.comment_ws = "  "
+        _add(table, setting.key, setting.value)
+    if setting.comment:
+        _lines(table).item(setting.key).comment(setting.comment).trivia.comment_ws = "  "
 
 
 def _add(table: Any, new: str, value: object) -> None:

@@ -44,24 +44,24 @@ def read_intensity(text: str, source: Path) -> Intensity:
     rows = _rows(text, source)
     _, header = next(rows, (0, []))
     column = _column(header, source)
-    found: list[tuple[int, float]] = []
+    hours: list[tuple[int, float]] = []
     for number, row in rows:
         if not any(cell.strip() for cell in row):
             continue
         where = f"line {number}"
         if len(row) <= column:
             raise DocumentError(source, f"has {len(row)} columns", key=where)
-        found.append((_hour(row[0], source, where), _grams(row[column], source, where)))
-        if len(found) > 1 and found[-1][0] != found[-2][0] + HOUR_S:
+        hours.append((_hour(row[0], source, where), _grams(row[column], source, where)))
+        if len(hours) > 1 and hours[-1][0] != hours[-2][0] + HOUR_S:
             raise DocumentError(
                 source, "is not one hour after the line before", key=where,
                 hint="one line for each hour, in order and without gaps",
             )  # fmt: skip
-        if len(found) > MOST_HOURS:
+        if len(hours) > MOST_HOURS:
             raise DocumentError(source, f"has more than {MOST_HOURS} hours")
-    if not found:
+    if not hours:
         raise DocumentError(source, "has no hours")
-    return Intensity(tuple(grams for _, grams in found), found[0][0])
+    return Intensity(tuple(grams for _, grams in hours), hours[0][0])
 
 
 def powers(
@@ -100,12 +100,12 @@ def _column(header: list[str], source: Path) -> int:
         [i for i, name in enumerate(names) if "gCO" in name and "ife cycle" in name],
         [i for i, name in enumerate(names) if "gCO" in name],
     )
-    found = next((columns[0] for columns in wanted if columns and columns[0] > 0), None)
-    if found is None:
+    column = next((columns[0] for columns in wanted if columns and columns[0] > 0), None)
+    if column is None:
         raise DocumentError(
             source, f"has no column {COLUMN!r}", key="line 1", hint=f"begin it with: time,{COLUMN}"
         )
-    return found
+    return column
 
 
 def _hour(text: str, source: Path, where: str) -> int:

@@ -182,15 +182,17 @@ def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Gu
     own = {n: p for n, p in known.items() if n not in shipped() and STUB_MARK not in p.description}
     if stub.name in own:
         return Guess(own[stub.name])
-    alike = [
+    similar = [
         p
         for p in own.values()
         if (p.kind, p.architecture, p.cores) == (PlatformKind.CPU, node.architecture, node.cores)
         and abs(p.memory_bytes / max(1, node.memory_bytes) - 1) <= SAME_MEMORY
     ]
-    if len(alike) != 1:
+    if len(similar) != 1:
         return None
-    return Guess(alike[0], f"{alike[0].name} was added and has as many cores and as much memory")
+    return Guess(
+        similar[0], f"{similar[0].name} was added and has as many cores and as much memory"
+    )
 
 
 def _own_stub(site: FirstSite, queue: QueueFacts, kind: Sequence[NodeFacts]) -> Platform:
@@ -290,12 +292,12 @@ def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
 def node_groups(nodes: Sequence[NodeFacts], known: Mapping[str, Platform]) -> list[NodeGroup]:
     """The places of a queue with these nodes: kinds without GPUs first, then each GPU type."""
     on_cpus = [n for n in nodes if not _gpu_types(n)]
-    found = _told_apart(_kinds(on_cpus, None, known), nodes, None)
+    groups = _told_apart(_kinds(on_cpus, None, known), nodes, None)
     types = sorted({gres for n in nodes for gres in _gpu_types(n)})
     for gres in types:
         having = [n for n in nodes if n.gpus.get(gres)]
-        found += _told_apart(_kinds(having, gres, known), nodes, gres)
-    return found
+        groups += _told_apart(_kinds(having, gres, known), nodes, gres)
+    return groups
 
 
 def _gpu_types(node: NodeFacts) -> tuple[str, ...]:

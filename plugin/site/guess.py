@@ -141,8 +141,8 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
 
 def device_named(gres: str) -> Device | None:
     """The one device of the catalogue that a gres type is a name of; None of slices."""
-    found = candidates(gres.partition(":")[2])
-    return found[0] if len(found) == 1 else None
+    devices_named = candidates(gres.partition(":")[2])
+    return devices_named[0] if len(devices_named) == 1 else None
 
 
 def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
@@ -184,15 +184,15 @@ def guess_slice(kind: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gu
     asked = slice_named(kind or " ".join(node.features))
     if asked is None:
         return None
-    said = meanings(asked, node.features if kind else ())
-    each = [_slice_guess(one, node, known) for one in said.slices]
+    meant = meanings(asked, node.features if kind else ())
+    each = [_slice_guess(named, node, known) for named in meant.slices]
     # What is measured or shipped comes first, then the order of the table.
     each.sort(key=lambda guess: (guess.platform.name not in known, guess.whole is not None))
     if not each:
         return None
     best, others = each[0], [guess.platform.name for guess in each[1:]]
     doubt = f"it may also be {' or '.join(others)}" if others else ""
-    if not said.names_gpu:
+    if not meant.names_gpu:
         guessed = f"; {best.platform.name} is a guess"
         doubt = (
             "the type does not say of which GPU it is a slice"
@@ -280,15 +280,17 @@ def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
     """The profiles that a name may mean: of the GPU model in it, else in the node's features."""
     devices = _named_devices(asked.gpu)
     if devices is None:
-        of_features = [found for f in features if (found := _named_devices(f))]
-        devices = {name: one for found in of_features for name, one in found.items()} or None
+        of_features = [of_feature for f in features if (of_feature := _named_devices(f))]
+        devices = {
+            name: device for of_feature in of_features for name, device in of_feature.items()
+        } or None
     nearest = sorted(_nearest(asked, devices), key=lambda item: item[0])
     if not nearest:
         return Meanings((), devices is not None)
     (is_double, apart_gb), _ = nearest[0]
     near = [
-        found
-        for (double, apart), found in nearest
+        of_feature
+        for (double, apart), of_feature in nearest
         if double == is_double and apart <= apart_gb + _EQUALLY_NEAR_GB
     ]
     return Meanings(tuple(near), devices is not None)
@@ -296,13 +298,13 @@ def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
 
 def _named_devices(text: str) -> dict[str, Device] | None:
     """The GPUs that the words name, those that cannot be cut left out; None: no model is named."""
-    found = candidates(text)
-    if not found:
+    named = candidates(text)
+    if not named:
         words = model_words(text)
         if not words:
             return None
-        found = tuple(one for word in sorted(words) for one in candidates(word))
-    return {device.name: device for device in found if device.mig}
+        named = tuple(match for word in sorted(words) for match in candidates(word))
+    return {device.name: device for device in named if device.mig}
 
 
 def _nearest(

@@ -66,7 +66,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     auto = document.site.auto_partition
     used = {c.platform for c in candidates} | ({reference} if reference else set())
     _check_auto(document, auto, path)
-    kept = {name: platforms[name] for name in sorted(used)}
+    used_platforms = {name: platforms[name] for name in sorted(used)}
     policy = _policy(document.policy, scheduler)
     _check_objective(document.mode, policy, candidates, path)
     daemon = document.daemon
@@ -75,7 +75,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         digest=digest.of_text(
             document.model_dump_json(by_alias=True),
             *([] if settings is None else [settings.model_dump_json()]),
-            *(p.model_dump_json() for p in kept.values()),
+            *(p.model_dump_json() for p in used_platforms.values()),
             *([] if carbon is None else [repr(carbon)]),
         ),
         name=document.site.name,
@@ -106,7 +106,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         ),
         coverage=_coverage(document.coverage),
         show=document.messages.show,
-        platforms=kept,
+        platforms=used_platforms,
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
         learning=LearningSettings(**document.learning.model_dump()),
         right_sizing=RightSizing(
@@ -149,15 +149,15 @@ def _beside(path: Path, text: str) -> Path:
 
 def _platforms(document: SiteDocument, path: Path) -> dict[str, Platform]:
     """Shipped platforms and the site's, the latter's prices put in."""
-    found = dict(known_platforms.load())
+    platforms = dict(known_platforms.load())
     seen: set[str] = set()
     for index, table in enumerate(document.platforms):
         key = f"platforms.{index}"
         if table.name in seen:
             raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
         seen.add(table.name)
-        found[table.name] = _priced(_platform(table, key, path, found), table)
-    return found
+        platforms[table.name] = _priced(_platform(table, key, path, platforms), table)
+    return platforms
 
 
 def _platform(
@@ -312,8 +312,8 @@ def _mark(path: Path) -> _Mark | None:
     """Tells one version of the file from another: inode, size, time, and who may read it; None: it
     is not there."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
+        status = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
     except OSError:
         return None
-    rights = found.st_mode, found.st_uid, found.st_gid
-    return (found.st_ino, found.st_size, found.st_mtime_ns, *rights)
+    rights = status.st_mode, status.st_uid, status.st_gid
+    return (status.st_ino, status.st_size, status.st_mtime_ns, *rights)

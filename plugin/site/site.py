@@ -162,5 +162,5 @@ class Site:
     @property
     def reference_place(self) -> Candidate | None:
         """The place that pilot jobs run in; None: no candidate is in that queue."""
-        here = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
-        return next((c for c in here if c.platform == self.reference_platform), None)
+        in_queue = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
+        return next((c for c in in_queue if c.platform == self.reference_platform), None)

@@ -54,16 +54,16 @@ class Order(Document):
 
 def content_of(*paths: Path) -> str:
     """Digest of files' contents. Raises UsageError."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in paths:
         try:
             with path.open("rb") as stream:
                 while block := stream.read(2**20):
-                    made.update(block)
+                    digest.update(block)
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-        made.update(b"\x00")
-    return made.hexdigest()[:32]
+        digest.update(b"\x00")
+    return digest.hexdigest()[:32]
 
 
 def write_order(folder: Path, order: Order) -> None:

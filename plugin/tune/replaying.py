@@ -33,7 +33,7 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
     try:
         backfill = Backfill(options.get("backfill", Backfill.EASY.value))
     except ValueError:
-        known = ", ".join(one.value for one in Backfill)
+        known = ", ".join(choice.value for choice in Backfill)
         raise UsageError(
             f"--option backfill={options['backfill']} is not known", hint=f"known: {known}"
         ) from None

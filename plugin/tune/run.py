@@ -141,18 +141,21 @@ def join(folder: Path) -> None:
             f"the site file or the jobs of {folder} have changed since the tune began",
             hint="start another one in another --folder",
         )
-    made = tuning_of(order, site)
-    made.work(
-        _opened(made, order.storage), order.trials, seed=order.seed + os.getpid(), worker=own_name()
+    tuning = tuning_of(order, site)
+    tuning.work(
+        _opened(tuning, order.storage),
+        order.trials,
+        seed=order.seed + os.getpid(),
+        worker=own_name(),
     )
 
 
-def _opened(made: Tuning, storage: str) -> optuna.Study:
+def _opened(tuning: Tuning, storage: str) -> optuna.Study:
     """The study, which who began the tune has opened before: one that is away is waited for."""
     waiting = Patience()
     while True:
         try:
-            return made.study(storage)
+            return tuning.study(storage)
         except StorageUnusable as error:
             waiting.wait(error)
 
@@ -173,8 +176,8 @@ def tune(
     """Tune, judge, and write report and recommended site file into the folder."""
     _check_same(folder, order)
     write_order(folder, order)
-    made = tuning_of(order, site)
-    study = made.study(order.storage)
+    tuning = tuning_of(order, site)
+    study = tuning.study(order.storage)
     stopped: tuple[str, ...] = ()
     if progress_of(study).finished >= order.trials:
         show(progress_of(study))
@@ -184,20 +187,20 @@ def tune(
         )
         follow(jobs, lambda: progress_of(study), order.trials, folder=folder, show=show)
     elif workers > 1:
-        if made.first is not None and not progress_of(study).finished:
-            made.replayer.replay(made.today, made.first)  # compiles once, for all of them
+        if tuning.first is not None and not progress_of(study).finished:
+            tuning.replayer.replay(tuning.today, tuning.first)  # compiles once, for all of them
         with LocalWorkers(folder, workers) as processes:
             follow(processes, lambda: progress_of(study), order.trials, folder=folder, show=show)
             stopped = processes.names()
     else:
-        made.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
-    tuned = storage_answers(lambda: _settled(made, study, stopped))
-    test = Part(order.train_s, made.replayer.span_s + 1.0)
+        tuning.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
+    tuned = storage_answers(lambda: _settled(tuning, study, stopped))
+    test = Part(order.train_s, tuning.replayer.span_s + 1.0)
     nodes = open_replayer(site, Path(order.trace), order.options)
-    judgement = judge(tuned, nodes, made.today, made.metrics, test, seed=order.seed)
+    judgement = judge(tuned, nodes, tuning.today, tuning.metrics, test, seed=order.seed)
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
-    notes = tuple(made.replayer.notes)
+    notes = tuple(tuning.replayer.notes)
     page = report.html(
         order, tuned, judgement, difference, slices, currency=site.currency, notes=notes
     )
@@ -205,11 +208,11 @@ def tune(
     return Result(order, tuned, judgement, difference, slices, notes)
 
 
-def _settled(made: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
+def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
     """What was found, once every trial is settled and today's policy was replayed in any case."""
     settle_running(study, stopped, is_gone)
-    made.replay_today(study)
-    return made.found(study)
+    tuning.replay_today(study)
+    return tuning.found(study)
 
 
 def tuning_of(order: Order, site: Site) -> Tuning:
@@ -237,13 +240,13 @@ def lines(result: Result, currency: str) -> Iterator[str]:
     )
     yield result.judgement.reason
     header = ("today's", "tuned", "change", "95 % interval")
-    for title, found in (
+    for title, names in (
         ("test weeks", result.judgement.differences),
         ("not tuned for", result.judgement.others),
     ):
-        if found:
+        if names:
             yield ""
-            yield columns((title, *header), report.rows_of(found, currency))
+            yield columns((title, *header), report.rows_of(names, currency))
     for text in (result.difference, result.slices):
         if text:
             yield ""
@@ -265,15 +268,16 @@ def as_json(result: Result, folder: Path) -> dict[str, Any]:
         "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
         "differences": [
             {
-                "metric": one.metric.name, "today": one.today, "tuned": one.then,
-                "change": one.change, "low": one.low if one.known else None,
-                "high": one.high if one.known else None,
+                "metric": difference.metric.name, "today": difference.today,
+                "tuned": difference.then, "change": difference.change,
+                "low": difference.low if difference.known else None,
+                "high": difference.high if difference.known else None,
             }
-            for one in judgement.differences
+            for difference in judgement.differences
         ],
         "front": [
-            {"trial": one.number, "values": dict(one.values), "scores": list(one.scores)}
-            for one in result.tuned.front
+            {"trial": trial.number, "values": dict(trial.values), "scores": list(trial.scores)}
+            for trial in result.tuned.front
         ],
         "report": str(folder / REPORT),
     }  # fmt: skip

@@ -91,10 +91,10 @@ class LocalWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._running:
-            one.terminate()
-        for one in self._running:
-            one.wait()
+        for worker in self._running:
+            worker.terminate()
+        for worker in self._running:
+            worker.wait()
 
     def alive(self) -> bool:
         """Whether any still works."""
@@ -102,7 +102,7 @@ class LocalWorkers:
 
     def names(self) -> tuple[str, ...]:
         """Of those that still work, as trials have them."""
-        return tuple(process_name(one.pid) for one in self._running if one.poll() is None)
+        return tuple(process_name(worker.pid) for worker in self._running if worker.poll() is None)
 
 
 class SubmittedWorkers:

@@ -45,9 +45,9 @@ class Held:
         with self._lock:
             self._kept[viewer, key] = workload
             self._kept.move_to_end((viewer, key))
-            own = [one for one in self._kept if one[0] == viewer]
-            for one in own[:-MOST_OF_ONE]:
-                del self._kept[one]
+            own = [key_held for key_held in self._kept if key_held[0] == viewer]
+            for key_held in own[:-MOST_OF_ONE]:
+                del self._kept[key_held]
             while len(self._kept) > 1 and (len(self._kept) > MOST or self._bytes() > MOST_BYTES):
                 self._kept.popitem(last=False)
         return key
@@ -59,7 +59,7 @@ class Held:
 
     def _bytes(self) -> int:
         """About as much as they take: of large ones, the graph."""
-        return sum(_size(one) for one in self._kept.values())
+        return sum(_size(workload) for workload in self._kept.values())
 
 
 def _size(workload: Workload) -> int:
@@ -155,10 +155,10 @@ class Context:
                 setattr(g, _STORE, open_store(self.settings))
             except BerthError as error:
                 setattr(g, _STORE, error)
-        found: Store | RemoteStore | BerthError | None = g.get(_STORE)
-        if isinstance(found, BerthError):
-            raise found
-        return found
+        opened: Store | RemoteStore | BerthError | None = g.get(_STORE)
+        if isinstance(opened, BerthError):
+            raise opened
+        return opened
 
     def a_store(self) -> Store | RemoteStore:
         """The same; raises BerthError where there is none, too."""
@@ -177,7 +177,9 @@ class Context:
         if store is None:
             return []
         viewer = self.viewer()
-        return sorted(one.name for one in store.workloads() if viewer.may_use(one.name))
+        return sorted(
+            workload.name for workload in store.workloads() if viewer.may_use(workload.name)
+        )
 
     def workload(self, name: str) -> WorkloadRecord | None:
         """One of those, or None. Raises BerthError."""
@@ -201,8 +203,8 @@ class Context:
 
 def context() -> Context:
     """Of the running page."""
-    found: Context = current_app.extensions[KEY]
-    return found
+    page: Context = current_app.extensions[KEY]
+    return page
 
 
 def close_store(_error: BaseException | None) -> None:

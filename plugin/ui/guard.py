@@ -106,9 +106,9 @@ def _own_form() -> bool:
     return origin is not None and origin == request.host_url.rstrip("/")
 
 
-def _host(given: str) -> str:
-    name, _, port = given.rpartition(":")
-    return name if name and port.isdigit() else given
+def _host(host_header: str) -> str:
+    name, _, port = host_header.rpartition(":")
+    return name if name and port.isdigit() else host_header
 
 
 def _with_headers(response: Response) -> Response:

@@ -107,14 +107,14 @@ class WorkloadForm(Form):
     width = count("Width (else by size)")
     sequence = count("Sequence, tokens")
 
-    def named(self, here: Context) -> list[BerthError]:
+    def named(self, page: Context) -> list[BerthError]:
         """Offer the workloads that the viewer may see; why there are none, where that is so.
 
         A file, or a model by its size, needs no store.
         """
         self.workload.choices = [""]
         try:
-            self.workload.choices += here.workload_names()
+            self.workload.choices += page.workload_names()
         except BerthError as error:
             return [error]
         return []
@@ -125,34 +125,34 @@ class WorkloadForm(Form):
         is_file = sent is not None and bool(sent.filename)
         return bool(self.workload.data or self.sent.data or self.described.data or is_file)
 
-    def read(self, here: Context) -> Workload:
+    def read(self, page: Context) -> Workload:
         """The workload. Raises BerthError.
 
         One that came as a file or by description is held, and ``sent`` names it from then on.
         """
-        viewer = here.viewer().name
+        viewer = page.viewer().name
         sent = request.files.get("file")
         options = WorkloadOptions(**self.given(OPTIONS))
         if sent is not None and sent.filename:
-            return self._held(here, viewer, read_upload(sent, options))
+            return self._held(page, viewer, read_upload(sent, options))
         if self.described.data:
-            return self._held(here, viewer, self._described())
+            return self._held(page, viewer, self._described())
         if self.sent.data:
-            known = here.held.get(viewer, self.sent.data)
+            known = page.held.get(viewer, self.sent.data)
             if known is None:
                 raise UsageError(
                     "the file behind this link is no longer held here", hint="send it again"
                 )
             return known
         name = self.workload.data
-        record = here.workload(name)
+        record = page.workload(name)
         if record is None:
             raise UsageError(f"there is no workload {name!r} in the store")
         stored = parse_workload(record.document, source=f"workload {name}")
         return with_options(dataclasses.replace(stored, name=record.name), options)
 
-    def _held(self, here: Context, viewer: str | None, workload: Workload) -> Workload:
-        self.sent.data = here.held.put(viewer, workload)
+    def _held(self, page: Context, viewer: str | None, workload: Workload) -> Workload:
+        self.sent.data = page.held.put(viewer, workload)
         return workload
 
     def _described(self) -> Workload:
@@ -187,15 +187,15 @@ def predict() -> str | Response:
 
     What is sent as a file gets an address of its own: the answer can be reloaded and sent on.
     """
-    here = context()
+    page = context()
     form = WorkloadForm(request.values)
-    report, problems = None, form.named(here)
+    report, problems = None, form.named(page)
     try:
         if form.asked() and form.validate():
-            workload = form.read(here)
+            workload = form.read(page)
             if request.method == "POST":
                 return redirect(url_for("predict.predict", **form.link()), 303)
-            report = workload_report(predicted(workload, here.forecaster(), here.site()))
+            report = workload_report(predicted(workload, page.forecaster(), page.site()))
     except BerthError as error:
         problems = [error]
     return render_template("predict.html", form=form, report=report, problems=problems)

@@ -42,14 +42,14 @@ _examined = _Examined()
 @view.route("/site")
 def site() -> str:
     """Each part by itself: one that cannot be read says so, and the others go on."""
-    here = context()
+    page = context()
     report, problem = None, None
     try:
-        known = here.site()
+        known = page.site()
         findings: Sequence[Finding] = ()
-        if not here.is_demo and here.viewer().only is None:
+        if not page.is_demo and page.viewer().only is None:
             findings = _examined.of(known)
-        report = site_report(known, here.whole_store, findings)
+        report = site_report(known, page.whole_store, findings)
     except BerthError as error:
         problem = error
     return render_template("site.html", report=report, problem=problem)

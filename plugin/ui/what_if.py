@@ -26,18 +26,18 @@ _TITLE = re.compile(r"<title>([^<]*)</title>")
 @view.route("/what-if")
 def reports() -> str:
     """Those of ``--reports``, newest first: for administrators, as they name users."""
-    here = context()
-    if here.viewer().only is not None:
+    page = context()
+    if page.viewer().only is not None:
         problem = BerthError("reports of the whole site are for its administrators")
         return render_template("what_if.html", table=None, folder=None, problem=problem)
-    found = _reports(here.settings.reports)
+    paths = _reports(page.settings.reports)
     table = Table(
         "Reports, newest first",
         ("Report", "Of", "Made"),
-        [(_name(path), _title(path), _made(path)) for path in found],
-        links=[url_for("what_if.report", name=_name(path)) for path in found],
+        [(_name(path), _title(path), _made(path)) for path in paths],
+        links=[url_for("what_if.report", name=_name(path)) for path in paths],
     )
-    return render_template("what_if.html", table=table, folder=here.settings.reports, problem=None)
+    return render_template("what_if.html", table=table, folder=page.settings.reports, problem=None)
 
 
 @view.route("/what-if/<path:name>")
@@ -58,18 +58,18 @@ def page(name: str) -> Response:
 def _path(name: str) -> Path:
     if context().viewer().only is not None:
         abort(403, "Reports of the whole site are for its administrators.")
-    found = {_name(path): path for path in _reports(context().settings.reports)}
-    if name not in found:
+    paths_by_name = {_name(path): path for path in _reports(context().settings.reports)}
+    if name not in paths_by_name:
         abort(404, f"There is no report {name}.")
-    return found[name]
+    return paths_by_name[name]
 
 
 def _reports(folder: Path | None) -> list[Path]:
     """Reports in the folder and in those one below it."""
     if folder is None or not folder.is_dir():
         return []
-    found = [p for p in (*folder.glob("*.html"), *folder.glob("*/*.html")) if not p.is_symlink()]
-    return sorted(found, key=lambda p: -p.stat().st_mtime)[:MOST]
+    paths = [p for p in (*folder.glob("*.html"), *folder.glob("*/*.html")) if not p.is_symlink()]
+    return sorted(paths, key=lambda p: -p.stat().st_mtime)[:MOST]
 
 
 def _title(path: Path) -> str:
@@ -79,8 +79,8 @@ def _title(path: Path) -> str:
             head = stream.read(_HEAD_BYTES).decode("utf-8", "replace")
     except OSError:
         return "-"
-    found = _TITLE.search(head)
-    return "-" if found is None else " ".join(unescape(found[1]).split())[:200]
+    match = _TITLE.search(head)
+    return "-" if match is None else " ".join(unescape(match[1]).split())[:200]
 
 
 def _name(path: Path) -> str:

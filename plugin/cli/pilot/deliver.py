@@ -62,16 +62,16 @@ def deliver(profile: Path, **options: Any) -> None:
 
     Pilot jobs run this at their end; both steps are tried whatever becomes of the other.
     """
-    found = read_json(profile, Profile)
+    measured = read_json(profile, Profile)
     problems: list[str] = []
     try:
         every = _whole([profile, *options["others"]])
-        click.echo(_bring_home(every, found.name, options["site_file"], options["spool"]))
+        click.echo(_bring_home(every, measured.name, options["site_file"], options["spool"]))
     except BerthError as error:
         problems.append(error.message)
     if options["then_place"]:
         try:
-            click.echo(_place(found, load_site(options["site_file"]), options))
+            click.echo(_place(measured, load_site(options["site_file"]), options))
         except BerthError as error:
             problems.append(f"the waiting job is left as it was asked: {error.message}")
     if problems:
@@ -82,18 +82,18 @@ def _whole(profiles: Sequence[Path]) -> list[Path]:
     """Those that can be used, each of one number of nodes; alone, a profile is as it is."""
     if len(profiles) == 1:
         return list(profiles)
-    found = []
+    usable = []
     for path in profiles:
         try:
-            one = read_json(path, Profile)
+            measured = read_json(path, Profile)
         except BerthError as error:
             click.echo(f"left out: {error.message}")
             continue
-        if one.complete and one.exit_status == 0 and one.runtime is not None:
-            found.append(path)
+        if measured.complete and measured.exit_status == 0 and measured.runtime is not None:
+            usable.append(path)
         else:
             click.echo(f"left out: {path}: its run did not complete")
-    return found or list(profiles[:1])
+    return usable or list(profiles[:1])
 
 
 def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Path | None) -> str:
@@ -127,8 +127,8 @@ def _one_document(profiles: Sequence[Path]) -> bytes:
     """What is left for collection: one profile, with the runs on other numbers of nodes."""
     if len(profiles) == 1:
         return profiles[0].read_bytes()
-    made, _ = with_nodes(read_workload(profiles[0]), profiles[1:], all_of_them=True)
-    return to_json(made.document).encode()
+    workload, _ = with_nodes(read_workload(profiles[0]), profiles[1:], all_of_them=True)
+    return to_json(workload.document).encode()
 
 
 def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:

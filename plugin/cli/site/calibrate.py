@@ -217,7 +217,7 @@ def _measure(
     settings: Settings,
     wait_s: float,
 ) -> CalibrationState:
-    steps = sum(one.node is not None for one in todo)
+    steps = sum(step.node is not None for step in todo)
     try:
         with saying("calibrate") as say:
 
@@ -266,34 +266,36 @@ def _learn(
         verify,
     )
 
-    found = {}
+    measured = {}
     for kind in kinds:
         results = folder.results(kind.name)
         if results:
-            found[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
-    if not found:
+            measured[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
+    if not measured:
         raise BerthError(
             "nothing was measured: the site stays as it was", hint="see the sentences above"
         )
-    reference = site.reference_platform if site.reference_platform in found else next(iter(found))
+    reference = (
+        site.reference_platform if site.reference_platform in measured else next(iter(measured))
+    )
     source = program_bundle(site.bundles)
     start = DEFAULT_BUNDLE if is_ours(source) else source
     prior = verify(start).priors.get("cpu")
     if prior is not None:
-        found = learning.with_better_ceilings(found, reference, platforms_for(site), prior)
+        measured = learning.with_better_ceilings(measured, reference, platforms_for(site), prior)
     with tempfile.TemporaryDirectory(prefix="berth-calibrated-") as temporary:
-        made = Path(temporary) / "bundle"
+        bundle = Path(temporary) / "bundle"
         manifest = learning.learnt(
-            start, list(found.values()), reference, platforms_for(site), made,
+            start, list(measured.values()), reference, platforms_for(site), bundle,
             command=command_line(),
         )  # fmt: skip
-        before = report.qualities_of(site, source, found, reference)
+        before = report.qualities_of(site, source, measured, reference)
         new = install.install(
-            Path(site.source), [k.platform for k in found.values()], made, manifest.id, source
+            Path(site.source), [k.platform for k in measured.values()], bundle, manifest.id, source
         )
-    after = report.qualities_of(new, program_bundle(new.bundles), found, reference)
-    known = (new, found, before, after)
-    remarks = list(report.remarks(new, found, after, folder))
+    after = report.qualities_of(new, program_bundle(new.bundles), measured, reference)
+    known = (new, measured, before, after)
+    remarks = list(report.remarks(new, measured, after, folder))
     lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))
     forecasts = install.refresh_forecasts(new)
     data = report.as_json(*known, bundle_id=manifest.id, remarks=remarks)

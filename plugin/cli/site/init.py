@@ -93,8 +93,8 @@ def _measured(path: Path) -> bool:
 
 
 def _here() -> str:
-    here = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
-    return next(here, DEFAULT)
+    installed = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
+    return next(installed, DEFAULT)
 
 
 def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerError:
@@ -119,10 +119,10 @@ def _as_json(site: FirstSite, output: Path | None) -> dict[str, object]:
         "mode": "shadow",
         "candidates": [
             {
-                "name": one.name, "platform": one.platform, "nodes": one.nodes,
-                "queue": one.queue.name, "check": list(one.remarks),
+                "name": candidate.name, "platform": candidate.platform, "nodes": candidate.nodes,
+                "queue": candidate.queue.name, "check": list(candidate.remarks),
             }
-            for one in site.candidates
+            for candidate in site.candidates
         ],
         "platforms_to_calibrate": [
             stub.name for stub in site.stubs.values() if STUB_MARK in stub.description

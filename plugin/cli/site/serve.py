@@ -148,12 +148,13 @@ _ASKED = ("stats", "ping")
 
 def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:
     """Return what the submit filters reported of their circuit breakers, in one line."""
-    found = [
-        f"{name}: opened {one['openings']:.0f} times, {one['undecided']:.0f} submissions undecided"
-        for name, one in breakers.items()
-        if one["undecided"]
+    opened = [
+        f"{name}: opened {breaker['openings']:.0f} times, "
+        f"{breaker['undecided']:.0f} submissions undecided"
+        for name, breaker in breakers.items()
+        if breaker["undecided"]
     ]
-    return "; ".join(found) or "no submission went by undecided"
+    return "; ".join(opened) or "no submission went by undecided"
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -118,10 +118,10 @@ def train(
             "`python -m lab` trains bundles from public data",
         )
     if task == TASKS[0]:
-        text, made = adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
+        text, summary = adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
     else:
-        text, made = adapt_model(profiles, adapt, platform, out, folder=folder)
-    answer(text, {**made, "folder": str(out)}, json_=json_)
+        text, summary = adapt_model(profiles, adapt, platform, out, folder=folder)
+    answer(text, {**summary, "folder": str(out)}, json_=json_)
 
 
 def train_relative(
@@ -236,17 +236,17 @@ def adapt_model(
     from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
     from berth.predictor.learning.graphs import adapt  # noqa: PLC0415
 
-    kept = [path for path in files if path.suffix == ".jsonl"]
+    run_files = [path for path in files if path.suffix == ".jsonl"]
     models = [path for path in files if path.suffix == ".onnx"]
-    stray = next((path for path in files if path not in kept and path not in models), None)
-    if stray is not None or not kept:
+    stray = next((path for path in files if path not in run_files and path not in models), None)
+    if stray is not None or not run_files:
         raise UsageError(
             "no file of runs is given" if stray is None else f"{stray} is neither runs nor a model",
             hint="give the .jsonl of `berth pilot dl` and the .onnx files that it measured",
         )
     known = catalogue.load(folder)
     platform = catalogue.get(name, known)
-    every = [run for path in kept for run in read_runs(path)]
+    every = [run for path in run_files for run in read_runs(path)]
     runs = [run for run in every if run.platform == name]
     if not runs:
         seen = ", ".join(sorted({run.platform for run in every})) or "none"
@@ -255,24 +255,24 @@ def adapt_model(
     start = DEFAULT_TRANSFER if source == Path("default") else source
     command = (
         f"berth train --task models --adapt {source} --platform {name} "
-        f"{' '.join(map(str, kept))} --out {out}, with {len(models)} ONNX files"
+        f"{' '.join(map(str, run_files))} --out {out}, with {len(models)} ONNX files"
     )
-    found = adapt.adapt(start, platform, samples, out, command=command)
-    learnt = f"{found.samples} runs of {found.models} models"
-    lines = [f"{found.manifest.id}: {name} by {learnt}, written to {out}"]
+    adapted = adapt.adapt(start, platform, samples, out, command=command)
+    learnt = f"{adapted.samples} runs of {adapted.models} models"
+    lines = [f"{adapted.manifest.id}: {name} by {learnt}, written to {out}"]
     errors = {}
-    for words, off in (("none of them", found.before), ("those of other models", found.after)):
+    for words, off in (("none of them", adapted.before), ("those of other models", adapted.after)):
         error = np.expm1(off)
         errors[words] = float(np.median(error))
         lines.append(
             f"  each run predicted from {words}: median error {errors[words]:.0%}, "
             f"{float((error <= 0.1).mean()):.0%} within 10 %"
         )
-    factor = float(np.exp(found.log_width))
+    factor = float(np.exp(adapted.log_width))
     lines.append(f"  90 % interval: a factor of {factor:.2f} either way")
     return "\n".join(lines), {
-        "bundle": found.manifest.id,
-        "rows": found.samples,
+        "bundle": adapted.manifest.id,
+        "rows": adapted.samples,
         "platform": name,
         "median_error_before": errors["none of them"],
         "median_error": errors["those of other models"],

@@ -59,20 +59,24 @@ def site_input(
     from berth.predictor.learning.relative.measurements import read_measurements  # noqa: PLC0415
 
     platforms = known.load(folder)
-    found = read_measurements(paths, reference)
-    if found.constant:
-        click.echo(f"left out, the same in all profiles: {', '.join(found.constant)}", err=True)
-    if found.unpaired:
-        shown = ", ".join(found.unpaired[:5]) + (", ..." if len(found.unpaired) > 5 else "")
+    measurements = read_measurements(paths, reference)
+    if measurements.constant:
         click.echo(
-            f"left out, no profile on {found.rows.reference}: {shown} "
-            f"({len(found.unpaired)} workloads)",
+            f"left out, the same in all profiles: {', '.join(measurements.constant)}", err=True
+        )
+    if measurements.unpaired:
+        shown = ", ".join(measurements.unpaired[:5]) + (
+            ", ..." if len(measurements.unpaired) > 5 else ""
+        )
+        click.echo(
+            f"left out, no profile on {measurements.rows.reference}: {shown} "
+            f"({len(measurements.unpaired)} workloads)",
             err=True,
         )
-    for sentence in found.doubtful:
+    for sentence in measurements.doubtful:
         click.echo(f"look again: {sentence}", err=True)
-    kinds = {name: _kind(name, platforms) for name in found.rows.platforms}
-    return SiteInput(found.rows, ", ".join(map(str, paths)), kinds, found.values)
+    kinds = {name: _kind(name, platforms) for name in measurements.rows.platforms}
+    return SiteInput(measurements.rows, ", ".join(map(str, paths)), kinds, measurements.values)
 
 
 def _kind(name: str, platforms: Mapping[str, Platform]) -> str:

@@ -40,8 +40,8 @@ def show(path: Path, batch: int | None, sizes: tuple[str, ...], as_json: bool) -
 
 def _show(name: str, page: Summary) -> None:
     g = page.graph
-    given = ", ".join(f"{p.name} {list(p.shape)}" for p in g.inputs)
-    click.echo(f"{name}: {len(g)} nodes, opset {g.opset}, batch {g.batch}; {given}")
+    inputs = ", ".join(f"{p.name} {list(p.shape)}" for p in g.inputs)
+    click.echo(f"{name}: {len(g)} nodes, opset {g.opset}, batch {g.batch}; {inputs}")
     click.echo(
         f"  {format_count(g.parameters)} parameters ({format_bytes(g.stored_bytes)} in the file), "
         f"{_of(g.total_macs, 'MACs')}, {_of(g.total_flops, 'FLOPs')}"

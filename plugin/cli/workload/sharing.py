@@ -40,15 +40,21 @@ def collect(folder: Path, *, site_file: Path, json_: bool) -> None:
     """
     watcher = SiteWatcher(site_file)
     workloads = UserWorkloads(Store.open(watcher.site.daemon.store), watcher)
-    found = []
-    for one in brought_in(folder, workloads):
-        found.append(one)
-        done = f"{one.name} (of {one.user})" if one.problem is None else f"refused: {one.problem}"
+    collected = []
+    for brought in brought_in(folder, workloads):
+        collected.append(brought)
+        done = (
+            f"{brought.name} (of {brought.user})"
+            if brought.problem is None
+            else f"refused: {brought.problem}"
+        )
         if not json_:
-            click.echo(f"{one.file!r}: {done}")
+            click.echo(f"{brought.file!r}: {done}")
     if json_:
-        click.echo(json.dumps({"files": [dataclasses.asdict(one) for one in found]}, indent=2))
-    if refused := sum(one.problem is not None for one in found):
+        click.echo(
+            json.dumps({"files": [dataclasses.asdict(brought) for brought in collected]}, indent=2)
+        )
+    if refused := sum(brought.problem is not None for brought in collected):
         raise BerthError(f"{refused} files were refused")
 
 
@@ -81,8 +87,8 @@ def share(
         shared = alias or name.rpartition("/")[2]
         store = open_store(site_file, store_url)
         record = stored_for(store, name, caller())
-        found = dataclasses.replace(workload_in(store, record), name=shared)
-        store_workload(found, store, (), find_site(site_file), replace=True)
+        copy = dataclasses.replace(workload_in(store, record), name=shared)
+        store_workload(copy, store, (), find_site(site_file), replace=True)
     text = (
         f"{name}: an admin is asked to share it (berth workload share USER/{name})"
         if shared is None
@@ -92,7 +98,7 @@ def share(
 
 
 def store_workload(
-    found: Workload,
+    workload: Workload,
     store: Store,
     bundles: tuple[Path, ...],
     site: Site | None,
@@ -102,10 +108,10 @@ def store_workload(
     """Its forecast, stored with it. Raises UsageError as ``add_workload``."""
     return add_workload(
         store,
-        found,
+        workload,
         forecaster=forecaster_for(site, bundles),
         platforms=platforms_for(site),
-        owner=owner_in(found.name) or caller(),
+        owner=owner_in(workload.name) or caller(),
         reference=reference_of(site),
         replace=replace,
     )
