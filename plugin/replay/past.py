@@ -84,7 +84,7 @@ def asked_jobs(
     """
     if site is None:
         schedulers = (kind() for kind in SCHEDULERS.load_all().values())
-        scheduler = next((candidate for candidate in schedulers if candidate.is_here()), None)
+        scheduler = next((installed for installed in schedulers if installed.is_here()), None)
         if scheduler is None:
             raise UsageError("no scheduler is on this machine", hint="name a TRACE")
     else:

@@ -100,7 +100,7 @@ def present_queue(
     ``reservations`` keep their nodes from jobs that could run into them. Raises UsageError where
     there is no node that works.
     """
-    mapped = _made(facts, candidates)
+    mapped = _mapped(facts, candidates)
     reserved = _reserved(reservations, mapped, facts.as_of_s)
     mapped = mapped._replace(cluster=replace(mapped.cluster, reservations=reserved))
     left_out: dict[str, int] = {}
@@ -160,7 +160,7 @@ def _parents_first(
     return [waiting[row] for row in order], len(waiting) - len(order)
 
 
-class _Made(NamedTuple):
+class _Mapped(NamedTuple):
     """The cluster, and where its nodes are in it."""
 
     cluster: Cluster
@@ -172,7 +172,7 @@ class _Made(NamedTuple):
     """By candidate's name."""
 
 
-def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
+def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
     """Nodes that are alike are of one kind; candidates have partitions of their own."""
     places: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -224,7 +224,7 @@ def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
     rows_of: dict[str, tuple[int, ...]] = {}
     for place_, row in enumerate(rows):
         rows_of[row.node.name] = (*rows_of.get(row.node.name, ()), place_)
-    return _Made(Cluster(tuple(kinds), tuple(parts)), tuple(rows), rows_of, at)
+    return _Mapped(Cluster(tuple(kinds), tuple(parts)), tuple(rows), rows_of, at)
 
 
 def shares_memory(facts: ClusterFacts) -> bool:
@@ -233,7 +233,7 @@ def shares_memory(facts: ClusterFacts) -> bool:
 
 
 def _reserved(
-    reservations: Sequence[ReservationFacts], mapped: _Made, now_s: float
+    reservations: Sequence[ReservationFacts], mapped: _Mapped, now_s: float
 ) -> tuple[Reservation, ...]:
     """Those that are not over, on the nodes that work."""
     kind_of = [(kind.name, n) for kind in mapped.cluster.kinds for n in range(kind.count)]
@@ -263,11 +263,11 @@ def _is_of(candidate: Candidate, row: _Row) -> bool:
     """Whether a row of a candidate's node is one of its places: it has GPUs of its type."""
     if not candidate.is_gpu:
         return row.gpu_type is None or row.gpu_type == next(iter(row.node.gpus))
-    wanted, own = candidate.gres, row.gpu_type or ""
-    return wanted is None or own == wanted or own.startswith(f"{wanted}:")
+    wanted, gpu_type = candidate.gres, row.gpu_type or ""
+    return wanted is None or gpu_type == wanted or gpu_type.startswith(f"{wanted}:")
 
 
-def _held(job: PresentJob, mapped: _Made) -> list[int]:
+def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
     """Rows that a running job is on: of a node with several types of GPUs the one most in use."""
     places = []
     for name in job.node_names:
@@ -276,7 +276,7 @@ def _held(job: PresentJob, mapped: _Made) -> list[int]:
     return places
 
 
-def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Made) -> PresentJob:
+def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Mapped) -> PresentJob:
     """A running job with the same on each of its nodes, as it is replayed: what the smallest of
     them has at most. The rest of what it holds is in use by a hidden job."""
     cores = min(mapped.rows[at].node.cores for at in rows)
@@ -287,7 +287,10 @@ def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Made) -> PresentJob:
 
 
 def _hidden(
-    running: Sequence[PresentJob], held: Sequence[Sequence[int]], mapped: _Made, facts: ClusterFacts
+    running: Sequence[PresentJob],
+    held: Sequence[Sequence[int]],
+    mapped: _Mapped,
+    facts: ClusterFacts,
 ) -> tuple[list[PresentJob], list[list[int]]]:
     """What is in use by no job that runs, as jobs of one node each."""
     cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))

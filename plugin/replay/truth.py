@@ -153,7 +153,7 @@ def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
             )
     columns = {}
     for platform, taken in sorted(runs.items()):
-        usual = {key: math.exp(sum(outcome) / len(outcome)) for key, outcome in taken.items()}
+        usual = {key: math.exp(sum(logs) / len(logs)) for key, logs in taken.items()}
         keys = (program.get(job) for job in trace.ids)
         columns[platform] = np.array(
             [math.nan if k is None else usual.get(k, math.nan) for k in keys]

@@ -289,8 +289,8 @@ def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
         return Meanings((), devices is not None)
     (is_double, apart_gb), _ = nearest[0]
     near = [
-        of_feature
-        for (double, apart), of_feature in nearest
+        named_slice
+        for (double, apart), named_slice in nearest
         if double == is_double and apart <= apart_gb + _EQUALLY_NEAR_GB
     ]
     return Meanings(tuple(near), devices is not None)

@@ -240,13 +240,13 @@ def lines(result: Result, currency: str) -> Iterator[str]:
     )
     yield result.judgement.reason
     header = ("today's", "tuned", "change", "95 % interval")
-    for title, names in (
+    for title, differences in (
         ("test weeks", result.judgement.differences),
         ("not tuned for", result.judgement.others),
     ):
-        if names:
+        if differences:
             yield ""
-            yield columns((title, *header), report.rows_of(names, currency))
+            yield columns((title, *header), report.rows_of(differences, currency))
     for text in (result.difference, result.slices):
         if text:
             yield ""

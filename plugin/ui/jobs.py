@@ -35,7 +35,7 @@ _HEADER = ("Decision", "Time", "User", "Workload", "Mode", "Action", "Code", "Ch
 
 
 @dataclass
-class _Made:
+class _Replay:
     """One replay, done or failed."""
 
     live: Live | None
@@ -48,14 +48,14 @@ class Replays:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: dict[tuple[Path | None, str | None], _Made] = {}
+        self._replays: dict[tuple[Path | None, str | None], _Replay] = {}
         self._working: threading.Thread | None = None
 
     def of(self, site_file: Path | None, store_url: str | None, only: str | None) -> Report | None:
         """The report for who asks; None: it is still being made. Raises BerthError."""
         key = (site_file, store_url)
         with self._lock:
-            replay = self._made.get(key)
+            replay = self._replays.get(key)
             working = self._working
             # What failed is tried again at once: it may be mended.
             is_old = (
@@ -69,7 +69,7 @@ class Replays:
                 working.start()
         if is_old and working is not None:
             working.join(PATIENCE_S)
-            replay = self._made.get(key, replay)
+            replay = self._replays.get(key, replay)
         if replay is None:
             return None
         if replay.problem is not None:
@@ -78,14 +78,14 @@ class Replays:
 
     def _make(self, site_file: Path | None, store_url: str | None) -> None:
         failed = BerthError("the replay of the queue failed", hint="see what the page printed")
-        replay = _Made(None, failed, time.monotonic())
+        replay = _Replay(None, failed, time.monotonic())
         try:
-            replay = _Made(live_replays(site_file, store_url), None, time.monotonic())
+            replay = _Replay(live_replays(site_file, store_url), None, time.monotonic())
         except BerthError as error:
-            replay = _Made(None, error, time.monotonic())
+            replay = _Replay(None, error, time.monotonic())
         finally:
             with self._lock:
-                self._made[site_file, store_url] = replay
+                self._replays[site_file, store_url] = replay
 
 
 _replays = Replays()

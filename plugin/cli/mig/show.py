@@ -24,7 +24,9 @@ from berth.policies.mig.layout import enumerate_states
     type=click.Path(path_type=Path, dir_okay=False),
     help="A fleet file (berth.mig-fleet/1).",
 )
-@click.option("--here", is_flag=True, help="The GPUs of this machine, read by NVML.")
+@click.option(
+    "--here", "this_machine", is_flag=True, help="The GPUs of this machine, read by NVML."
+)
 @click.option("--layouts", is_flag=True, help="With --gpu: list its maximal layouts, too.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON; of GPUs: a fleet file.")
 def show(

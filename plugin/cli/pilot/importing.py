@@ -149,20 +149,18 @@ def _write(output: Path, profiles: list[Profile]) -> None:
         write_text(output, "".join(_line(each) + "\n" for each in profiles))
 
 
-def _line(imported_profile: Profile) -> str:
-    return json.dumps(
-        imported_profile.model_dump(mode="json", by_alias=True), separators=(",", ":")
-    )
+def _line(result: Profile) -> str:
+    return json.dumps(result.model_dump(mode="json", by_alias=True), separators=(",", ":"))
 
 
-def _row(imported_profile: Profile) -> tuple[str, str, str, str]:
-    counted = sum(1 for m in imported_profile.counters.values() if m.value is not None)
-    imported = imported_profile.provenance.imported
+def _row(result: Profile) -> tuple[str, str, str, str]:
+    counted = sum(1 for m in result.counters.values() if m.value is not None)
+    imported = result.provenance.imported
     return (
-        imported_profile.name,
+        result.name,
         imported.region if imported else "",
-        format_seconds(imported_profile.runtime.median_s) if imported_profile.runtime else "none",
-        f"{counted} of {len(imported_profile.counters)}",
+        format_seconds(result.runtime.median_s) if result.runtime else "none",
+        f"{counted} of {len(result.counters)}",
     )
 
 

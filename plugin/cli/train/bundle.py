@@ -201,7 +201,7 @@ def differences(before: BundleManifest, after: BundleManifest) -> list[Differenc
         if first.get(key) != second.get(key)
     ]
     order = ("made", "data", "figures", "widths", "files")
-    return sorted(changed, key=lambda manifest: order.index(manifest.group))
+    return sorted(changed, key=lambda difference: order.index(difference.group))
 
 
 def _flat(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
