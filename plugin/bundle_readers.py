@@ -12,7 +12,7 @@ from berth.predictor.core.family import FAMILIES
 
 
 def reader_of(folder: Path) -> ModuleType:
-    """The module whose ``verify`` and ``load`` read the folder, and check everything else.
+    """Import the module whose ``verify`` and ``load`` read the folder, and check everything else.
 
     Raises DocumentError for a folder that is no bundle, or one that no installed family takes.
     """
@@ -35,6 +35,6 @@ def reader_of(folder: Path) -> ModuleType:
 
 
 def readers_by_schema() -> dict[str, str]:
-    """Modules that read bundles, by the schema of those."""
+    """Return the modules that read bundles, by the schema of those."""
     entries = FAMILIES.load_all().values()
     return {schema: module for entry in entries for schema, module in entry.bundle_readers.items()}

@@ -34,7 +34,7 @@ class LookUps(Generic[K, V]):
         self._thread: threading.Thread | None = None
 
     def of(self, key: K) -> V | None:
-        """What was found; None: not known yet."""
+        """Return what was found; None: not known yet."""
         answer = self._known.get(key)
         if answer is not None and time.monotonic() - answer[1] < KEPT_S:
             return answer[0]

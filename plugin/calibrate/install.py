@@ -68,7 +68,7 @@ def install(
 
 
 def with_calibration(text: str, files: Mapping[str, str], bundles: Sequence[str]) -> str:
-    """The site file's text with these platform files and bundles; all else stays as it is.
+    """Return the site file's text with these platform files and bundles; all else stays as it is.
 
     Comments, order and spaces stay, too. Raises UsageError, with what to write by hand, where it
     is written so unusually that it cannot be changed safely.
@@ -111,7 +111,7 @@ def _add_platform(document: tomlkit.TOMLDocument, name: str, file: str) -> None:
 def _expected(
     before: Mapping[str, object], files: Mapping[str, str], bundles: Sequence[str]
 ) -> dict[str, object]:
-    """What the changed file must mean."""
+    """Return what the changed file must mean, as parsed TOML."""
     expected = json.loads(json.dumps(before, default=str))
     tables = expected.setdefault("platforms", [])
     for name, file in files.items():

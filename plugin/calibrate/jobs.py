@@ -48,7 +48,7 @@ class Settings:
 
     @property
     def judged_limit_s(self) -> float:
-        """The time limit that queues are asked for; 0 with a QOS, which may lift theirs."""
+        """Return the time limit that queues are asked for; 0 with a QOS, which may lift theirs."""
         return 0.0 if self.qos is not None else self.time_limit_s
 
 
@@ -66,12 +66,12 @@ class Todo:
 
     @property
     def nodes(self) -> tuple[NodeFacts, ...]:
-        """Those that the job holds."""
+        """Return the nodes that the job holds."""
         return tuple(node for node in (self.node, self.second) if node is not None)
 
     @property
     def what(self) -> str:
-        """As its step calls it: the node, or both with a comma."""
+        """Return how its step names it: the node, or both nodes with a comma."""
         return PAIR.join(node.name for node in self.nodes)
 
 
@@ -92,7 +92,7 @@ def plan(
     settings: Settings,
     drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Todo]:
-    """What is still to be measured, in order; kinds that no job can measure with the reason.
+    """Return what is still to be measured, in order; kinds that no job can measure with the reason.
 
     ``drivers``: of the GPUs of hosts, as they were seen last.
     """
@@ -115,7 +115,7 @@ def plan(
 
 
 def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
-    """Why no node of the kind can be measured."""
+    """Return why no node of the kind can be measured."""
     if not kind.nodes:
         return "has no node in the cluster"
     if kind.open_places(facts, limit_s):
@@ -134,7 +134,7 @@ def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
 
 
 def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
-    """What connects two nodes of the kind, where it is still to be measured and two are free."""
+    """Return the pairs of the kind whose link is still to be measured while two nodes are free."""
     if len(kind.nodes) < 2:
         return []
     nodes = {node.name: node for node in facts.nodes}
@@ -225,7 +225,8 @@ def _state_of(step: Step, known: Mapping[str, Outcome]) -> str:
 
 
 def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
-    """The step without its job: done, or why not; an older result stands again where not."""
+    """Return the step without its job, done or with its problem; an older result is put back
+    then."""
     result = folder.result(step.kind, step.node)
     if result is not None and result.complete:
         return step.model_copy(update={"job": None, "problem": None})
@@ -319,6 +320,6 @@ def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings
 
 
 def berth_command() -> str:
-    """This program's own path: the compute nodes must have it at the same place."""
+    """Return this program's own path; the compute nodes must have it at the same place."""
     beside = Path(sys.executable).with_name("berth")
     return str(beside) if beside.exists() else shutil.which("berth") or "berth"

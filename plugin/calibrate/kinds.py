@@ -23,13 +23,13 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """The platform's."""
+        """Return the name of its platform."""
         return self.platform.name
 
     def places_of(
         self, nodes: Sequence[str], facts: ClusterFacts, limit_s: float
     ) -> tuple[Candidate, ...]:
-        """The places by which a job of that time limit reaches all of these nodes."""
+        """Return the places by which a job of that time limit reaches all of these nodes."""
         return tuple(
             place
             for place in self.open_places(facts, limit_s)
@@ -37,14 +37,15 @@ class Kind:
         )
 
     def open_places(self, facts: ClusterFacts, limit_s: float) -> tuple[Candidate, ...]:
-        """The places whose queue takes jobs of that time limit and starts them now."""
+        """Return the places whose queue takes jobs of that time limit and starts them now."""
         queues = {name: queue for name, queue in facts.queues.items() if queue.up}
         return tuple(
             p for p in self.places if p.queue in queues and gives(queues[p.queue], limit_s)
         )
 
     def free_pair(self, facts: ClusterFacts, limit_s: float) -> tuple[NodeFacts, ...]:
-        """Two nodes that one job can hold and that nothing runs on; empty where there are none."""
+        """Return two nodes that one job can hold and that nothing runs on; empty where there are
+        none."""
         for place in self.open_places(facts, limit_s):
             free = [n for n in nodes_of(place, facts) if n.usable and n.idle_cores == n.cores]
             if len(free) > 1:
@@ -53,12 +54,13 @@ class Kind:
 
 
 def gives(queue: QueueFacts, limit_s: float) -> bool:
-    """Whether jobs of the queue may have that time limit."""
+    """Tell whether jobs of the queue may have that time limit."""
     return queue.max_time_s is None or limit_s <= queue.max_time_s
 
 
 def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:
-    """One kind for each platform that a place of the site is on, in the site file's order."""
+    """Return one kind for each platform that the site's candidates name, in the site file's
+    order."""
     names = dict.fromkeys(place.platform for place in site.candidates)
     return tuple(_kind(name, site, facts) for name in names)
 
@@ -72,7 +74,7 @@ def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
 def chosen_nodes(
     kind: Kind, facts: ClusterFacts, most: int, limit_s: float
 ) -> tuple[NodeFacts, ...]:
-    """At most ``most`` nodes that work, by places that start jobs of that time limit.
+    """Choose at most ``most`` nodes that work, by candidates that start jobs of that time limit.
 
     One of each place first; nodes of the platform's size and without GPUs (a place of CPU nodes
     may reach others) before others, idle ones before busy ones.
@@ -95,7 +97,7 @@ def chosen_nodes(
 
 
 def named_kinds(kinds: Sequence[Kind], wanted: Sequence[str]) -> tuple[Kind, ...]:
-    """Those named by platform or place; all where none is named. Raises KeyError."""
+    """Choose the kinds named by platform or candidate; all where none is named. Raises KeyError."""
     if not wanted:
         return tuple(kinds)
     chosen = []

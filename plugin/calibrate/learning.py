@@ -56,12 +56,12 @@ class Measured:
 
     @property
     def kernels(self) -> int:
-        """How many of the suite were timed, at whatever sizes."""
+        """Return how many of the suite were timed, at whatever sizes."""
         return len({kernel[0] for name in self.seconds if (kernel := kernel_and_size(name))})
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """The nodes that differ from the kind, worst first."""
+        """Return the nodes that differ from the kind, worst first."""
         far = [n for n, ratio in self.nodes.items() if max(ratio, 1 / ratio) > APART]
         return tuple(sorted(far, key=lambda n: -abs(math.log(self.nodes[n]))))
 
@@ -78,7 +78,7 @@ class Quality:
 def measured(
     old: Platform, results: Sequence[NodeMeasurement], links: Sequence[LinkMeasurement] = ()
 ) -> Measured:
-    """One kind of its nodes' results, of which there is at least one.
+    """Join the results of one kind's nodes, of which there is at least one.
 
     ``links``: what was measured between two of them, newest first.
     """
@@ -115,7 +115,7 @@ def learnt(
     *,
     command: str,
 ) -> Manifest:
-    """The bundle ``source`` with every kind labelled, written to ``folder``.
+    """Write the bundle ``source`` with every kind labelled to ``folder``.
 
     The kinds are seen from ``reference``, one of them; it itself from the machine that the suite
     was counted on. Raises UsageError.
@@ -157,7 +157,7 @@ def qualities(
     reference: Platform | None,
     platforms: Sequence[Platform],
 ) -> dict[str, Quality]:
-    """How well a bundle knows each platform, asked for the suite on one core or GPU."""
+    """Ask a bundle how well it knows each platform, by the suite on one core or GPU."""
     predictor = Predictor.load(bundle)
     points = [Point(platform, 1) for platform in platforms]
     spreads: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
@@ -176,7 +176,7 @@ def qualities(
 
 
 def enough(kind: Measured) -> bool:
-    """Whether there are enough kernels for an interval of its own."""
+    """Tell whether there are enough kernels for an interval of its own."""
     return kind.kernels >= CALIBRATED_KERNELS
 
 
@@ -186,7 +186,8 @@ def with_better_ceilings(
     platforms: Mapping[str, Platform],
     prior: Calibration,
 ) -> dict[str, Measured]:
-    """The kinds, with the rates of a core of ``reference`` where these tell more of the suite."""
+    """Return the kinds, with the rates of a core of ``reference`` where these explain the suite
+    better."""
     known = {**platforms, **{name: kind.platform for name, kind in kinds.items()}}
     return {name: _better(kind, kinds[reference], known, prior) for name, kind in kinds.items()}
 
@@ -208,7 +209,7 @@ def _better(
 
 
 def as_at_home(own: Signature, home: Signature) -> Signature:
-    """``own`` with the rates of a core that ``home`` has; how they add up over cores stays.
+    """Return ``own`` with the rates of a core of ``home``; how they add up over cores stays.
 
     Each node's are those that its share of a processor leaves.
     """
@@ -269,7 +270,7 @@ def _left_out(
     known: Mapping[str, Platform],
     prior: Calibration,
 ) -> Floats:
-    """Absolute log errors of the suite's kernels, each without itself; none of too few."""
+    """Return absolute log errors of the suite's kernels, each left out in turn; none of too few."""
     from berth.predictor.learning.programs.adapt import adapted  # noqa: PLC0415 - needs the extra
     from berth.predictor.learning.programs.pairs import pair_columns, pairs_of  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Doctor's look at bundles and at the forecasts made with them."""
+"""Doctor's checks of bundles and of the forecasts made with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 
 
 def check_bundles(site: Site) -> Findings:
-    """The shipped bundle, and those of the site file, each on its own."""
+    """Check the shipped bundle, and those of the site file, each on its own."""
     manifest = verify(DEFAULT_BUNDLE)
     labelled = ", ".join(entry.platform for entry in manifest.labelled)
     yield Finding("bundle", Status.OK, f"{manifest.id}, calibrated for {labelled}")
@@ -57,7 +57,7 @@ def check_bundles(site: Site) -> Findings:
 
 
 def check_places(site: Site) -> Findings:
-    """Platforms that nobody measured, and places that the filter can never act on."""
+    """Find platforms that nobody measured, and candidates that the filter can never act on."""
     calibrate = f"berth calibrate --site {site.source}"
     labelled = _labelled(site)
     for platform in site.platforms.values():
@@ -98,7 +98,7 @@ def check_places(site: Site) -> Findings:
 
 
 def _labelled(site: Site) -> set[str]:
-    """Platforms that the present bundle of programs has an interval for."""
+    """Return the platforms that the present bundle of programs has an interval for."""
     try:
         manifest = verify(program_bundle(site.bundles))
     except BerthError:
@@ -109,7 +109,7 @@ def _labelled(site: Site) -> set[str]:
 def check_forecasts(
     site: Site, forecasts: Iterable[ForecastRecord], without: Iterable[str]
 ) -> Findings:
-    """How many workloads are not predicted, by an older Berth, or by other bundles."""
+    """Count workloads that are not predicted, or were by an older Berth or by other bundles."""
     current = _present_ids(site)
     older, other = 0, len(list(without))
     for record in forecasts:
@@ -134,8 +134,8 @@ def check_forecasts(
 
 
 def _present_ids(site: Site) -> set[str]:
-    """Of the site's bundles, and of shipped ones that they leave in place. Their files are not
-    read: ``check_bundles`` does that."""
+    """Return the ids of the site's bundles, and of shipped ones that they leave in place. Their
+    files are not read: ``check_bundles`` does that."""
     ids: dict[str, str] = {}
     shipped = (path for path in SHIPPED_BUNDLES.iterdir() if path.is_dir())
     for folder in (*shipped, *site.bundles):

@@ -1,4 +1,4 @@
-"""Doctor's look at the scheduler's queues and nodes, beside the site file's places."""
+"""Doctor's checks of the scheduler's queues and nodes against the site file's candidates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from berth.policies.values import Candidate
 
 
 def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
-    """Does it answer, and has it what the site file's places need?"""
+    """Check that the scheduler answers and has what the site file's candidates need."""
     try:
         facts = scheduler.read()
     except (SchedulerError, ToolMissing) as error:
@@ -52,7 +52,8 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
-    """GPUs of which no slice of the site file is there: single ones come and go as GPUs are cut."""
+    """Find GPUs of which no slice of the site file is there: single ones come and go as GPUs are
+    cut."""
     places: dict[str, list[Candidate]] = {}
     for candidate in site.candidates:
         if candidate.slice_of is not None and candidate.gres is not None:
@@ -74,7 +75,7 @@ def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
-    """Queues of the site file that are not up: their places are left out of decisions."""
+    """Find queues of the site file that are not up: their candidates are left out of decisions."""
     places: dict[str, list[str]] = {}
     for candidate in site.candidates:
         places.setdefault(candidate.queue, []).append(candidate.name)
@@ -99,7 +100,7 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _place(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
-    """What no node of the candidate's queue has, so that jobs for it would never start."""
+    """Find what no node of the candidate's queue has, so that jobs for it would never start."""
     correct = "correct the site file (berth init shows what the scheduler has)"
     where = f"{candidate.name}: no node of {word} {candidate.queue} has"
     if candidate.gres is not None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """Every check that needs a site file, in the order in which they build on each other.
+    """Make every check that needs a site file, in the order in which they build on each other.
 
     What several of them stumble over is one failure, of the first.
 
@@ -80,7 +80,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
-    """What other packages add to Berth, and what of it cannot be used."""
+    """Show what other packages add to Berth, and what of it cannot be used."""
     for registry in registries:
         for problem in registry.problems():
             yield Finding(
@@ -92,7 +92,7 @@ def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
 
 
 def examine_machine() -> Findings:
-    """What a pilot could measure with on this machine."""
+    """Show what a pilot could measure with on this machine."""
     with tempfile.TemporaryDirectory(prefix="berth-doctor-") as folder:
         for name in COLLECTORS.load_all():
             for collector in collectors_of(name, Path(folder)):

@@ -43,7 +43,7 @@ Findings = Iterator[Finding]
 
 
 def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
-    """Those of the users whom this host knows."""
+    """Look up those of the users whom this host knows."""
     for uid in sorted(uids):
         try:
             yield pwd.getpwuid(uid)
@@ -54,7 +54,7 @@ def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
 def wall_before(
     path: Path, right: int, person: pwd.struct_passwd, groups: Set[int] | None = None
 ) -> str | None:
-    """What the user may not, on the way to the file or with it: ``enter /run/berth``.
+    """Return what the user may not do on the way to the file or with it: ``enter /run/berth``.
 
     ``groups``: those of a running process; None: all that the user is in now. None is given back
     where nothing is in the way, or the file is not there.

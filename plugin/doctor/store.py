@@ -38,12 +38,12 @@ _LATE_S = 600.0
 
 
 def opened(site: Site) -> Store:
-    """The site's store as it is. Raises StoreError, also where it is locked for a second."""
+    """Open the site's store as it is. Raises StoreError, also where it is locked for a second."""
     return Store.open(site.daemon.store, create=False, check=False, busy_timeout_s=PATIENCE_S)
 
 
 def check_store(site: Site) -> Findings:
-    """Whole, readable by those who should, filled, and of this host's time."""
+    """Check that it is whole, readable by those who should, filled, and of this host's time."""
     with closing(opened(site)) as store:
         yield from _look(site, store)
 
@@ -90,7 +90,7 @@ def _look(site: Site, store: Store) -> Findings:
 
 
 def check_left_behind(site: Site) -> Findings:
-    """What waits beside the store, or could not be read back into it."""
+    """Find what waits beside the store, or could not be read back into it."""
     database = Database(site.daemon.store)
     spool = spool_path(site, database)
     waits_s = time.time() - spool.stat().st_mtime if spool.exists() else 0.0
@@ -114,7 +114,8 @@ def check_left_behind(site: Site) -> Findings:
 
 
 def check_disk(site: Site) -> Findings:
-    """Where the store's file is: a local disk with room. Nothing for a database server."""
+    """Check that the store's file is on a local disk with room; a database server is not
+    checked."""
     file = Database(site.daemon.store).path
     if file is None:
         return
@@ -138,7 +139,8 @@ def check_disk(site: Site) -> Findings:
 
 
 def file_system_of(folder: Path, mounts: str) -> str:
-    """The kind of file system that holds ``folder``, by the text of ``/proc/mounts``; "" if none.
+    """Return the kind of file system that holds ``folder``, by the text of ``/proc/mounts``; "" if
+    none.
 
     Spaces in mount points are written there as ``\\040``.
     """
@@ -154,7 +156,7 @@ def file_system_of(folder: Path, mounts: str) -> str:
 
 
 def check_exploring(site: Site) -> Findings:
-    """What jobs that were sent somewhere to learn have taken of the budget."""
+    """Show how much of the budget was used by jobs that were sent somewhere to learn."""
     explore = site.policy.explore
     if not explore.on:
         return
@@ -184,7 +186,8 @@ def check_exploring(site: Site) -> Findings:
 
 
 def check_learning(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """By the store's evidence of the newest jobs; ``newest`` gives it where others use it, too."""
+    """Check the store's evidence of the newest jobs; ``newest`` gives it where others use it,
+    too."""
     from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415 - numpy
 
     if newest is not None:

@@ -43,7 +43,7 @@ class ArrivalsDocument(Document):
 
 
 def remembered(path: Path) -> tuple[Asked, ...]:
-    """What was seen before; nothing where there is no such file, or none that can be read."""
+    """Read what was seen before; nothing where there is no such file, or none that can be read."""
     try:
         return read_json(path, ArrivalsDocument).asked
     except DocumentError:
@@ -66,7 +66,7 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
 
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
-    """The slices of each job, as so many jobs of one slice."""
+    """Turn the slices of each job into so many arrivals of one slice."""
     for request in asked:
         demand = Demand(" or ".join(request.profiles), tuple(map(SliceOption, request.profiles)))
         yield Arrival(request.submit_s, demand, request.count)
@@ -79,7 +79,7 @@ def expected_demands(
     now_s: float,
     say: Callable[[str], object],
 ) -> tuple[Demand, ...]:
-    """What history expects, below the queue in priority; the queue itself is not in it.
+    """Return the demands that history expects, below the queue in priority and without it.
 
     ``seen_now``: what the scheduler still knows. A memory that cannot be written is reported by
     ``say``, and only that counts. Raises SchedulerError.

@@ -61,7 +61,7 @@ class Nvml:
             self._call("nvmlShutdown")
 
     def read(self) -> Fleet:
-        """Every GPU with its instances and their processes. Raises BerthError."""
+        """Read every GPU with its instances and their processes. Raises BerthError."""
         count = self._call("nvmlDeviceGetCount")
         if count == 0:
             raise BerthError("NVML sees no GPU on this machine")
@@ -70,12 +70,12 @@ class Nvml:
         )
 
     def read_gpu(self, uuid: str) -> GpuRecord:
-        """One GPU again."""
+        """Read one GPU again."""
         handle = self._device(uuid)
         return self._gpu(self._call("nvmlDeviceGetIndex", handle), handle)
 
     def pids(self, uuid: str, record: InstanceRecord) -> tuple[int, ...]:
-        """Processes on that instance at this moment."""
+        """Return the ids of the processes on that instance at this moment."""
         device = self._device(uuid)
         pids_by_instance = self._pids(device)
         mine = pids_by_instance.get(record.gi_id, set()) | pids_by_instance.get(_UNPLACED, set())
@@ -166,7 +166,7 @@ class Nvml:
         )  # fmt: skip
 
     def _all_profiles(self, handle: Any) -> tuple[SliceProfile, ...]:
-        """What does not change while the mode lasts is asked once a session."""
+        """Ask once a session for the profiles, which do not change while the mode lasts."""
         uuid = self._call("nvmlDeviceGetUUID", handle)
         if uuid not in self._profiles:
             kinds = range(self._nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
@@ -187,7 +187,8 @@ class Nvml:
         return self._described(handle, info, name)
 
     def _old_profile(self, handle: Any, kind: int) -> SliceProfile | None:
-        """Drivers before R525 know no names: made from the slices and the memory, rounded up."""
+        """Name a profile by its slices and its memory, rounded up: drivers before R525 know no
+        names."""
         try:
             info = self._call("nvmlDeviceGetGpuInstanceProfileInfo", handle, kind, 1)
         except NvmlFailure as failure:
@@ -293,7 +294,7 @@ class Nvml:
             yield mig, gi_id, self._call("nvmlDeviceGetComputeInstanceId", mig)
 
     def _pids(self, handle: Any) -> dict[int, set[int]]:
-        """Process ids by GPU instance, of every kind of process that the driver knows."""
+        """Return process ids by GPU instance, of every kind of process that the driver knows."""
         pids: dict[int, set[int]] = {}
         for name in _PROCESS_LISTS:
             try:

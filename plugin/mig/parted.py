@@ -35,7 +35,7 @@ class Entry:
     device_filter: tuple[str, ...] = ()
 
     def covers(self, index: int, geometry: Geometry) -> bool:
-        """True where the entry is about device ``index``, which is such a GPU."""
+        """Tell whether the entry is about device ``index``, which is such a GPU."""
         filters = {f.lower() for f in self.device_filter}
         if filters and not filters & {f.lower() for f in geometry.device_filters}:
             return False
@@ -50,7 +50,8 @@ class Config:
     source: str = "mig-parted configuration"
 
     def named(self, name: str) -> tuple[Entry, ...]:
-        """The entries of one configuration. Raises DocumentError listing those that there are."""
+        """Return the entries of one configuration. Raises DocumentError listing those that there
+        are."""
         if name not in self.configs:
             known = ", ".join(self.configs)
             raise DocumentError(
@@ -183,7 +184,7 @@ def _filters(data: object, source: str | Path, key: str) -> tuple[str, ...]:
 
 
 def write(configs: Mapping[str, Iterable[Entry]]) -> str:
-    """The file's text, entries in the order and spelling that mig-parted's own files have."""
+    """Write the file's text, entries in the order and spelling that mig-parted's own files have."""
     lines = ["version: v1", "mig-configs:" + ("" if configs else " {}")]
     for name, entries in configs.items():
         listed = tuple(entries)
@@ -207,13 +208,13 @@ def write(configs: Mapping[str, Iterable[Entry]]) -> str:
 
 
 def _word(name: str) -> str:
-    """A key that YAML reads back as this text."""
+    """Return a key that YAML reads back as this text."""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9._+-]*", name) and name.lower() not in _RESERVED
     return name if plain else json.dumps(name)
 
 
 def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:
-    """One entry for all devices that look alike: (index, geometry, layout, MIG on)."""
+    """Make one entry for all devices with one layout, from (index, geometry, layout, MIG on)."""
     indices_by_layout: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, geometry, layout, enabled in gpus:
         counts = layout.counts()

@@ -38,7 +38,7 @@ class Predictions:
     reference: str | None = None
 
     def on_slices(self, workload: Workload, geometry: Geometry) -> OnSlices:
-        """What the workload does on the slices of one GPU model.
+        """Predict the workload on the slices of one GPU model.
 
         Raises UsageError where nothing can be predicted of it there.
         """
@@ -64,7 +64,7 @@ class Predictions:
     def demand(
         self, workload: Workload, gpus: Sequence[Geometry], *, count: int = 1, priority: int = 0
     ) -> Demand:
-        """The slices of these GPU models that it may have. Raises UsageError where there is none.
+        """Return the slices of these GPU models that fit it. Raises UsageError where there is none.
 
         A model on which nothing is predicted of it is left out while there is another.
         """
@@ -80,15 +80,16 @@ class Predictions:
 
 
 def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
-    """With the site's platforms and bundles. Raises DocumentError and UsageError."""
+    """Open predictions with the site's platforms and bundles. Raises DocumentError and
+    UsageError."""
     return Predictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
 
 
 def workload_named(
     text: str, open_store: Callable[[], Store], options: WorkloadOptions | None = None
 ) -> Workload:
-    """A workload's file of any kind, or one of the store by its name as ``berth workload list``
-    prints it (``alice/history-align``), or as a user's own.
+    """Read a workload: a file of any kind, or one of the store by its name as ``berth workload
+    list`` prints it (``alice/history-align``), or as a user's own.
 
     Raises DocumentError for a broken file and UsageError for a name that is not there.
     """
@@ -113,7 +114,7 @@ def demands_of(
     predictions: Callable[[], Predictions],
     open_store: Callable[[], Store],
 ) -> tuple[Demand, ...]:
-    """The jobs for the planner; those that name a workload get the slices that it may have.
+    """Return the jobs for the planner; those that name a workload get the slices that fit it.
 
     ``gpus``: models of the fleet. Raises UsageError and DocumentError.
     """
@@ -132,7 +133,7 @@ def demands_of(
 
 
 def with_workloads(jobs: JobsDocument | None, named: Sequence[str]) -> JobsDocument:
-    """The jobs and those of ``NAME`` or ``NAME=COUNT``. Raises UsageError."""
+    """Add jobs of ``NAME`` or ``NAME=COUNT``. Raises UsageError."""
     entries = [] if jobs is None else list(jobs.jobs)
     for text in named:
         name, equals, count = text.rpartition("=")

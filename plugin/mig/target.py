@@ -30,7 +30,7 @@ class Target:
 
 
 def find(fleet: Fleet, name: str) -> GpuRecord:
-    """The GPU of that name. Raises PlanRefused naming those there are."""
+    """Find the GPU of that name. Raises PlanRefused naming those there are."""
     for gpu in fleet:
         if name in (gpu.uuid, str(gpu.index)):
             return gpu
@@ -39,7 +39,7 @@ def find(fleet: Fleet, name: str) -> GpuRecord:
 
 
 def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
-    """The target's layouts by UUID.
+    """Check the target and return its layouts by UUID.
 
     Raises PlanRefused where a GPU is unknown or named twice, has MIG off, cannot have the layout,
     or no longer stands as the plan assumed.
@@ -89,7 +89,7 @@ def _check_layout(gpu: GpuRecord, layout: Layout) -> None:
 def read_target(
     path: Path, fleet: Fleet, *, selected: str | None, node: str | None, around_busy: bool = True
 ) -> Target:
-    """The target that a file describes for this machine.
+    """Read the target that a file describes for this machine.
 
     ``node``: this machine's name in plans (default: its host name); ``selected``: the
     configuration's name where a mig-parted file has several; ``around_busy=False``: its
@@ -173,7 +173,8 @@ def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
 
 
 def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
-    """mig-parted names no places: those that change least, busy instances where they are."""
+    """Choose places, as mig-parted names none: those that change least, busy instances where they
+    are."""
     from berth.policies.mig.layout import arrange  # noqa: PLC0415 (enumerates layouts)
 
     state = gpu.state()

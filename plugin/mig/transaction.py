@@ -38,11 +38,11 @@ class Terms:
 
     @property
     def reason(self) -> str:
-        """The reason of the node's drain, by which it is known as ours."""
+        """Return the reason of the node's drain, by which it is known as ours."""
         return f"berth: cutting MIG slices ({self.id})"
 
     def to_record(self) -> Record:
-        """For the journal."""
+        """Return the terms for the journal."""
         return {
             "id": self.id, "old": to_data(self.old), "new": to_data(self.new),
             "notice": self.notice,
@@ -50,7 +50,7 @@ class Terms:
 
     @classmethod
     def from_record(cls, record: Record) -> Terms:
-        """From the journal. Raises BerthError where it is not readable."""
+        """Read the terms from the journal. Raises BerthError where they are not readable."""
         try:
             return cls(
                 str(record["id"]), from_data(record["old"]), from_data(record["new"]),
@@ -87,7 +87,7 @@ class Transaction:
         self._published = False
 
     def run(self) -> None:
-        """Forth. Raises Busy or RolledBack with the old layout standing, or Unfinished."""
+        """Go forth. Raises Busy or RolledBack with the old layout in place, or Unfinished."""
         self._journal.begin(self.terms.to_record())
         try:
             self._forth_until_published()
@@ -199,7 +199,8 @@ class Transaction:
                 self._clock.sleep(min(POLL_S, left))
 
     def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
-        """What the blueprint takes. Raises BerthError where a GPU is not as either layout says."""
+        """Return the changes to reach it. Raises BerthError where a GPU is not as either layout
+        says."""
         by_uuid = {gpu.uuid: gpu for gpu in fleet}
         todo = []
         for uuid, pieces in blueprint.items():

@@ -41,7 +41,8 @@ class Row:
 def ranked_times(
     rows: Sequence[Row], *, took_s: float | None = None, label: str = PREDICTED
 ) -> str:
-    """SVG of the first ``MOST`` rows, in their order; ``took_s`` is drawn as what really came.
+    """Draw an SVG of the first ``MOST`` rows, in their order, and ``took_s``, the time it really
+    took.
 
     Raises ToolMissing without matplotlib.
     """
@@ -107,7 +108,7 @@ class Share:
 
 
 def real_times(jobs: Sequence[Compared]) -> str:
-    """SVG: each job's real time over its predicted time, both on log axes."""
+    """Draw an SVG of each job's real time over its predicted time, both on log axes."""
     shown = list(jobs)[-MOST_POINTS:]
     with drawing(_GRID):
         figure, axes = _axes(5.2, 4.4)
@@ -132,7 +133,7 @@ def real_times(jobs: Sequence[Compared]) -> str:
 
 
 def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
-    """SVG of shares with their intervals, beside what is promised."""
+    """Draw an SVG of shares with their intervals, beside what is promised."""
     shown = list(rows)[:MOST_ROWS]
     with drawing(_GRID):
         figure, axes = _axes(6.4, 0.9 + 0.3 * max(2, len(shown)))
@@ -194,7 +195,7 @@ class Lane:
 
 
 def fleet(lanes: Sequence[Lane]) -> str:
-    """SVG of the lanes from the top down. Raises ToolMissing without matplotlib."""
+    """Draw an SVG of the lanes from the top down. Raises ToolMissing without matplotlib."""
     shown = list(lanes)[:MOST_GPUS]
     with drawing(_ROOM):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra

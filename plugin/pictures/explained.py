@@ -58,7 +58,7 @@ def draw(
 
 
 def svg(program: str, explanations: Sequence[Explanation]) -> str:
-    """The same picture as an SVG element. Raises as ``draw``."""
+    """Draw the same picture as an SVG element. Raises as ``draw``."""
     with drawing(GRID):
         return element(_figure(program, explanations, AXES, SHARES))
 
@@ -86,7 +86,8 @@ def _figure(program: str, explanations: Sequence[Explanation], axes: Axes, quant
 
 
 def _path(explanation: Explanation) -> tuple[list[Effect], list[float]]:
-    """The largest effects and all others joined; and where each bar starts, in log2."""
+    """Return the largest effects, all others joined, and where each bar starts (log2 of a
+    speedup)."""
     rest = math.prod(effect.factor for effect in explanation.effects[MOST_BARS - 1 :])
     bars = [*explanation.effects[: MOST_BARS - 1], Effect(OTHERS, (), rest)]
     stops = [math.log2(explanation.typical_speedup)]

@@ -53,7 +53,7 @@ def draw(path: Path, model: str, rooflines: Sequence[Roofline]) -> None:
 
 
 def svg(model: str, rooflines: Sequence[Roofline]) -> str:
-    """The same picture as an SVG element. Raises ToolMissing without matplotlib."""
+    """Draw the same picture as an SVG element. Raises ToolMissing without matplotlib."""
     with drawing(GRID):
         return element(_figure(model, rooflines[:MOST_PANELS]))
 
@@ -128,7 +128,7 @@ def _panel(axes: Any, roofline: Roofline) -> None:
 def _draw_roofs(
     axes: Any, roof: Roof, numbers: Numbers, span: tuple[float, float], floor: float
 ) -> None:
-    """Bandwidth slopes up to the highest peak, and the peaks."""
+    """Draw bandwidth slopes up to the highest peak, and the peaks."""
     peak = max(roof.matrix_flops[numbers], roof.vector_flops)
     x = np.geomspace(*span, 400)
     slopes = [("main memory", roof.dram_bytes, 1.6, INK)]
@@ -158,7 +158,7 @@ def _draw_roofs(
 
 
 def _labels(axes: Any, shown: Sequence[Spot], whole: float) -> None:
-    """The operators with most time, below their discs and apart from one another."""
+    """Name the operators with most time, below their discs and apart from one another."""
     wide = math.log10(axes.get_xlim()[1] / axes.get_xlim()[0])
     high = math.log10(axes.get_ylim()[1] / axes.get_ylim()[0])
     placed: list[tuple[float, float]] = []
@@ -181,12 +181,13 @@ def _labels(axes: Any, shown: Sequence[Spot], whole: float) -> None:
 
 
 def _area(spot: Spot, shown: Sequence[Spot]) -> float:
-    """In square points: in proportion to the time, but never too small to be seen."""
+    """Return a disc's area in square points: in proportion to the time, but large enough to be
+    seen."""
     return max(9.0, LARGEST_AREA * spot.seconds / max(s.seconds for s in shown))
 
 
 def _strip(axes: Any, roofline: Roofline) -> None:
-    """What the time goes to, as one bar."""
+    """Draw what the time goes to, as one bar."""
     start = 0.0
     for bound, colour in BOUNDS:
         share = roofline.time_share(bound)

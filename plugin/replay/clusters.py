@@ -33,7 +33,9 @@ class SiteCluster:
 
 
 def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
-    """Kinds of nodes are candidates, partitions their queues; a queue over several kinds has a
+    """Make the cluster of a site file.
+
+    Kinds of nodes are candidates, partitions their queues; a queue over several kinds has a
     partition for each of them, too, named after the candidate. MIG slices of one GPU model share
     its GPUs, at first cut into one slice each. Raises UsageError.
     """
@@ -69,7 +71,7 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
 
 
 def on_cluster(place: SiteCluster, cluster: Cluster) -> SiteCluster:
-    """The same site on a changed cluster: what the candidates offer follows from it."""
+    """Return the same site on a changed cluster: what the candidates offer follows from it."""
     known = {kind.name: kind for kind in cluster.kinds}
     there = {kind.name for kind in place.cluster.kinds}
     candidates = [
@@ -104,7 +106,7 @@ def _as_kind(candidate: Candidate, kind: NodeKind, queue: Partition) -> Candidat
 
 
 def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> Candidate:
-    """A candidate of slices that the site file does not have."""
+    """Return a candidate of slices that the site file does not have."""
     return replace(
         base,
         name=kind.name,
@@ -122,7 +124,7 @@ def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> C
 
 
 def _sliced(site: Site) -> dict[str, SlicedGpus]:
-    """By candidate's name, of those that a table of slices made."""
+    """Return the sliced GPUs by candidate's name, of candidates that a table of slices made."""
     tables: dict[tuple[str, str, int], list[tuple[Candidate, str]]] = {}
     geometries = {}
     for candidate in site.candidates:

@@ -93,7 +93,7 @@ def expected_times(
 
 
 def with_hidden(present: PresentQueue, times: Times) -> Times:
-    """What hidden jobs hold is free when the last job on nodes of the same kind ends."""
+    """Free what hidden jobs hold when the last job on nodes of the same kind ends."""
     queue = present.queue
     hidden = [row for row in range(queue.running) if not present.jobs[row].job_id]
     if not hidden:
@@ -117,7 +117,7 @@ def with_hidden(present: PresentQueue, times: Times) -> Times:
 def _decisions_of(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None
 ) -> Mapping[str, DecisionRecord]:
-    """By id, those of the jobs that are known."""
+    """Return the decisions by id, of the jobs that have a known one."""
     wanted = {job.decision for job in jobs if job.decision is not None}
     if store is None or not wanted:
         return {}
@@ -128,7 +128,8 @@ def _decisions_of(
 
 
 def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
-    """What was predicted where, the chosen place first; nothing where that cannot be read."""
+    """Return what was predicted where, the chosen candidate first; nothing where that is
+    unreadable."""
     if record is None or record.chosen is None:
         return []
     try:
@@ -145,7 +146,7 @@ def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
 def _by_last(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None, now_s: float
 ) -> Mapping[int, float]:
-    """By row the mean of the user's last run times, of those that ended of late."""
+    """Return by row the mean of the user's last run times, of those that ended lately."""
     if not isinstance(store, Store):
         return {}
     usual = _last_of_users(store.outcomes.newest(now_s - RECENT_S, now_s + 1.0, MOST))
@@ -153,7 +154,7 @@ def _by_last(
 
 
 def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
-    """Mean of each user's last run times; ``ended`` in order of their ends."""
+    """Return the mean of each user's last run times; ``ended`` in order of their ends."""
     times: dict[str, deque[float]] = {}
     for job in ended:
         if job.elapsed_s is not None and job.elapsed_s > 0:
@@ -162,7 +163,7 @@ def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
 
 
 def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
-    """[jobs] low, middle and high part of the limit that such jobs take."""
+    """Return for each job the low, middle and high part of the limit that such jobs take."""
     shares: dict[str, _Shares] = {}
     for user in {job.user for job in jobs}:
         taken = []
@@ -181,7 +182,7 @@ def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> li
 
 
 def draws(jobs: int) -> int:
-    """How many draws take some seconds."""
+    """Return how many draws take some seconds."""
     return int(min(SAMPLES, max(_FEWEST, _WORK // max(jobs, 1))))
 
 
@@ -194,7 +195,7 @@ def next_hours(
     candidates: Sequence[Candidate] = (),
     seed: int = 0,
 ) -> Foreseen:
-    """The queue replayed forward; with a policy every waiting job asks it now."""
+    """Replay the queue forward; with a policy every waiting job asks it now."""
     samples = draws(len(present.jobs))
     if policy is None:
         return foresee(
@@ -223,7 +224,7 @@ def next_hours(
 def wait_tables(
     foreseen: Foreseen, present: PresentQueue, candidates: Sequence[Candidate]
 ) -> dict[str, WaitTable]:
-    """By candidate's name; those without a node that works have none."""
+    """Return waits by candidate's name; those without a node that works have none."""
     return {
         candidate.name: wait_table(
             foreseen, present.queue.now_s, present.partition_of[candidate.name],
@@ -244,7 +245,7 @@ class Figure:
 
 
 def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Figure]:
-    """Of the jobs that wait now: seconds from now, and jobs."""
+    """Summarise the jobs that wait now: seconds from now, and jobs."""
     now_s, first = present.queue.now_s, present.queue.running
     rows: dict[str, list[float]] = {}
     for replayed in foreseen.replays:

@@ -43,17 +43,17 @@ class PresentQueue:
 
     @property
     def waiting(self) -> tuple[PresentJob, ...]:
-        """Those that wait, in order."""
+        """Return the jobs that wait, in order."""
         return self.jobs[self.queue.running :]
 
     @property
     def running(self) -> int:
-        """How many jobs run, hidden ones not counted."""
+        """Count the jobs that run, without hidden ones."""
         return sum(1 for job in self.jobs[: self.queue.running] if job.job_id)
 
     @property
     def listed(self) -> bool:
-        """Whether any waiting job may start in several queues."""
+        """Tell whether any waiting job may start in several queues."""
         return any(len(places) > 1 for places in self.partitions[self.queue.running :])
 
 
@@ -95,7 +95,7 @@ def present_queue(
     candidates: Sequence[Candidate] = (),
     reservations: Sequence[ReservationFacts] = (),
 ) -> PresentQueue:
-    """Running jobs on their nodes, then those that wait, the highest priority first.
+    """Put running jobs on their nodes, then those that wait, the highest priority first.
 
     ``reservations`` keep their nodes from jobs that could run into them. Raises UsageError where
     there is no node that works.
@@ -145,7 +145,7 @@ _LOST = "wait for jobs that are not replayed"
 def _parents_first(
     running: Sequence[PresentJob], waiting: Sequence[PresentJob]
 ) -> tuple[list[PresentJob], int]:
-    """Jobs behind all that they wait for; how many are left out because those are."""
+    """Order jobs behind all that they wait for; count those left out because their parents are."""
     there = {job.job_id for job in running}
     unmet = [{parent for parent in job.after if parent not in there} for job in waiting]
     children: dict[str, list[int]] = {}
@@ -173,7 +173,7 @@ class _Mapped(NamedTuple):
 
 
 def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
-    """Nodes that are alike are of one kind; candidates have partitions of their own."""
+    """Make one kind of nodes that are equal, and a partition of its own for each candidate."""
     places: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
@@ -228,14 +228,14 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
 
 
 def shares_memory(facts: ClusterFacts) -> bool:
-    """Whether the scheduler gives jobs memory of nodes, beside cores and GPUs."""
+    """Tell whether the scheduler gives jobs memory of nodes, beside cores and GPUs."""
     return any(node.used_memory_bytes for node in facts.nodes)
 
 
 def _reserved(
     reservations: Sequence[ReservationFacts], mapped: _Mapped, now_s: float
 ) -> tuple[Reservation, ...]:
-    """Those that are not over, on the nodes that work."""
+    """Return reservations that are not over, on the nodes that work."""
     kind_of = [(kind.name, n) for kind in mapped.cluster.kinds for n in range(kind.count)]
     reserved = []
     for reservation in reservations:
@@ -260,7 +260,7 @@ def _rows(node: NodeFacts) -> Iterable[_Row]:
 
 
 def _is_of(candidate: Candidate, row: _Row) -> bool:
-    """Whether a row of a candidate's node is one of its places: it has GPUs of its type."""
+    """Tell whether a row of a candidate's node has GPUs of the candidate's type."""
     if not candidate.is_gpu:
         return row.gpu_type is None or row.gpu_type == next(iter(row.node.gpus))
     wanted, gpu_type = candidate.gres, row.gpu_type or ""
@@ -268,7 +268,8 @@ def _is_of(candidate: Candidate, row: _Row) -> bool:
 
 
 def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
-    """Rows that a running job is on: of a node with several types of GPUs the one most in use."""
+    """Return rows that a running job is on: of several types of GPUs on a node the one most in
+    use."""
     places = []
     for name in job.node_names:
         rows = mapped.rows_of[name]
@@ -277,8 +278,8 @@ def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
 
 
 def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Mapped) -> PresentJob:
-    """A running job with the same on each of its nodes, as it is replayed: what the smallest of
-    them has at most. The rest of what it holds is in use by a hidden job."""
+    """Return a running job with the same on each of its nodes, as it is replayed: at most what the
+    smallest of them has. The rest of what it holds is in use by a hidden job."""
     cores = min(mapped.rows[at].node.cores for at in rows)
     gpus = min(mapped.rows[at].gpus for at in rows)
     return replace(
@@ -292,7 +293,7 @@ def _hidden(
     mapped: _Mapped,
     facts: ClusterFacts,
 ) -> tuple[list[PresentJob], list[list[int]]]:
-    """What is in use by no job that runs, as jobs of one node each."""
+    """Return what is in use by no job that runs, as jobs of one node each."""
     cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
         for at in rows:
@@ -360,7 +361,7 @@ def _trace(
 
 
 def _after(jobs: Sequence[PresentJob]) -> Ints:
-    """[jobs] row of the one that each waits for, of several the last in the queue; -1: none."""
+    """Return for each job the row of the one that it waits for, of several the last; -1: none."""
     row_of = {job.job_id: row for row, job in enumerate(jobs)}
     return np.array(
         [max((row_of[parent] for parent in job.after), default=-1) for job in jobs], np.int64
@@ -368,7 +369,7 @@ def _after(jobs: Sequence[PresentJob]) -> Ints:
 
 
 def _limit_s(job: PresentJob, queue_name: str, facts: ClusterFacts) -> float:
-    """NaN: none is known."""
+    """Return the job's time limit in seconds; NaN: none is known."""
     queue = facts.queues.get(queue_name)
     default = None if queue is None else queue.default_time_s or queue.max_time_s
     limit_s = job.time_limit_s or (default if job.job_id else None)

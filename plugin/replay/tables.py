@@ -56,14 +56,14 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As a message shows it."""
+        """Return the line as a message shows it."""
         return ",".join(self.cells)
 
 
 def read_table(
     file: Path, lines: Sequence[str] | None = None, read: Read | None = None
 ) -> tuple[tuple[str, ...], list[Row]]:
-    """``(header, rows)``, without empty lines. Raises DocumentError naming the line.
+    """Read ``(header, rows)``, without empty lines. Raises DocumentError naming the line.
 
     ``lines``: of the file, where they have been read. ``read``: counts lines with too many or too
     few columns, which are left out then.
@@ -103,7 +103,7 @@ class JobTable:
 
 
 def begins_job_table(line: str) -> bool:
-    """Whether a first line is that of such a table."""
+    """Tell whether a first line is that of such a table."""
     names = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
     return "submit_s" in names and any(name.startswith(TRUE) for name in names)
 
@@ -175,7 +175,7 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
 
 
 def _number(name: str, text: str) -> float:
-    """Of one cell. Raises Unreadable."""
+    """Read one cell. Raises Unreadable."""
     if not text:
         if name == "submit_s":
             raise Unreadable("submit_s is empty")
@@ -209,7 +209,8 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 
 
 def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
-    """The trace with ``runtime_on``; ``steps`` [jobs] if it says them. Raises DocumentError."""
+    """Return the trace with ``runtime_on``; ``steps`` [jobs] if it says them. Raises
+    DocumentError."""
     header, rows = read_table(file)
     if header == _BY_JOB:
         table = _times_table(file, rows, header, number="runtime_s")
@@ -231,8 +232,8 @@ def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
 
 
 def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
-    """The trace with the run times of jobs where they were submitted, in tables that say times by
-    platform only."""
+    """Return the trace with the run times of jobs where they were submitted, from tables that say
+    times by platform only."""
     own = trace.runtime_s.copy()
     names = {part.name: place for place, part in enumerate(cluster.partitions)}
     for queue, name in enumerate(trace.queues):
@@ -246,7 +247,7 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
 
 
 def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, number: str) -> Table:
-    """Numbers by platform and by what the other columns say."""
+    """Read numbers by platform and by what the other columns say."""
     times: Table = {}
     for row in rows:
         cells = dict(zip(header, row.cells, strict=True))
@@ -274,7 +275,7 @@ def _time_columns(
 def read_failures(
     file: Path, cluster: Cluster, first_s: float, *, utc: bool
 ) -> tuple[Failure, ...]:
-    """Nodes that break. Raises DocumentError naming the line."""
+    """Read the nodes that break. Raises DocumentError naming the line."""
     return tuple(
         Failure(kind, node, begin_s, end_s)
         for kind, nodes, begin_s, end_s in _node_rows(file, cluster, first_s, utc=utc)
@@ -285,7 +286,7 @@ def read_failures(
 def read_reservations(
     file: Path, cluster: Cluster, first_s: float, *, utc: bool
 ) -> tuple[Reservation, ...]:
-    """Nodes that the site keeps from jobs. Raises DocumentError naming the line."""
+    """Read the nodes that the site keeps from jobs. Raises DocumentError naming the line."""
     rows = _node_rows(file, cluster, first_s, utc=utc)
     return tuple(Reservation(*row) for row in rows)
 
@@ -293,7 +294,8 @@ def read_reservations(
 def present_reservations(
     reserved: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
 ) -> tuple[Reservation, ...]:
-    """Those of the scheduler, on the nodes of the candidates, which are counted by their names."""
+    """Return the scheduler's reservations on nodes of the candidates, counted by the nodes'
+    names."""
     reservations = []
     for reservation in reserved:
         for candidate in candidates:

@@ -56,7 +56,7 @@ class Truth:
     """Jobs of which a source knows a time on another platform, by source."""
 
     def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
-        """The trace as it truly is in one draw, and what policies know of it."""
+        """Draw the trace as it truly is once, and what policies know of it."""
         dice = np.random.default_rng(seed)
         columns = dict(sorted(self.trace.runtime_on.items()))
         draws = dice.standard_normal((len(self.trace), len(columns)))
@@ -89,7 +89,7 @@ def truth_of(
     store: Store | None,
     log_error: float,
 ) -> Truth:
-    """``sources``: the first that knows a time counts. Raises StoreError."""
+    """Join the ``sources``; the first that knows a time counts. Raises StoreError."""
     columns: dict[str, Floats] = {}
     known: dict[str, int] = {}
     forecasts = None
@@ -112,7 +112,7 @@ def truth_of(
 
 
 def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
-    """Median run time of the jobs of the same user, name, cores and GPUs that ran there."""
+    """Return the median run time of jobs of the same user, name, cores and GPUs that ran there."""
     platforms = _platforms(trace, cluster)
     kinds = [
         (int(user), name, int(cores), int(gpus))
@@ -134,7 +134,8 @@ def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
 
 
 def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
-    """Geometric mean of what jobs of the same user and workload took there. Raises StoreError."""
+    """Return the geometric mean of what jobs of the same user and workload took. Raises
+    StoreError."""
     records = list(_outcomes(trace, store))
     program = {
         outcome.job_id: (outcome.user, outcome.workload) for outcome in records if outcome.workload
@@ -162,7 +163,7 @@ def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
 
 
 def forecasts_of(trace: Trace, store: Store) -> Forecasts | None:
-    """What was predicted for each place when Berth decided. Raises StoreError."""
+    """Return what was predicted for each candidate when Berth decided. Raises StoreError."""
     decision = {one.job_id: one.decision for one in _outcomes(trace, store) if one.decision}
     records = store.decisions.of_ids({d for d in decision.values() if d})
     columns: list[dict[str, Floats]] = [{}, {}, {}]
@@ -185,7 +186,8 @@ def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
 
 
 def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
-    """[jobs] where each ran; empty: its partition has several platforms, or is not known."""
+    """Return for each job where it ran; empty: its partition has several platforms, or is not
+    known."""
     by_queue = {}
     for place, part in enumerate(cluster.partitions):
         platforms = {cluster.kind(name).platform or name for name in part.kinds}
@@ -195,7 +197,7 @@ def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
 
 
 def _count(columns: Mapping[str, Floats], jobs: int) -> int:
-    """Jobs with a time on at least one platform."""
+    """Count the jobs with a time on at least one platform."""
     is_known = np.zeros(jobs, bool)
     for column in columns.values():
         is_known |= ~np.isnan(column)
@@ -213,7 +215,7 @@ class Events:
     repair_s: float = 0.0
 
     def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
-        """The cluster with them. Raises UsageError where it lacks a node."""
+        """Return the cluster with these events. Raises UsageError where it lacks a node."""
         failures = self.failures
         if self.mean_s is not None and len(trace):
             failures += random_failures(
@@ -249,7 +251,7 @@ class Column:
 def columns_of(
     trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
 ) -> Iterator[Column]:
-    """One after the other."""
+    """Replay the variants one after the other."""
     for variant in variants:
         random = events.mean_s is not None or (
             variant.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
@@ -264,7 +266,7 @@ def columns_of(
 def _replayed(
     trace: Trace, variant: Variant, truth: Truth, events: Events, seed: int
 ) -> tuple[Replayed, str]:
-    """With how the policy failed first."""
+    """Replay one variant; also return how the policy failed first."""
     cluster = events.on(variant.place.cluster, trace, seed)
     if variant.policy is None:
         return replay(trace, cluster, variant.settings), ""

@@ -31,12 +31,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """As it is called: ``policy.weights.wait``."""
+        """Return how the key is called: ``policy.weights.wait``."""
         return f"{self.table}.{self.key}".lstrip(".")
 
     @property
     def tables(self) -> list[str]:
-        """Names of its tables, the outermost first."""
+        """Return the names of its tables, the outermost first."""
         return self.table.split(".") if self.table else []
 
 
@@ -46,7 +46,7 @@ def changed_text(
     wanted: Mapping[str, object],
     by_hand: str,
 ) -> str:
-    """The text after ``change``, which must mean what is ``wanted``.
+    """Return the text after ``change``, which must mean what is ``wanted``.
 
     Raises UsageError, with what to write ``by_hand``, where the file is written so unusually that
     it cannot be changed safely.
@@ -67,7 +67,7 @@ def changed_text(
 
 
 def insert_after(table: Any, key: str, new: str, value: object) -> None:
-    """As a line (or a table) of its own; at the table's end where its kind allows nothing else.
+    """Add a line (or a table) of its own; at the table's end where its kind allows nothing else.
 
     At the end it would follow comments that are about the next table.
     """
@@ -80,12 +80,12 @@ def insert_after(table: Any, key: str, new: str, value: object) -> None:
 
 
 def _lines(table: Any) -> Any:
-    """What holds a table's keys, comments and blank lines in their order."""
+    """Return what holds a table's keys, comments and blank lines in their order."""
     return table if isinstance(table, Container) else table.value
 
 
 def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
-    """The site file's text with these settings.
+    """Return the site file's text with these settings.
 
     Raises UsageError, with what to write by hand, where it is written too unusually to be changed
     safely, DocumentError where the result would be no site file.
@@ -124,7 +124,7 @@ def _put(document: tomlkit.TOMLDocument, setting: Setting) -> None:
 
 
 def _add(table: Any, new: str, value: object) -> None:
-    """Below the table's last line, above its own tables."""
+    """Add a line below the table's last one, above its own tables."""
     lines = [key for key, held in table.items() if not isinstance(held, Table | AoT)]
     if lines:
         insert_after(table, lines[-1], new, value)

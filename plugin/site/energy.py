@@ -22,7 +22,8 @@ MOST_HOURS = 10 * 366 * 24
 
 
 def intensity(table: EnergyTable, path: Path) -> Intensity | None:
-    """What ``[energy]`` of the site file at ``path`` says; None: nothing. Raises DocumentError."""
+    """Return what ``[energy]`` of the site file at ``path`` says; None: nothing. Raises
+    DocumentError."""
     if table.carbon_g_per_kwh is not None and table.carbon_file is not None:
         raise DocumentError(
             path, "is what carbon_g_per_kwh says; write one", key="energy.carbon_file"
@@ -36,7 +37,8 @@ def intensity(table: EnergyTable, path: Path) -> Intensity | None:
 
 
 def read_intensity(text: str, source: Path) -> Intensity:
-    """A CSV file of hours: a time (ISO 8601; UTC where it names no zone) and g/kWh in each line.
+    """Read a CSV file of hours: a time (ISO 8601; UTC where it names no zone) and g/kWh in each
+    line.
 
     Its first line names the columns: the value is in ``g_per_kwh``, or in the one of Electricity
     Maps' exports (life cycle before direct). Raises DocumentError naming the line.
@@ -67,7 +69,7 @@ def read_intensity(text: str, source: Path) -> Intensity:
 def powers(
     table: CandidateTable, platform: Platform, cores: int, energy: EnergyTable
 ) -> dict[str, float | None]:
-    """Mean watts of each GPU and core under a job: the candidate's, else by the platform's.
+    """Return mean watts of each GPU and core under a job: the candidate's, else by the platform's.
 
     By the platform: idle power and ``utilisation`` of what a load adds to it.
     """
@@ -84,7 +86,7 @@ def powers(
 
 
 def _rows(text: str, source: Path) -> Iterator[tuple[int, list[str]]]:
-    """Lines' numbers and cells. Raises DocumentError where they are no CSV."""
+    """Read lines' numbers and cells. Raises DocumentError where they are no CSV."""
     rows = csv.reader(io.StringIO(text))
     try:
         for row in rows:

@@ -49,12 +49,12 @@ def load_site(path: Path) -> Site:
 
 
 def demo_site() -> Site:
-    """The demo site. Its prices are typical list prices, not anybody's offer."""
+    """Load the demo site. Its prices are typical list prices, not anybody's offer."""
     return load_site(DEMO_FILE)
 
 
 def build_site(document: SiteDocument, path: Path) -> Site:
-    """The Site that ``document``, read from ``path``, describes. Raises DocumentError."""
+    """Build the Site that ``document``, read from ``path``, describes. Raises DocumentError."""
     platforms = _platforms(document, path)
     scheduler = SCHEDULERS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
@@ -130,7 +130,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
 def _scheduler_settings(
     document: SiteDocument, scheduler: type[Scheduler], path: Path
 ) -> Document | None:
-    """The scheduler's own table, checked by its own document; None: there is none."""
+    """Check the scheduler's own table by its own document; None: there is none."""
     for name, table in (document.model_extra or {}).items():
         if name != scheduler.name and name not in SCHEDULERS.names():
             raise unknown_key(path, name, SiteDocument)
@@ -143,12 +143,12 @@ def _scheduler_settings(
 
 
 def _beside(path: Path, text: str) -> Path:
-    """A relative path in the site file is relative to the file."""
+    """Return a path of the site file, which is relative to the file."""
     return path.absolute().parent / text
 
 
 def _platforms(document: SiteDocument, path: Path) -> dict[str, Platform]:
-    """Shipped platforms and the site's, the latter's prices put in."""
+    """Return the shipped platforms and the site's, the latter's prices put in."""
     platforms = dict(known_platforms.load())
     seen: set[str] = set()
     for index, table in enumerate(document.platforms):
@@ -192,7 +192,7 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
 def _check_objective(
     mode: Mode, policy: PolicySettings, candidates: tuple[Candidate, ...], path: Path
 ) -> None:
-    """The objective can be made for this site, and is none to compare with where jobs change."""
+    """Check that the objective can be made for this site, and is no baseline where jobs change."""
     objective = OBJECTIVES.load(policy.objective)
     if objective.baseline and mode in (Mode.ADVISE, Mode.ENFORCE):
         raise DocumentError(
@@ -304,13 +304,13 @@ class SiteWatcher:
         return Reload(site, changed=changed)
 
     def _beside(self) -> _Mark | None:
-        """Of the file of carbon intensities, where the site has one."""
+        """Mark the file of carbon intensities, where the site has one."""
         return None if self.site.carbon_file is None else _mark(self.site.carbon_file)
 
 
 def _mark(path: Path) -> _Mark | None:
-    """Tells one version of the file from another: inode, size, time, and who may read it; None: it
-    is not there."""
+    """Return what tells one version of the file from another: inode, size, time, and who may read
+    it; None: it is not there."""
     try:
         status = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
     except OSError:

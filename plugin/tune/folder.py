@@ -47,13 +47,13 @@ class Order(Document):
 
     @property
     def identity(self) -> str:
-        """Digest of all that changes what a trial means; more trials are the same tune."""
+        """Return a digest of all that changes what a trial means; more trials are the same tune."""
         text = self.model_copy(update={"trials": 1, "storage": "", "seed": 0}).model_dump_json()
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def content_of(*paths: Path) -> str:
-    """Digest of files' contents. Raises UsageError."""
+    """Return a digest of files' contents. Raises UsageError."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -85,7 +85,7 @@ def write_order(folder: Path, order: Order) -> None:
 
 
 def read_order(folder: Path) -> Order:
-    """What the folder's tune is. Raises UsageError where there is none."""
+    """Read the order of the folder's tune. Raises UsageError where there is none."""
     path = folder / ORDER_FILE
     if not path.is_file():
         raise UsageError(f"{folder} holds no tune", hint="start one: berth tune JOBS --site FILE")

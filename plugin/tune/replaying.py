@@ -81,8 +81,8 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
 
 
 def _compiles(jobs: int) -> bool | None:
-    """Whether all parts of a trace are replayed by the compiled kernel; None: as long as they are
-    long enough themselves."""
+    """Decide whether all parts of a trace are replayed by the compiled kernel; None: those that are
+    long enough."""
     return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
@@ -94,7 +94,7 @@ def _said_yes(options: Mapping[str, str], name: str) -> bool:
 
 
 def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> PastJobs:
-    """Jobs of partitions that the site file has; the others are counted in ``notes``."""
+    """Return jobs of partitions that the site file has; the others are counted in ``notes``."""
     names = {part.name for part in cluster.partitions}
     trace = past.trace
     lacking = lacking_partitions(trace, {*names, ""})
@@ -113,7 +113,7 @@ def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> Pa
 
 
 def _settled(trace: Trace, cluster: Cluster, site: Site) -> Trace:
-    """With a partition for every job, and the time that it took there.
+    """Return the trace with a partition for every job, and the time that it took there.
 
     Jobs that name none are taken to have run in the site's reference partition, else its first.
     """

@@ -54,7 +54,7 @@ RESULT_SCHEMA = "berth.tuned/1"
 
 
 def rounded(values: Values) -> dict[str, float | str]:
-    """Numbers as they are written."""
+    """Round numbers as they are written."""
     return {
         name: value if isinstance(value, str) else float(f"{value:.{_DIGITS}g}")
         for name, value in values.items()
@@ -62,7 +62,7 @@ def rounded(values: Values) -> dict[str, float | str]:
 
 
 def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
-    """Those of the policy, without what the site has already."""
+    """Return the policy's values that differ from the site's own."""
     now = values_of(today, PARAMETERS.values())
     return {
         name: value
@@ -72,8 +72,8 @@ def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str
 
 
 def slices_text(values: Values) -> str:
-    """What a tune says about slices: how GPUs are to be cut, and ``[trigger]`` of the settings of
-    slices; empty where it says nothing."""
+    """Return what a tune says about slices: how GPUs are to be cut, and ``[trigger]`` of the
+    settings of slices; empty where it says nothing."""
     of_slices = {n: v for n, v in rounded(values).items() if PARAMETERS[n].sliced}
     lines = []
     if LAYOUT in of_slices:
@@ -87,7 +87,7 @@ def slices_text(values: Values) -> str:
 
 
 def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> str:
-    """The site file's text with these values; all else stays as it is.
+    """Return the site file's text with these values; all else stays as it is.
 
     Raises UsageError, with what to write by hand, where it is written too unusually.
     """
@@ -99,7 +99,7 @@ def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> 
 
 
 def unified(old: str, new: str, name: str) -> str:
-    """The difference as ``patch`` takes it; empty where there is none."""
+    """Return the difference as ``patch`` takes it; empty where there is none."""
     before, after = (text.splitlines(keepends=True) for text in (old, new))
     return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
 
@@ -151,7 +151,8 @@ def join(folder: Path) -> None:
 
 
 def _opened(tuning: Tuning, storage: str) -> optuna.Study:
-    """The study, which who began the tune has opened before: one that is away is waited for."""
+    """Open the study, which the tune's first process has created; a storage that is away is waited
+    for."""
     waiting = Patience()
     while True:
         try:
@@ -209,14 +210,15 @@ def tune(
 
 
 def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
-    """What was found, once every trial is settled and today's policy was replayed in any case."""
+    """Return what was found, once every trial is settled and today's policy was replayed in any
+    case."""
     settle_running(study, stopped, is_gone)
     tuning.replay_today(study)
     return tuning.found(study)
 
 
 def tuning_of(order: Order, site: Site) -> Tuning:
-    """The search that an order describes."""
+    """Set up the search that an order describes."""
     replayer = open_replayer(site, Path(order.trace), order.options).in_pools()
     return Tuning(
         replayer=replayer,
@@ -230,7 +232,7 @@ def tuning_of(order: Order, site: Site) -> Tuning:
 
 
 def lines(result: Result, currency: str) -> Iterator[str]:
-    """What a person reads."""
+    """Yield what a person reads."""
     now = result.tuned.progress
     yield from result.notes
     unfinished = f", {now.running} still run or were lost" if now.running else ""
@@ -254,7 +256,7 @@ def lines(result: Result, currency: str) -> Iterator[str]:
 
 
 def as_json(result: Result, folder: Path) -> dict[str, Any]:
-    """The result as plain data."""
+    """Return the result as plain data."""
     now, judgement = result.tuned.progress, result.judgement
     return {
         "schema": RESULT_SCHEMA,
@@ -284,7 +286,7 @@ def as_json(result: Result, folder: Path) -> dict[str, Any]:
 
 
 def _check_same(folder: Path, order: Order) -> None:
-    """A folder holds one tune. Raises UsageError where it is another."""
+    """Check that the folder holds this tune. Raises UsageError where it is another."""
     if (folder / ORDER_FILE).exists() and read_order(folder).identity != order.identity:
         raise UsageError(
             f"{folder} holds a tune of other jobs, another site or other options",
@@ -293,7 +295,7 @@ def _check_same(folder: Path, order: Order) -> None:
 
 
 def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
-    """The difference of the site file, written beside the whole new one; empty: none."""
+    """Write the site file's difference beside the whole new one, and return it; empty: none."""
     for name in (TUNED, DIFFERENCE):
         (folder / name).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
@@ -311,7 +313,7 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
 
 
 def _write_slices(folder: Path, judgement: Judgement) -> str:
-    """What is recommended about slices; empty: nothing."""
+    """Write what is recommended about slices, and return it; empty: nothing."""
     (folder / SLICES).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
         return ""

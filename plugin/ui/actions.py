@@ -47,7 +47,7 @@ class Action:
 
 @view.route("/actions")
 def actions() -> str:
-    """What can be done, and what was just done."""
+    """Show what can be done, and what was just done."""
     page = _allowed()
     problem: BerthError | None = None
     offered: dict[str, list[str]] = {}
@@ -65,7 +65,7 @@ def actions() -> str:
 
 @view.route("/actions/<name>", methods=["POST"])
 def act(name: str) -> str | Response:
-    """First the question, then, with its signed answer, the deed."""
+    """Show the question first; then, with its signed answer, do it."""
     page = _allowed()
     action = ACTIONS.get(name)
     if action is None:
@@ -147,7 +147,7 @@ def _mode(page: Context, target: str) -> str:
 
 
 def _modes(page: Context) -> list[str]:
-    """The present one first: it is what the form shows."""
+    """List the modes, the present one first: it is what the form shows."""
     now = page.site().mode
     return [mode.value for mode in (now, *(other for other in Mode if other is not now))]
 

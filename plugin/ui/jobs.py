@@ -52,7 +52,7 @@ class Replays:
         self._working: threading.Thread | None = None
 
     def of(self, site_file: Path | None, store_url: str | None, only: str | None) -> Report | None:
-        """The report for who asks; None: it is still being made. Raises BerthError."""
+        """Return the report for who asks; None: it is still being made. Raises BerthError."""
         key = (site_file, store_url)
         with self._lock:
             replay = self._replays.get(key)
@@ -93,7 +93,7 @@ _replays = Replays()
 
 @view.route("/jobs")
 def jobs() -> str:
-    """Decisions, newest first, a page at a time."""
+    """Show decisions, newest first, a page at a time."""
     page = context()
     asked = {key: request.args.get(key, "").strip() for key in ("user", "code", "workload", "job")}
     table, following, problem = None, None, None
@@ -116,7 +116,7 @@ def jobs() -> str:
 
 @view.route("/jobs/<decision>")
 def one(decision: str) -> str:
-    """One decision explained."""
+    """Explain one decision."""
     page = context()
     try:
         store = page.a_store()
@@ -128,7 +128,7 @@ def one(decision: str) -> str:
 
 @view.route("/queue")
 def queue() -> str:
-    """How the jobs that run and wait go on, by a live replay."""
+    """Show how the jobs that run and wait go on, by a live replay."""
     page = context()
     report, problem, ready = None, None, True
     try:
@@ -143,7 +143,8 @@ def queue() -> str:
 
 
 def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
-    """By the scheduler's id. Raises BerthError; 404 for one that is not the viewer's."""
+    """Explain a job by the scheduler's id. Raises BerthError; 404 for one that is not the
+    viewer's."""
     if page.viewer().only is not None:  # first whose it is, then what is known of it
         try:
             decision = store.decisions.get(decision_of_job(store, job))
@@ -168,7 +169,7 @@ def _seen(page: Context, record: DecisionRecord | None, name: str) -> DecisionRe
 
 
 def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> Why | None:
-    """Of the job that the decision was for; None: no job of it is known."""
+    """Explain the job that the decision was for; None: no job of it is known."""
     ended = store.outcomes.of_decision(record.id)
     if ended:
         return _asked(page, store, ended[0].job_id)

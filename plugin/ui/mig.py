@@ -36,7 +36,8 @@ class PlanForm(Form):
 
 @view.route("/mig")
 def mig() -> str:
-    """The fleet of ``--fleet``, beside ``--plan`` or a plan made now; the geometry of one model."""
+    """Show the fleet of ``--fleet`` beside ``--plan`` or a plan made now, and one model's
+    geometry."""
     page = context()
     name = request.args.get("gpu", known_gpus()[0])
     form = PlanForm(request.args)

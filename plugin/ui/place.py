@@ -65,7 +65,7 @@ class Shown:
 
 @view.route("/place", methods=["GET", "POST"])
 def decide() -> str | Response:
-    """The form, and the decision for what was sent; that has an address of its own."""
+    """Show the form, and the decision for what was sent; that has an address of its own."""
     page = context()
     form = PlaceForm(request.values)
     shown, problems = None, form.named(page)

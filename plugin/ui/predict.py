@@ -38,7 +38,7 @@ view = Blueprint("predict", __name__)
 
 
 def read_upload(sent: FileStorage, options: WorkloadOptions) -> Workload:
-    """The workload of an uploaded file. Raises BerthError.
+    """Read the workload of an uploaded file. Raises BerthError.
 
     A model's graph is read by a child process with bounded memory and no rights to write; all
     else is a document of bounded size.
@@ -65,7 +65,7 @@ def _held(sent: FileStorage) -> Iterator[Path]:
 
 
 def count(label: str, least: int = 1) -> IntegerField:
-    """A whole number that may be left out."""
+    """Make a field of a whole number that may be left out."""
     checks = [Optional(), NumberRange(min=least, message=f"at least {least}")]
     return IntegerField(label, checks, render_kw={"min": least, "inputmode": "numeric"})
 
@@ -120,13 +120,13 @@ class WorkloadForm(Form):
         return []
 
     def asked(self) -> bool:
-        """Whether the form was sent with a workload."""
+        """Tell whether the form was sent with a workload."""
         sent = request.files.get("file")
         is_file = sent is not None and bool(sent.filename)
         return bool(self.workload.data or self.sent.data or self.described.data or is_file)
 
     def read(self, page: Context) -> Workload:
-        """The workload. Raises BerthError.
+        """Read the workload. Raises BerthError.
 
         One that came as a file or by description is held, and ``sent`` names it from then on.
         """
@@ -171,19 +171,19 @@ class WorkloadForm(Form):
         )
 
     def link(self, more: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The parameters of an address that shows the same again."""
+        """Return the parameters of an address that shows the same again."""
         if self.sent.data:  # how it is used was read with it
             return {"sent": self.sent.data, **self.given(more)}
         return dict(self.given(("workload", *OPTIONS, *more)))
 
     def given(self, names: tuple[str, ...]) -> Mapping[str, Any]:
-        """Fields that were filled in."""
+        """Return the fields that were filled in."""
         return {n: v for n in names if (v := getattr(self, n).data) not in (None, "")}
 
 
 @view.route("/predict", methods=["GET", "POST"])
 def predict() -> str | Response:
-    """The form, and the ranking of what was sent.
+    """Show the form, and the ranking of what was sent.
 
     What is sent as a file gets an address of its own: the answer can be reloaded and sent on.
     """

@@ -28,7 +28,7 @@ class _Examined:
         self._found: tuple[float, str, list[Finding]] | None = None
 
     def of(self, site: Site) -> list[Finding]:
-        """The findings, at most a minute old."""
+        """Return the findings, at most a minute old."""
         with self._lock:
             known, now_s = self._found, time.monotonic()
             if known is None or known[1] != site.digest or now_s - known[0] > _FRESH_S:
@@ -41,7 +41,7 @@ _examined = _Examined()
 
 @view.route("/site")
 def site() -> str:
-    """Each part by itself: one that cannot be read says so, and the others go on."""
+    """Show each part by itself: one that cannot be read says so, and the others go on."""
     page = context()
     report, problem = None, None
     try:

@@ -25,7 +25,7 @@ _TITLE = re.compile(r"<title>([^<]*)</title>")
 
 @view.route("/what-if")
 def reports() -> str:
-    """Those of ``--reports``, newest first: for administrators, as they name users."""
+    """List the reports of ``--reports``, newest first: for administrators, as they name users."""
     page = context()
     if page.viewer().only is not None:
         problem = BerthError("reports of the whole site are for its administrators")
@@ -42,14 +42,14 @@ def reports() -> str:
 
 @view.route("/what-if/<path:name>")
 def report(name: str) -> str:
-    """One report, framed."""
+    """Show one report, framed."""
     _path(name)
     return render_template("report.html", name=name)
 
 
 @view.route("/what-if-page/<path:name>")
 def page(name: str) -> Response:
-    """The report itself."""
+    """Send the report itself."""
     response = send_file(_path(name), mimetype="text/html")
     response.headers["Content-Security-Policy"] = _FRAMED
     return response
@@ -65,7 +65,7 @@ def _path(name: str) -> Path:
 
 
 def _reports(folder: Path | None) -> list[Path]:
-    """Reports in the folder and in those one below it."""
+    """Find reports in the folder and in those one below it."""
     if folder is None or not folder.is_dir():
         return []
     paths = [p for p in (*folder.glob("*.html"), *folder.glob("*/*.html")) if not p.is_symlink()]
@@ -73,7 +73,7 @@ def _reports(folder: Path | None) -> list[Path]:
 
 
 def _title(path: Path) -> str:
-    """What it calls itself; a hyphen where it does not say."""
+    """Return what it calls itself; a hyphen where it does not say."""
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8", "replace")

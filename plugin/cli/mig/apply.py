@@ -96,7 +96,7 @@ def _show_report(report: Report, json_: bool) -> None:
 
 
 def preview_text(previews: tuple[GpuPreview, ...]) -> list[str]:
-    """Lines: for each GPU what goes, what comes, what stays."""
+    """Return lines: for each GPU what goes, what comes, what stays."""
     lines = []
     for p in previews:
         lines.append(f"GPU {p.index}  {p.name}")

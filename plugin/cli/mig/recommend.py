@@ -158,7 +158,7 @@ def _jobs(wanted: Demand) -> JobsDocument:
 
 
 def as_dict(recommendation: Recommendation) -> dict[str, Any]:
-    """The answer as plain data."""
+    """Return the answer as plain data."""
     return {
         "workload": recommendation.workload,
         "gpu": recommendation.gpu,

@@ -63,7 +63,7 @@ def bench(name: str, description: str, output: Path | None, as_json: bool, full:
 
 
 def gpus_here(nvml: NvmlCollector) -> list[str]:
-    """The machine's GPUs, which are not benchmarked, each with the platform that it is."""
+    """List the machine's GPUs, which are not benchmarked, each with the platform that it is."""
     if nvml.probe() is not None:
         return []
     shipped, lines = known.shipped(), []
@@ -78,7 +78,7 @@ def gpus_here(nvml: NvmlCollector) -> list[str]:
 
 
 def table(platform: Platform) -> list[str]:
-    """The signature's rates, one a line, with units."""
+    """Return the signature's rates, one a line, with units."""
     signature = platform.signature
     rates = (
         ("double precision, all cores", signature.flops_f64_per_s, "flop/s"),

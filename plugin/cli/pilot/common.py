@@ -53,7 +53,7 @@ def check_output(output: Path | None) -> None:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Say]:
-    """Says on standard error what is going on, where that is a terminal.
+    """Show progress on standard error where that is a terminal.
 
     Within it, SIGTERM and SIGHUP (a scheduler's time limit, a closed terminal) are as Ctrl-C:
     the measured program is ended and what was measured is kept.

@@ -79,7 +79,7 @@ def deliver(profile: Path, **options: Any) -> None:
 
 
 def _whole(profiles: Sequence[Path]) -> list[Path]:
-    """Those that can be used, each of one number of nodes; alone, a profile is as it is."""
+    """Return those that can be used, each of one number of nodes; alone, a profile is as it is."""
     if len(profiles) == 1:
         return list(profiles)
     usable = []
@@ -97,7 +97,8 @@ def _whole(profiles: Sequence[Path]) -> list[Path]:
 
 
 def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Path | None) -> str:
-    """Into the store by ``berth workload add``; else into the spool folder. What was done.
+    """Put it into the store by ``berth workload add``, else into the spool folder; say what was
+    done.
 
     As this user's own: another user's program of the same name stays as it is.
     """
@@ -124,7 +125,7 @@ def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Pat
 
 
 def _one_document(profiles: Sequence[Path]) -> bytes:
-    """What is left for collection: one profile, with the runs on other numbers of nodes."""
+    """Make what is left for collection: one profile, with the runs on other numbers of nodes."""
     if len(profiles) == 1:
         return profiles[0].read_bytes()
     workload, _ = with_nodes(read_workload(profiles[0]), profiles[1:], all_of_them=True)
@@ -193,7 +194,7 @@ class Destination:
 def destination(
     name: str, site_file: Path | None, store_url: str | None, *, replace: bool
 ) -> Destination:
-    """The store that ``--store`` means; looked at before the program is run.
+    """Open the store that ``--store`` means, before the program is run.
 
     Raises UsageError where there is none, or where another workload has the name.
     """

@@ -209,7 +209,7 @@ def _say_advice(models: tuple[str, ...], platform: str, count: int) -> None:
 
 
 def facts_of(path: Path, digest: str, setting: Setting) -> ModelFacts:
-    """What the model's graph says; only its digest where Berth cannot read the graph."""
+    """Return what the model's graph says; only its digest where Berth cannot read the graph."""
     name = name_of(str(path))
     try:
         graph = read_graph(path, batch=setting.batch, sizes=setting.sizes)
@@ -287,7 +287,8 @@ def _say_more(runs: list[ModelRun]) -> None:
 def advise_models(
     source: Path, name: str, files: Sequence[Path], count: int, *, folder: Path | None
 ) -> list[Path]:
-    """Which of the ONNX ``files`` to measure on platform ``name``, the most telling first."""
+    """Choose which of the ONNX ``files`` to measure on platform ``name``, the most telling
+    first."""
     require_training("advice")
     from berth.predictor.families.graph.latency.features import work_of  # noqa: PLC0415
     from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415

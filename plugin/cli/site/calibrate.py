@@ -154,7 +154,7 @@ def _with_places(kind: Kind) -> str:
 def _cost(
     kinds: tuple[Kind, ...], todo: list[Todo], folder: Folder, settings: Settings
 ) -> list[str]:
-    """What it will take, by kind."""
+    """Estimate what it will take, by kind."""
     each_s = EXPECTED_S[settings.depth]
     jobs = {(s.kind, s.node): s.job for s in folder.read().steps if s.job is not None}
     wanted = [
@@ -236,7 +236,7 @@ def _measure(
 
 
 def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: ClusterFacts) -> list[str]:
-    """What has no result yet, one sentence each."""
+    """Name what has no result yet, one sentence each."""
     nodes = {node.name: node for node in facts.nodes}
     lines = []
     for step in state.steps:
@@ -257,7 +257,8 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
 def _learn(
     site: Site, kinds: tuple[Kind, ...], folder: Folder
 ) -> tuple[list[str], dict[str, object]]:
-    """Platforms and bundle of everything that was measured so far, installed; the report of it."""
+    """Install platforms and bundle of everything that was measured so far; return the report of
+    it."""
     from berth.plugin.calibrate import install, learning  # noqa: PLC0415 - the extra
     from berth.plugin.cli.site import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415

@@ -20,7 +20,7 @@ from berth.predictor.learning.programs.suite import timed
 def qualities_of(
     site: Site, bundle: Path, measured: Mapping[str, Measured], reference: str
 ) -> dict[str, Quality]:
-    """How well the site's platforms are known; nothing where the bundle cannot be read."""
+    """Return how well the site's platforms are known; nothing where the bundle cannot be read."""
     profiles = timed(reference, measured[reference].seconds)
     try:
         return qualities(
@@ -39,7 +39,7 @@ def lines(
     bundle_id: str,
     remarks: Sequence[str],
 ) -> Iterator[str]:
-    """The report as text."""
+    """Yield the report as text."""
     yield ""
     header = ("platform", "nodes", "kernels", "interval before", "after", "basis", "places")
     yield columns(header, [_row(name, site, measured, before, after) for name in _names(site)])
@@ -59,7 +59,7 @@ def as_json(
     bundle_id: str,
     remarks: Sequence[str],
 ) -> dict[str, object]:
-    """The report as plain data; intervals are upper / lower predicted time."""
+    """Return the report as plain data; intervals are upper / lower predicted time."""
     return {
         "bundle": bundle_id,
         "site_file": str(site.source),
@@ -86,7 +86,7 @@ def _acting(site: Site, after: Mapping[str, Quality]) -> list[str]:
 def remarks(
     site: Site, measured: Mapping[str, Measured], after: Mapping[str, Quality], folder: Folder
 ) -> Iterator[str]:
-    """What is to be known beside the table: of the nodes, of doubts, and what is missing."""
+    """Yield what is to be known beside the table: of the nodes, of doubts, and what is missing."""
     for kind in measured.values():
         yield from _about(kind)
     for name in measured:
@@ -97,7 +97,7 @@ def remarks(
 
 
 def acted_on(site: Site, platform: str, known: Mapping[str, Quality]) -> bool:
-    """Whether the filter would act on a usual prediction for that platform."""
+    """Tell whether the filter would act on a usual prediction for that platform."""
     quality = known.get(platform)
     if quality is None or (quality.basis is Basis.PRIOR and not site.policy.allow_prior):
         return False
@@ -149,7 +149,7 @@ def _about(kind: Measured) -> Iterator[str]:
 
 
 def _links(name: str, folder: Folder) -> Iterator[str]:
-    """What connects two nodes of the kind, as the newest measurement has it."""
+    """Yield what connects two nodes of the kind, as the newest measurement has it."""
     for link in folder.links(name)[:1]:
         interconnect = link.interconnect
         assert interconnect is not None  # noqa: S101 - ``links`` are whole

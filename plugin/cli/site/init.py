@@ -88,7 +88,7 @@ def init(
 
 
 def _measured(path: Path) -> bool:
-    """Whether a platform that was added or calibrated stands there already: it stays."""
+    """Tell whether a platform that was added or calibrated is there already: it stays."""
     return path.exists() and STUB_MARK not in read_json(path, Platform).description
 
 
@@ -113,7 +113,7 @@ def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerErr
 
 
 def _as_json(site: FirstSite, output: Path | None) -> dict[str, object]:
-    """``output``: None where nothing was written."""
+    """Return the result as plain data; ``output`` is None where nothing was written."""
     return {
         "file": None if output is None else str(output),
         "mode": "shadow",

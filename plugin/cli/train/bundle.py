@@ -181,7 +181,7 @@ class Difference:
     after: Any
 
     def sentence(self) -> str:
-        """``figures.error: 0.12 -> 0.1``."""
+        """Write one line: ``figures.error: 0.12 -> 0.1``."""
         if self.group == "files":
             state = "changed" if None not in (self.before, self.after) else (
                 "only in the second" if self.before is None else "only in the first"
@@ -191,7 +191,7 @@ class Difference:
 
 
 def differences(before: BundleManifest, after: BundleManifest) -> list[Difference]:
-    """In the order of the manifests' keys, by group."""
+    """Return the differences in the order of the manifests' keys, by group."""
     first, second = (
         dict(_flat(manifest.model_dump(mode="json", by_alias=True))) for manifest in (before, after)
     )

@@ -131,7 +131,7 @@ def train_relative(
     sources: Mapping[str, str] | None = None,
     family: Family | None = None,
 ) -> RelativeManifest:
-    """A bundle of relative performance over the platforms of these rows.
+    """Train a bundle of relative performance over the platforms of these rows.
 
     ``sources``: checksums by data set (absent: of the rows themselves); ``family``: absent, the
     cost model.
@@ -173,7 +173,7 @@ def _figures_text(figures: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def of_relative(manifest: RelativeManifest) -> str:
-    """What was made, and how far it can be trusted."""
+    """Say what was made, and how far it can be trusted."""
     from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - onnxruntime
 
     applications = len(manifest.training.applications)
@@ -189,7 +189,7 @@ def of_relative(manifest: RelativeManifest) -> str:
 def adapt_bundle(
     files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None, seed: int
 ) -> tuple[str, dict[str, object]]:
-    """The bundle in ``source`` (``default``: the shipped one) with platform ``name`` labelled.
+    """Label platform ``name`` in the bundle of ``source`` (``default``: the shipped one).
 
     What was made, as a sentence and as plain data.
     """
@@ -227,7 +227,7 @@ def adapt_bundle(
 def adapt_model(
     files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None
 ) -> tuple[str, dict[str, object]]:
-    """The bundle in ``source`` with platform ``name`` placed by runs of ``berth pilot dl``.
+    """Place platform ``name`` in the bundle of ``source`` by runs of ``berth pilot dl``.
 
     What was made, as text and as plain data.
     """

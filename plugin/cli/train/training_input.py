@@ -27,7 +27,7 @@ def require_training(needed_for: str) -> None:
 
 
 def command_line() -> str:
-    """What was typed, for the manifest."""
+    """Return what was typed, for the manifest."""
     program = Path(sys.argv[0])
     name = "python -m lab" if program.name == "__main__.py" else program.name
     return " ".join([name, *sys.argv[1:]])
@@ -47,7 +47,7 @@ class SiteInput:
 def site_input(
     paths: Sequence[Path], reference: str | None, folder: Path | None
 ) -> SiteInput | None:
-    """What the profiles in ``paths`` say; None where none are given.
+    """Read what the profiles in ``paths`` say; None where there are no paths.
 
     Says on standard error what was left out and what looks like a mistake. Raises UsageError or
     DocumentError.
@@ -80,7 +80,7 @@ def site_input(
 
 
 def _kind(name: str, platforms: Mapping[str, Platform]) -> str:
-    """``cpu``, ``nvidia`` or ``amd``; of a platform that is not known, its own name."""
+    """Return ``cpu``, ``nvidia`` or ``amd``; for a platform that is not known, its own name."""
     platform = platforms.get(name)
     if platform is None:
         return name

@@ -310,7 +310,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
 def _learnt(
     store: Store | RemoteStore, name: str, site_file: Path | None, store_url: str | None
 ) -> list[Moved]:
-    """What finished jobs taught; nothing over the users' socket, which does not tell it."""
+    """Return what finished jobs taught; nothing over the users' socket, which does not tell it."""
     if not isinstance(store, Store) or not store.learning.inputs(name):
         return []
     from berth.plugin.learning.shown import moved  # noqa: PLC0415 - numpy, seldom needed
@@ -402,7 +402,7 @@ def _cells(s: Summary) -> tuple[str, ...]:
 def _refresh(
     wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
 ) -> list[str]:
-    """Names of those that were predicted again."""
+    """Return the names of those that were predicted again."""
     names = [one.name for one in wanted]
     refresh(
         store,

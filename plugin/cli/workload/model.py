@@ -86,7 +86,7 @@ def _show(name: str, page: Summary) -> None:
 
 
 def _of(count: int, unit: str) -> str:
-    """``12 FLOPs``, ``4.1 GFLOPs``."""
+    """Write a count with its unit: ``12 FLOPs``, ``4.1 GFLOPs``."""
     text = format_count(count)
     return text + unit if " " in text else f"{text} {unit}"
 

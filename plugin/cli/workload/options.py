@@ -51,7 +51,7 @@ _NAMES = tuple(flag.removeprefix("--").replace("-", "_") for flag, _ in _OPTIONS
 
 
 def workload_options(command: F) -> F:
-    """Adds the options, given to the command as ``described``, a WorkloadOptions."""
+    """Add the options, given to the command as ``described``, a WorkloadOptions."""
 
     @functools.wraps(command)
     def read(**given: Any) -> Any:  # click's arguments
@@ -79,7 +79,7 @@ def _described(asked: dict[str, Any]) -> WorkloadOptions:
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, int]:
-    """``--dim NAME=SIZE`` options. Raises UsageError."""
+    """Read ``--dim NAME=SIZE`` options. Raises UsageError."""
     sizes = {}
     for text in texts:
         name, equals, size = text.rpartition("=")

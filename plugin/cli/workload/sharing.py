@@ -105,7 +105,8 @@ def store_workload(
     *,
     replace: bool,
 ) -> Forecast:
-    """Its forecast, stored with it. Raises UsageError as ``add_workload``."""
+    """Store the workload with its forecast, and return that. Raises UsageError as
+    ``add_workload``."""
     return add_workload(
         store,
         workload,

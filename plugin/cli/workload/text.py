@@ -31,7 +31,7 @@ class Summary:
 
 
 def summary(record: WorkloadRecord) -> Summary:
-    """Of whatever the record holds; ``?`` where it cannot be read."""
+    """Return the kind of whatever the record holds; ``?`` where it cannot be read."""
     try:
         workload = parse_workload(record.document, source=record.name)
     except BerthError:
@@ -55,7 +55,7 @@ def summary(record: WorkloadRecord) -> Summary:
 
 
 def described(workload: Workload) -> list[str]:
-    """The first lines about a workload: what it is, how much of it, what it runs on."""
+    """Return the first lines about a workload: what it is, how much of it, what it runs on."""
     runs_on = workload.runs_on
     return [
         f"{workload.name}: {title(workload.kind)}{_what(workload)}",
@@ -92,7 +92,8 @@ def _what(workload: Workload) -> str:
 
 
 def learnt_text(learnt: Sequence[Moved]) -> list[str]:
-    """What finished jobs changed: a line for each platform, and one for each job that moved it."""
+    """Yield what finished jobs changed: a line for each platform, and one for each job that moved
+    it."""
     lines = []
     for job in learnt:
         whose = f" for {job.user}" if job.user else ""
