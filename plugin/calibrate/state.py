@@ -23,7 +23,7 @@ from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.scheduler.facts import NodeFacts
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.predictor.core.bundle import schema_of_bundle
@@ -184,7 +184,7 @@ def check_calibration(site: Site) -> Findings:
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     if not (folder.path / STATE_FILE).exists():
         return
-    nodes = {node.name: node for node in scheduler_of(site).read().nodes}
+    nodes = {node.name: node for node in open_scheduler(site).read().nodes}
     again = f"berth calibrate --site {site.source}"
     drivers = drivers_seen(site)
     for kind in dict.fromkeys(step.kind for step in folder.read().steps):

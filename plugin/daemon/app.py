@@ -33,7 +33,7 @@ from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.outcomes.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.scheduler.ruled_out import with_ruled_out
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
@@ -247,7 +247,7 @@ class Daemon:
         return Periodic(
             "outcome reader",
             period_s,
-            follow_outcomes(self._store, site, scheduler_of(site)),
+            follow_outcomes(self._store, site, open_scheduler(site)),
             delay_s=min(_OUTCOMES_AFTER_S, period_s),
         )
 
@@ -311,5 +311,5 @@ def _raise_descriptor_limit() -> None:
 
 def read_states_of(site: Site) -> ReadStates:
     """What reads the candidates' states on this site's scheduler."""
-    read = state_reader(scheduler_of(site), site.candidates)
+    read = state_reader(open_scheduler(site), site.candidates)
     return with_ruled_out(read, site.daemon.ruled_out)

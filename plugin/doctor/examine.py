@@ -34,7 +34,7 @@ from berth.plugin.doctor.store import (
     check_left_behind,
     check_store,
 )
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.values import Mode
 
@@ -49,7 +49,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
 
     ``newest``: what the newest jobs teach, where the caller needs it, too.
     """
-    scheduler = cache(lambda: scheduler_of(site))
+    scheduler = cache(lambda: open_scheduler(site))
     checks: list[tuple[str, Callable[[], Findings]]] = [
         ("site file", lambda: _site(site)),
         ("site file", lambda: check_rights(site)),

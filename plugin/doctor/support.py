@@ -30,7 +30,7 @@ from berth.pilot.version import VERSION
 from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
 from berth.plugin.scheduler import SCHEDULERS
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import DecisionRecord, Store
 
@@ -159,7 +159,7 @@ def _about() -> dict[str, Any]:
 
 def _cluster(site: Site) -> dict[str, Any]:
     """Describe queues as they are, nodes counted by kind."""
-    facts = scheduler_of(site).read()
+    facts = open_scheduler(site).read()
     kinds = Counter(
         (n.queues, n.usable, n.cores, n.memory_bytes, n.features, tuple(sorted(n.gpus.items())))
         for n in facts.nodes

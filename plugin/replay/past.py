@@ -20,7 +20,7 @@ from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.openb import OPENB, begins_openb, read_openb
 from berth.plugin.history.reading import SINGLETON, Read, Unreadable
 from berth.plugin.replay.tables import begins_job_table, read_job_table, with_times
-from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_of
+from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import PastJobRecord
 from berth.policies.replay.trace import Floats, Ints, Trace, trace_of
@@ -88,7 +88,7 @@ def asked_jobs(
         if scheduler is None:
             raise UsageError("no scheduler is on this machine", hint="name a TRACE")
     else:
-        scheduler = scheduler_of(site)
+        scheduler = open_scheduler(site)
     read = scheduler.past_jobs("replay", time.time() - days * _DAY_S)
     jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     source = f"{scheduler.title}'s accounting"

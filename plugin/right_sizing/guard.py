@@ -35,12 +35,12 @@ class Guard:
     """Keys of jobs whose smaller request was too small, with the Unix time of it."""
 
     def watches(self, now_s: float) -> bool:
-        """Whether the helper is at work."""
+        """Return whether the helper is at work."""
         return 0.0 <= now_s - self.alive_s < max(_LEAST_PATIENCE_S, _ROUNDS * self.every_s)
 
 
 def load(path: Path) -> Guard:
-    """What the file says; nobody is there where there is no file. Raises DocumentError."""
+    """Return what the file says; nobody watches where there is no file. Raises DocumentError."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
@@ -63,7 +63,7 @@ def load(path: Path) -> Guard:
 
 
 def load_or_nobody(path: Path) -> Guard:
-    """What the file says; nobody is there where it cannot be read."""
+    """Return what the file says; nobody watches where it cannot be read."""
     try:
         return load(path)
     except DocumentError:
@@ -72,7 +72,7 @@ def load_or_nobody(path: Path) -> Guard:
 
 def store(path: Path, guard: Guard) -> None:
     """Write it. Raises DocumentError."""
-    newest = sorted(guard.stopped.items(), key=lambda one: one[1])[-MOST_STOPPED:]
+    newest = sorted(guard.stopped.items(), key=lambda stopped: stopped[1])[-MOST_STOPPED:]
     text = json.dumps(
         {
             "schema": SCHEMA,
@@ -89,5 +89,5 @@ def store(path: Path, guard: Guard) -> None:
 
 
 def beside(ruled_out: Path) -> Path:
-    """Where it is: beside the list of places that are ruled out."""
+    """Return the guard's file, which is beside the list of ruled out candidates."""
     return ruled_out.with_name("memory-guard.json")

@@ -20,11 +20,11 @@ SCHEDULERS: Registry[type[Scheduler]] = Registry(
     needs=public_names(Scheduler),
 )
 DEFAULT = SCHEDULERS.own()[0]
-"""That of a site file which names none."""
+"""The scheduler of a site file which names none."""
 
 
 def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
-    """The table that bears a scheduler's name, checked by that scheduler's own document.
+    """Return the table that bears a scheduler's name, checked by that scheduler's own document.
 
     Raises DocumentError naming the key at fault below ``name``.
     """
@@ -36,17 +36,17 @@ def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
 
 
 def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:
-    """The scheduler of that name, with its own settings from the site file.
+    """Return the scheduler of that name, with its own settings from the site file.
 
     Raises UsageError for a name that is not known, or that cannot be imported.
     """
     return SCHEDULERS.load(name)(settings)
 
 
-def scheduler_of(site: Site, name: str | None = None) -> Scheduler:
-    """Return the site's scheduler with its settings; another one, by ``name``, has its defaults.
+def open_scheduler(site: Site, name: str | None = None) -> Scheduler:
+    """Return the site's scheduler with its settings; of another ``name``: with its defaults.
 
     Raises UsageError for an unknown name.
     """
-    is_own = name is None or name == site.scheduler
-    return scheduler_named(name or site.scheduler, site.scheduler_settings if is_own else None)
+    wanted = name or site.scheduler
+    return scheduler_named(wanted, site.scheduler_settings if wanted == site.scheduler else None)

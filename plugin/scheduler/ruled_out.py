@@ -23,7 +23,8 @@ __all__ = ["RuledOut", "add", "clear", "load", "with_ruled_out"]
 
 
 def load(path: Path) -> tuple[RuledOut, ...]:
-    """What is ruled out; nothing where there is no file. Raises DocumentError."""
+    """Return the candidates that are ruled out; none where there is no file. Raises
+    DocumentError."""
     try:
         with path.open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -54,7 +55,7 @@ def load(path: Path) -> tuple[RuledOut, ...]:
 
 def add(path: Path, entry: RuledOut) -> None:
     """Write one more down. Raises DocumentError."""
-    others = [r for r in load(path) if _what(r) != _what(entry)]
+    others = [r for r in load(path) if _key(r) != _key(entry)]
     _write(path, [*others, entry][-MOST:])
 
 
@@ -68,7 +69,7 @@ def clear(path: Path, candidate: str | None) -> int:
 
 
 def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
-    """A reader of states that knows what is ruled out."""
+    """Return a reader of states that knows which candidates are ruled out."""
 
     def both() -> Reading:
         reading, entries = read(), load(path)
@@ -83,7 +84,7 @@ def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
     return both
 
 
-def _what(entry: RuledOut) -> tuple[str, str, str]:
+def _key(entry: RuledOut) -> tuple[str, str, str]:
     return entry.candidate, entry.user, entry.workload
 
 

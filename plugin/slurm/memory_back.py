@@ -32,7 +32,7 @@ log = logging.getLogger("berth.putback")
 
 ENDED, HELD = "OUT_OF_MEMORY", "PENDING"
 MARK = "memoryback="
-"""In AdminComment of a job that got its memory back: that happens once."""
+"""A word in AdminComment of a job that got its memory back: that happens once."""
 _SAID = "(berth: ran out of the smaller memory request, runs again with its own)"
 _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMemoryCPU"}
 
@@ -44,7 +44,7 @@ class Short:
     job: str
     user: str
     key: str
-    """Of its kind of job (``right_sizing.fitting``)."""
+    """The key of its kind of job (``right_sizing.fitting``)."""
     state: str
     was: Mapping[str, str]
     admin_comment: str
@@ -54,7 +54,7 @@ class Short:
 
 
 def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
-    """Those that ended out of memory under a smaller request, and those that were begun with.
+    """Yield jobs that ended out of memory under a smaller request, and those in ``begun``.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -62,13 +62,13 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
     for job in dict.fromkeys((*begun, *(line.strip() for line in listed.splitlines()))):
         if whole_number(job) is None:
             continue
-        found = short_job(job)
-        if found is not None and (job in begun or not found.marked):
-            yield found
+        short = short_job(job)
+        if short is not None and (job in begun or not short.marked):
+            yield short
 
 
 def short_job(job: str) -> Short | None:
-    """What Slurm says of a job; None: it is none of these, or forgotten.
+    """Return what Slurm says of a job; None: its request was not made smaller, or it is forgotten.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -84,7 +84,7 @@ def short_job(job: str) -> Short | None:
     if "fit" not in words or "was" not in words:
         return None
     if (of("requeue"), of("batchflag")) != ("1", "1"):
-        return None  # it must not run twice
+        return None  # it is not a batch job that may run twice
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
     was = {key: unquote(value) for key, _, value in pairs if key in _UPDATED}
     return Short(
@@ -150,7 +150,7 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
     alive_s = now_s if patient and problem is None else 0.0
     if path.parent.is_dir():
         guard.store(path, Guard(alive_s, every_s, requeue, stopped))
-    else:  # the daemon sees nobody at work, and makes no request smaller
+    else:  # without the file the daemon makes no request smaller
         yield f"memory requests stay as they are: there is no folder {path.parent}"
     if problem is not None:
         raise problem
@@ -166,12 +166,12 @@ def forget(ruled_out: Path) -> int:
 
 
 def begun_beside(ruled_out: Path) -> Path:
-    """Where jobs stand that are being given their memory back."""
+    """Return the file with the jobs that are being given their memory back."""
     return ruled_out.with_name("memory-begun.json")
 
 
 def load_begun(path: Path) -> dict[str, str]:
-    """Keys by job. Raises DocumentError."""
+    """Return the keys of such jobs by job id. Raises DocumentError."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -198,7 +198,7 @@ def _forget(path: Path, job: str) -> None:
 
 
 def _settings(every_s: float) -> tuple[bool, bool]:
-    """Whether Slurm runs jobs again by itself, and whether it remembers them for long enough."""
+    """Return whether Slurm requeues jobs, and whether it remembers ended ones for long enough."""
     config = read_configuration()
     age = re.match(r"\d+", config.get("MinJobAge", ""))
     remembered_s = -1.0 if age is None else float(age.group())

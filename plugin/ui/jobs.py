@@ -20,7 +20,7 @@ from berth.plugin.cli.replay.live import Live, live_replays
 from berth.plugin.report.of_job import job_report, undecided_report
 from berth.plugin.report.of_queue import queue_report
 from berth.plugin.report.parts import Report, Table
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.ui.context import Context, context
 from berth.plugin.users.client import RemoteStore
@@ -176,7 +176,7 @@ def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> W
     if page.is_demo:
         return None
     try:
-        present = scheduler_of(page.site()).present_jobs()
+        present = open_scheduler(page.site()).present_jobs()
     except BerthError:
         return None
     job = next(

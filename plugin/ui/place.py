@@ -18,7 +18,7 @@ from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
 from berth.plugin.report.parts import Picture, Table, drawn
 from berth.plugin.scheduler import Job
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site
 from berth.plugin.ui.context import Context, context
 from berth.plugin.ui.predict import WorkloadForm, count
@@ -91,7 +91,7 @@ def decide() -> str | Response:
 def _shown(page: Context, site: Site, form: PlaceForm, workload: Workload) -> Shown:
     options = {**form.given(_REQUEST), "user": page.viewer().name}
     asked = asked_request(workload, options)
-    scheduler = scheduler_of(site)
+    scheduler = open_scheduler(site)
     placing = place(
         workload,
         asked,
@@ -152,4 +152,4 @@ def _command(
     is_script = len(words) == 1 and words[0].endswith(".sh")
     words = words or (document.workload.command if isinstance(document, Profile) else ("job.sh",))
     job = Job(words, is_script=is_script or words == ("job.sh",), comment=f"berth:{workload.name}")
-    return shlex.join(scheduler_of(site).render(job, asked, placing.decision.edit))
+    return shlex.join(open_scheduler(site).render(job, asked, placing.decision.edit))

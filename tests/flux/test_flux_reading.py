@@ -23,7 +23,7 @@ from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.services import stamp_of
 from berth.plugin.scheduler import ClusterFacts, state_reader
 from berth.plugin.scheduler.host_lists import hostlist, idset
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 
 
@@ -112,7 +112,7 @@ def test_the_daemon_gets_states_of_a_flux_site(
     assert site.scheduler == "flux"
     assert site.auto_queue == "auto"
     assert [c.gres for c in site.candidates] == [None, None, "gpu", "gpu"]
-    states = state_reader(scheduler_of(site), site.candidates)().states
+    states = state_reader(open_scheduler(site), site.candidates)().states
     assert (states["cpu"].up, states["cpu"].idle_cores) == (True, 8)
     assert (states["gpu"].idle_gpus, states["gpu"].usable_nodes) == (3, 2)
     assert not states["slice"].up

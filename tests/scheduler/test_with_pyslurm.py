@@ -13,7 +13,7 @@ from fake_slurm import FakeSlurm
 from slurm_cluster import ClusterUnavailable, cluster, require_slurm
 
 from berth.pilot.errors import DocumentError, SchedulerError, ToolMissing
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 from berth.plugin.slurm.scheduler import Slurm, SlurmSettings
 from berth.plugin.slurm.with_pyslurm import matching_pyslurm
@@ -94,9 +94,9 @@ def test_the_site_file_chooses_it(tmp_path: Path) -> None:
     path = tmp_path / "berth.toml"
     path.write_text('schema = "berth.site/1"\n[slurm]\nread_with = "pyslurm"\n')
     assert load_site(path).scheduler_settings == SlurmSettings(read_with="pyslurm")
-    assert scheduler_of(load_site(path)).settings == SlurmSettings(read_with="pyslurm")
+    assert open_scheduler(load_site(path)).settings == SlurmSettings(read_with="pyslurm")
     path.write_text('schema = "berth.site/1"\n')
-    assert scheduler_of(load_site(path)).settings == SlurmSettings(read_with="commands")
+    assert open_scheduler(load_site(path)).settings == SlurmSettings(read_with="commands")
 
 
 @pytest.mark.parametrize(

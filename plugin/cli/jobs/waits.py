@@ -17,7 +17,7 @@ from berth.plugin.cli.options.where import find_site, open_store, store_options
 from berth.plugin.cli.output.columns import columns
 from berth.plugin.replay.live import expected_times, next_hours, wait_tables
 from berth.plugin.replay.present import present_queue
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.policies.replay import Settings
 from berth.policies.waits import WaitTable
 
@@ -39,7 +39,7 @@ def waits(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
     site = find_site(site_file)
     if site is None:
         raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
-    scheduler, store = scheduler_of(site), open_store(site_file, store_url)
+    scheduler, store = open_scheduler(site), open_store(site_file, store_url)
     facts, jobs = scheduler.read(full=False), scheduler.present_jobs()
     now_s = time.time()
     present = present_queue(facts, jobs, site.candidates)

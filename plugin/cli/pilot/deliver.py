@@ -21,7 +21,7 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli.options.where import find_site, open_view
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.placing import asked_request, place
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, load_site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
@@ -134,7 +134,7 @@ def _one_document(profiles: Sequence[Path]) -> bytes:
 
 def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
     """Place the waiting job; what was decided. Raises BerthError where it stays as asked."""
-    scheduler = scheduler_of(site)
+    scheduler = open_scheduler(site)
     pilot_job = options["pilot_job"] or os.environ.get(scheduler.job_variable or "")
     if not pilot_job:
         raise UsageError("this is no pilot job", hint="name it: --pilot-job ID")

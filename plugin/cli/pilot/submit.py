@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from berth.plugin.cli.options.common import COUNTS, SentenceJson
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 
 _COUNT = click.IntRange(min=1)
@@ -88,7 +88,7 @@ def submit(command: tuple[str, ...], **options: Any) -> None:
     is a pilot job for each, one after another; the profile then tells of more nodes, too.
     """
     site = load_site(options["site_file"])
-    plan = scheduler_of(site).plan_pilot(site, command, options)
+    plan = open_scheduler(site).plan_pilot(site, command, options)
     if options["dry_run"]:
         click.echo(plan.shown())
         return

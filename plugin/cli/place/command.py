@@ -18,7 +18,7 @@ from berth.plugin.forecasting import bundles_for, forecaster_for
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.scheduler import SCHEDULERS, Job
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, demo_site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
@@ -87,7 +87,7 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
     user = options.get("user") or caller()
     found = _workload(name, user, site, described, in_store=not is_demo)
     request = asked_request(found, options)
-    scheduler = scheduler_of(site, options["scheduler"])
+    scheduler = open_scheduler(site, options["scheduler"])
     forecaster = forecaster_for(site, options["bundles"])
     if options["bundles"]:
         bundles_for(forecaster, found, options["bundles"], site)

@@ -13,7 +13,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.common import json_option
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 
 if TYPE_CHECKING:
     from berth.plugin.scheduler import Replacing
@@ -50,7 +50,7 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
         raise UsageError("say which jobs: JOBID..., or --all")
     site = load_site(site_file)
     logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
-    found = list(scheduler_of(site).replace_pending(jobs, site, apply=apply_))
+    found = list(open_scheduler(site).replace_pending(jobs, site, apply=apply_))
     if json_:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
         return

@@ -44,7 +44,7 @@ from berth.plugin.replay.truth import (
     columns_of,
     truth_of,
 )
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
@@ -231,7 +231,7 @@ def _events(options: Options, jobs: Trace, place: SiteCluster) -> Events:
 
 
 def _present(site: Site) -> tuple[Reservation, ...]:
-    scheduler = scheduler_of(site)
+    scheduler = open_scheduler(site)
     return present_reservations(scheduler.reservations(), scheduler.read(), site.candidates)
 
 

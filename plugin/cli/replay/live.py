@@ -18,7 +18,7 @@ from berth.plugin.cli.output.columns import columns
 from berth.plugin.replay.live import HORIZONS_H, Figure, Known, expected_times, figures, next_hours
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import SCHEDULERS, Scheduler
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
@@ -133,7 +133,7 @@ def start_of(
 
 def _scheduler(site: Site | None) -> Scheduler:
     if site is not None:
-        return scheduler_of(site)
+        return open_scheduler(site)
     for kind in SCHEDULERS.load_all().values():
         scheduler = kind()
         if scheduler.is_here():

@@ -15,7 +15,7 @@ from berth.plugin.cli.options.common import SITE_FILE, seconds_of
 from berth.plugin.cli.options.where import find_site
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.scheduler import Scheduler
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.tune.folder import (
     DIFFERENCE,
@@ -183,7 +183,7 @@ def _where(site: Site, text: str | None) -> tuple[Scheduler | None, str]:
     name, mark, queue = text.partition(":")
     if not mark or not queue:
         raise UsageError(f"--on {text!r} is not SCHEDULER:QUEUE")
-    return scheduler_of(site, name), queue
+    return open_scheduler(site, name), queue
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from berth.plugin.cli.options.where import find_site
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.cli.train.training_input import command_line, require_training
 from berth.plugin.scheduler import ClusterFacts, Scheduler
-from berth.plugin.scheduler.registry import scheduler_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 
 
@@ -106,7 +106,7 @@ def calibrate(
     if site is None:
         raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
     require_training("calibration")
-    scheduler = scheduler_of(site)
+    scheduler = open_scheduler(site)
     facts = scheduler.read()
     every = kinds_of(site, facts)
     try:

@@ -80,7 +80,8 @@ POLL_S = 0.05
 
 @contextmanager
 def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Nobody else is in here for this file: nodes that are cut at once may share slurm.conf.
+    """Lock a configuration file against other writers: nodes that are cut at once may share
+    slurm.conf.
 
     A file beside it is locked, for the file itself is replaced; over NFS, too, where that locks.
     Raises BerthError where another writer does not end in time.
@@ -93,7 +94,7 @@ def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
         raise BerthError(f"{beside}: cannot be opened: {error.strerror}") from None
     try:
         deadline = time.monotonic() + timeout_s
-        while not _taken(lock):
+        while not _is_locked(lock):
             if time.monotonic() > deadline:
                 raise BerthError(f"{path}: another node's cut has been at it for {timeout_s:.0f} s")
             time.sleep(POLL_S)
@@ -102,18 +103,18 @@ def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
         os.close(lock)
 
 
-def _taken(lock: int) -> bool:
+def _is_locked(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        return True  # this file system knows no locks: as good as it gets
+        return True  # this file system has no locks: go on without one
     return True
 
 
 def read_config_file(path: Path) -> str:
-    """The text. Raises BerthError where it cannot be read."""
+    """Return the file's text. Raises BerthError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -125,7 +126,7 @@ def read_config_file(path: Path) -> str:
 def replace_config_file(path: Path, text: str) -> None:
     """Write atomically and flush to the disk; a symbolic link keeps pointing where it does."""
     try:
-        write_text(path.resolve(strict=True), text, durable=True)
+        write_text(path.resolve(), text, durable=True)
     except OSError as error:
         raise BerthError(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -137,7 +138,7 @@ class Publisher(Protocol):
     """Changes one node's ``Gres=`` and gres.conf lines and has slurmctld read them."""
 
     def published(self, gres: str, lines: str) -> AbstractContextManager[None]:
-        """Published while in it. Raises BerthError."""
+        """Publish the gres for as long as the context is open. Raises BerthError."""
         ...
 
 
@@ -178,8 +179,8 @@ class ControllerPublisher:
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
         """See Publisher."""
-        asked = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
-        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=asked)
+        request = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
+        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=request)
         if done.status != 0:
             raise BerthError(f"the controller refused: {done.last_line[:300] or 'no reason'}")
         yield
