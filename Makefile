@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck audit \
+.PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential differential-flux matrix \
   mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python clean
@@ -91,9 +91,9 @@ coverage: venv  ## lines of policies/ and plugin/ that the tests run, at least 9
 	$(PY) -m coverage run -m pytest --numprocesses auto --dist loadfile $(SELECTION); tests=$$?; \
 	  $(PY) -m coverage combine -q && $(PY) -m coverage report --fail-under 92 && exit $$tests
 
-MUTATED := $(addprefix plugin/daemon/,service.py messages.py requests.py replies.py answered.py decision_cache.py \
-  matched.py fingerprint.py) $(addprefix policies/,decide.py present.py constraints.py edits.py bounds.py limits.py \
-  translate.py ranking.py)
+MUTATED := $(addprefix plugin/daemon/,service.py own_queue.py messages.py requests.py replies.py record.py \
+  matched.py fingerprint.py) $(addprefix policies/,decide.py present.py constraints.py edits.py lists.py bounds.py \
+  limits.py translate.py ranking.py)
 
 mutation: venv  ## how many changes of the submit path its tests notice, of COUNT=200 drawn with SEED=; hours with all
 	test -x .venv-mutation/bin/cosmic-ray || { python3 -m venv .venv-mutation && \
@@ -105,6 +105,9 @@ lint: venv  ## style, import direction, bandit's findings
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports
 	$(PY) -m bandit -q -c pyproject.toml -r $(ROOMS) lab
+
+sizes:  ## lines and files of product, laboratory and tests, beside their bars
+	@$(PYTHON) benchmarks/sizes.py
 
 audit: venv  ## published advisories on what is installed; fails where the service is not reached
 	$(VENV)/bin/pip install -q -e '.[audit]'

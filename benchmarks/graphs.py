@@ -24,11 +24,12 @@ from berth.predictor.families.graph.latency.predictor import LatencyPredictor
 from berth.predictor.families.graph.source_errors import MEASURED
 from berth.predictor.families.graph.times import Time, operators, times
 from berth.predictor.graphs import infer, onnx_file
-from berth.predictor.graphs.encoding import encode
+from berth.predictor.graphs.child import encode
 from berth.predictor.graphs.graph import ModelGraph, decode
 from berth.predictor.graphs.reader import Reader
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roofs
 
 RUNS = 50
 BATCH = 8

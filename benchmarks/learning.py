@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "support")]
 
 from berth_daemon import forecast  # noqa: E402
-from daemon import request_line, site_text  # noqa: E402
+from daemon_bench.site import request_line, site_text  # noqa: E402
 from decide import bytecodes  # noqa: E402
 from site_jobs import CPU, SiteJobs  # noqa: E402
 from site_jobs import forecast as program  # noqa: E402

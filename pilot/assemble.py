@@ -11,13 +11,12 @@ from berth.pilot.catalogue import BY_NAME
 from berth.pilot.collectors.base import Stage
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import COLLECTORS, names_of
-from berth.pilot.contention import Contention, contention
 from berth.pilot.derive import derive, missing
 from berth.pilot.launch import Outcome
 from berth.pilot.native import Native
 from berth.pilot.needs import NOTHING, Executed
 from berth.pilot.options import Plan
-from berth.pilot.plausible import impossible, ran_elsewhere, without_counts
+from berth.pilot.plausible import Contention, contention, impossible, ran_elsewhere, without_counts
 from berth.pilot.profile import (
     CollectorReport,
     Measurement,

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from berth.pilot.errors import PilotError
-from berth.pilot.host import cpu_model
+from berth.pilot.host import Topology, cpu_model, topology
 from berth.pilot.instruction_sets import of_this_machine
 from berth.pilot.platform import MemoryLevel, Platform, PlatformKind, Signature, SignatureSource
 from berth.pilot.profile import Target
 from berth.pilot.suite import BenchResult, Suite, SweepPoint
-from berth.pilot.topology import Topology, topology
 
 Progress = Callable[[str, int, int], None]
 """Called with what is measured next, how many steps are done, and of how many."""

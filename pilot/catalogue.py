@@ -1,15 +1,55 @@
-"""The counter catalogue: look-up by name, and its page ``docs/counters.md``.
+"""The counter catalogue: look-up by name, its formulas, and its page ``docs/counters.md``.
 
-``python -m berth.pilot.catalogue > docs/counters.md`` writes the page; a test holds it in step.
+A formula says what a counter is in a tool's own names: ``"a + 2*b | c"`` holds alternatives divided
+by `` | ``, of which the first that the tool can answer counts; each is a sum of terms divided by
+`` + ``; each term is factors joined by ``*``, of which plain numbers are weights and all others
+names. ``python -m berth.pilot.catalogue > docs/counters.md`` writes the page; a test holds it in
+step.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
+import re
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from berth.pilot.counters import COUNTERS, TABLE_I, TABLE_II, Counter
 from berth.pilot.errors import UsageError
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """``weight`` times the product of what ``names`` stand for."""
+
+    weight: float
+    names: tuple[str, ...]
+
+
+def alternatives(formula: str) -> tuple[tuple[Term, ...], ...]:
+    """The formula taken apart. Raises ValueError where it is none."""
+    return tuple(_terms(part, formula) for part in formula.split(" | "))
+
+
+def names(formula: str) -> frozenset[str]:
+    """Every name in the formula."""
+    return frozenset(n for terms in alternatives(formula) for term in terms for n in term.names)
+
+
+def _terms(text: str, whole: str) -> tuple[Term, ...]:
+    found = []
+    for part in text.split(" + "):
+        factors = part.split("*")
+        weights = [float(f) for f in factors if NUMBER.fullmatch(f)]
+        operands = tuple(f for f in factors if not NUMBER.fullmatch(f))
+        if not operands or any(not name or name != name.strip() for name in operands):
+            raise ValueError(f"not a sum of products: {whole!r}")
+        found.append(Term(math.prod(weights), operands))
+    return tuple(found)
+
 
 __all__ = ["BY_NAME", "COUNTERS", "REQUIRED", "Counter", "counter", "from_source", "page"]
 

@@ -11,6 +11,7 @@ import difflib
 import json
 import math
 import os
+import re
 import stat
 import tempfile
 import tomllib
@@ -18,19 +19,34 @@ import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.toml_keys import has_deeper_key
 from berth.pilot.units import whole_number
+
+# How deep a TOML text's dotted keys are is found before it is parsed: tomllib takes time by the
+# square of a key's parts, 0.1 s for 3 KB of dots. Strings that do not end count to the end of their
+# line, or of the text: tomllib stops there.
+_BASIC = r'"(?:[^"\\\n]++|\\.)*+"?'
+_LITERAL = r"'[^'\n]*+'?"
+_PART = rf"(?:[A-Za-z0-9_-]++|{_BASIC}|{_LITERAL})"
+_DOT = r"[ \t]*+\.[ \t]*+"
+_BASIC_LINES = r'"""(?:[^"\\]++|\\.|"(?!""))*+"{0,5}+'
+_LITERAL_LINES = r"'''(?:[^']++|'(?!''))*+'{0,5}+"
+_PASSED_OVER = rf"{_BASIC_LINES}|{_LITERAL_LINES}|#[^\n]*+"
+
+
+def has_deeper_key(text: str, parts: int) -> bool:
+    """Whether a key has more than so many parts (``a.b.c`` has three), in a table's name or not.
+
+    Strings and comments are passed over; time is linear in the text, valid or not.
+    """
+    deeper = rf"(?P<deeper>{_PART}(?:{_DOT}{_PART}){{{parts}}})"
+    tokens = re.compile(f"{_PASSED_OVER}|{deeper}|{_PART}(?:{_DOT}{_PART})*+", re.DOTALL)
+    return any(found["deeper"] is not None for found in tokens.finditer(text))
+
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 32
@@ -49,23 +65,6 @@ class Document(BaseModel):
         str_max_length=65_536,
         ser_json_inf_nan="constants",
     )
-
-
-class OmitsNone(Document):
-    """A document whose newer keys are not written where they say nothing.
-
-    Documents of before keep their text, and so their digests.
-    """
-
-    omitted: ClassVar[tuple[str, ...]] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = write(self)
-        for key in self.omitted:
-            if data.get(key, ...) is None:
-                del data[key]
-        return data
 
 
 D = TypeVar("D", bound=Document)

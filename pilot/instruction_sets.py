@@ -208,7 +208,7 @@ def has(place: tuple[str, ...], need: str) -> Has:
         return Has.NO
     if not lacking:
         return Has.UNKNOWN
-    # Lists of before named avx512f alone for all of AVX-512.
+    # People write avx512f alone and mean all of AVX-512.
     named = "avx512f" in own and all(part.startswith(("avx512", "x86-64-v4")) for part in lacking)
     return Has.UNKNOWN if named else Has.NO
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from pydantic import Field, model_validator
 
-from berth.pilot.documents import Document, OmitsNone
+from berth.pilot.documents import Document
 from berth.pilot.profile import Name, NonNegative, Positive, Target
 
 PLATFORM_SCHEMA = "berth.platform/1"
@@ -160,10 +160,9 @@ class Interconnect(Document):
     nodes: tuple[str, ...] = Field(default=(), max_length=100)
 
 
-class Platform(OmitsNone):
+class Platform(Document):
     """A kind of hardware with its capacities, price and power, and its Signature."""
 
-    omitted = ("interconnect",)
     schema_: str = Field(default=PLATFORM_SCHEMA, alias="schema")
     name: Name
     kind: PlatformKind

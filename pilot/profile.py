@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from berth.pilot.documents import Document, OmitsNone
+from berth.pilot.documents import Document
 
 PROFILE_SCHEMA = "berth.profile/1"
 
@@ -75,10 +75,8 @@ class Runtime(Document):
     repeats_s: tuple[Positive, ...] = Field(min_length=1, max_length=10_000)
 
 
-class RunsOn(OmitsNone):
+class RunsOn(Document):
     """Where the program can run at all: the hard constraint of every placement."""
-
-    omitted = ("nodes", "follows_shape")
 
     targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
     architecture: str = "x86_64"
@@ -192,10 +190,8 @@ class Machine(Document):
     """Version of NVIDIA's kernel driver; None: it was not loaded."""
 
 
-class Profile(OmitsNone):
+class Profile(Document):
     """Everything that one pilot learnt about one workload."""
-
-    omitted = ("one_thread_s", "ranks", "node_scaling", "machine")
 
     schema_: str = Field(default=PROFILE_SCHEMA, alias="schema")
     name: Name
@@ -224,7 +220,7 @@ class Profile(OmitsNone):
     collectors: tuple[CollectorReport, ...] = Field(default=(), max_length=100)
     warnings: tuple[str, ...] = Field(default=(), max_length=1_000)
     machine: Machine | None = None
-    """None: a pilot of before, or imported."""
+    """None: not known, as of imported measurements."""
     provenance: Provenance
 
     def value(self, counter: str) -> float | None:

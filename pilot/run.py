@@ -16,11 +16,11 @@ from berth.pilot.assemble import Extra, assemble
 from berth.pilot.collectors.base import Collector, Stage
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import collectors_of, names_of
-from berth.pilot.contention import contention
 from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, Outcome, run_all
 from berth.pilot.native import Native, repeats_for, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
+from berth.pilot.plausible import contention
 from berth.pilot.private_folder import PrivateFolders, why_not
 from berth.pilot.profile import CollectorReport, Profile, Runtime, ScalingPoint, SizePoint
 from berth.pilot.progress import Say, clocked, say_nothing

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from shutil import which
 
-from berth.pilot import elf
 from berth.pilot.instruction_sets import needed, unknown
 from berth.pilot.launch import Outcome
-from berth.pilot.needs import NOTHING, Executed, needed_sets
+from berth.pilot.needs import NOTHING, Elf, Executed, needed_sets, read_elf
 from berth.pilot.private_folder import original
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.units import whole_number
@@ -56,7 +55,7 @@ def detect(
     """What the program runs on, and warnings where that is a guess worth checking."""
     program = Path(command[0])
     files = [program, *(Path(name) for name in outcome.executables)]
-    facts = [fact for path in dict.fromkeys(files) if (fact := elf.read(path)) is not None]
+    facts = [fact for path in dict.fromkeys(files) if (fact := read_elf(path)) is not None]
     targets, warnings = _targets(facts, outcome, gpus_used)
     named = which(command[0], path=env.get("PATH")) or command[0]
     own = (os.path.realpath(named), *(original(name) for name in outcome.executables))
@@ -89,7 +88,7 @@ def detect(
 
 
 def _targets(
-    facts: list[elf.Elf], outcome: Outcome, gpus_used: int
+    facts: list[Elf], outcome: Outcome, gpus_used: int
 ) -> tuple[tuple[Target, ...], tuple[str, ...]]:
     names = {PurePath(path).name for path in outcome.libraries}
     names |= {name for fact in facts for name in fact.needed}

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from berth.pilot.contention import is_contention
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.plausible import is_contention
 from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.scheduler import Scheduler, states_of

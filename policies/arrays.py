@@ -1,12 +1,12 @@
-"""How long an array of jobs takes at a place: by how many of its tasks run there at a time.
+"""How long an array of jobs takes at a candidate: by how many of its tasks run there at a time.
 
 The makespan of n independent tasks, w at a time, each started as soon as one ends (list
-scheduling): ceil(n / w) rounds where all take equally long, else at most
-t_max + (sum of t - t_max) / w (R. L. Graham, "Bounds for certain multiprocessing anomalies", 1966).
+scheduling): ceil(n / w) rounds where all take equally long, else at most t_max + (sum of t - t_max)
+/ w (R. L. Graham, "Bounds for certain multiprocessing anomalies", 1966).
 
-Assumed of w: as many as fit on what is idle now, with its first task; or, once the queue has let
-so many start, up to its share of the whole place, which it divides equally with those who wait.
-Whichever ends first counts. Others who come later, and how idle cores lie on nodes, are not seen.
+Assumed of w: as many as fit on what is idle now, with its first task; or, once the queue has let so
+many start, up to its share of the whole candidate, which it divides equally with those who wait.
+Whichever ends first counts. Jobs that come later, and how idle cores lie on nodes, are not seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from berth.policies.bounds import cores_on_node, holds, memory_on_node
 from berth.policies.limits import Denied, Scope
 from berth.policies.objectives.costs import expected_wait_s
-from berth.policies.objectives.protocol import Offer
+from berth.policies.objectives.protocol import Estimate
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,
@@ -28,34 +28,35 @@ from berth.predictor.core.forecast import Forecast
 
 
 def makespan(
-    request: Request, array: TaskArray, offer: Offer, state: CandidateState | None
+    request: Request, array: TaskArray, estimate: Estimate, state: CandidateState | None
 ) -> Makespan:
-    """When the last task is expected to end there; ``state`` None: as if all of it were idle."""
-    held, candidate, runtime_s = offer.resources, offer.candidate, offer.runtime_s.mid
+    """Return when the last task is expected to end there; ``state`` None: as if all of it were
+    idle."""
+    held, candidate, runtime_s = estimate.resources, estimate.candidate, estimate.runtime_s.mid
     whole = _whole(request, held, candidate, state)
     most = min(array.tasks, array.at_once or array.tasks, whole or array.tasks)
     most = max(1, _within_limits(most, request, held, candidate, state))
     if state is None:
-        length_s = runtime_s * rounds(array.tasks, most, offer.work)
-        return Makespan(array.tasks, most, 0.0, length_s, offer.work)
+        length_s = runtime_s * rounds(array.tasks, most, estimate.work)
+        return Makespan(array.tasks, most, 0.0, length_s, estimate.work)
     sharers = state.pending_jobs + 1
     idle = max(1, min(most, _idle(request, held, candidate, state) // sharers))
     share = 0 if whole is None else max(1, min(most, whole // sharers))
-    found: Makespan | None = None
+    shortest: Makespan | None = None
     for at_once, wide in (
         (idle, 1),
         *((share >> n, share >> n) for n in range(share.bit_length())),
     ):
         wait_s = expected_wait_s(_times(held, wide), runtime_s, state)
-        length_s = runtime_s * rounds(array.tasks, at_once, offer.work)
-        if found is None or wait_s + length_s < found.seconds:
-            found = Makespan(array.tasks, at_once, wait_s, wait_s + length_s, offer.work)
-    assert found is not None  # noqa: S101 - what is idle is always looked at
-    return found
+        length_s = runtime_s * rounds(array.tasks, at_once, estimate.work)
+        if shortest is None or wait_s + length_s < shortest.seconds:
+            shortest = Makespan(array.tasks, at_once, wait_s, wait_s + length_s, estimate.work)
+    assert shortest is not None  # noqa: S101 - what is idle is always looked at
+    return shortest
 
 
 def rounds(tasks: int, at_once: int, work: float) -> float:
-    """How many times the longest task's time passes until all have run.
+    """Return how many times the longest task's time passes until all have run.
 
     ``work``: the times of all together over the longest one's, ``tasks`` where they are equal.
     """
@@ -63,9 +64,9 @@ def rounds(tasks: int, at_once: int, work: float) -> float:
 
 
 def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
-    """The predicted times of all tasks together, over that of the largest; 1: one job.
+    """Return the predicted times of all tasks together, over that of the largest; 1: one job.
 
-    The same on all platforms, for so does time grow with the problem size.
+    It is the same on all platforms, for so does time grow with the problem size.
     """
     if array is None:
         return 1.0
@@ -81,7 +82,7 @@ def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
 def _whole(
     request: Request, held: Resources, candidate: Candidate, state: CandidateState | None
 ) -> int | None:
-    """How many tasks fit on the whole place; None: nobody says how many nodes it has."""
+    """Return how many tasks fit on the whole candidate; None: nobody says how many nodes it has."""
     nodes = candidate.nodes if state is None or state.usable_nodes is None else state.usable_nodes
     if nodes is None:
         return None
@@ -100,11 +101,11 @@ def _whole(
 
 
 def _idle(request: Request, held: Resources, candidate: Candidate, state: CandidateState) -> int:
-    """How many tasks the cores and GPUs that are idle are enough for."""
+    """Return how many tasks the idle cores and GPUs are enough for."""
     nodes = max(1, held.nodes)
     cores = max(held.cores, nodes * cores_on_node(request, held, candidate, state.bounds))
-    found = state.idle_cores // max(1, cores)
-    return min(found, state.idle_gpus // held.gpus) if held.gpus else found
+    by_cores = state.idle_cores // max(1, cores)
+    return min(by_cores, state.idle_gpus // held.gpus) if held.gpus else by_cores
 
 
 def _within_limits(
@@ -114,24 +115,24 @@ def _within_limits(
     candidate: Candidate,
     state: CandidateState | None,
 ) -> int:
-    """At most ``most``: how many may run at a time by what their user or account may hold."""
+    """Return how many of ``most`` may run at a time by what their user or account may hold."""
     if state is None or state.rights is None:
         return most
     limits = state.rights.limits(request.user, request.account, request.qos, candidate.queue)
     if isinstance(limits, Denied):
-        return most  # the place is ruled out for that
+        return most  # the candidate is ruled out for that
     each = holds(request, held, candidate, state.bounds)
-    found = float(most)
+    allowed = float(most)
     for limit in limits:
         if limit.scope is Scope.RUNNING:
-            found = min(found, limit.amount)
+            allowed = min(allowed, limit.amount)
         elif limit.together and (part := each.get(limit.resource, 0.0)) > 0:
-            found = min(found, limit.amount // part)
-    return int(found)
+            allowed = min(allowed, limit.amount // part)
+    return int(allowed)
 
 
 def _times(held: Resources, count: int) -> Resources:
-    """What so many tasks hold together."""
+    """Return what ``count`` tasks hold together."""
     if count == 1:
         return held
     return Resources(held.nodes * count, held.tasks * count, held.cpus_per_task, held.gpus * count)

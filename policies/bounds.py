@@ -22,28 +22,28 @@ _MIB = 2**20
 def holds(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> Mapping[str, float]:
-    """How much the job holds in all, by resource as limits name them. Memory in MiB."""
+    """Return how much the job holds in all, by resource as limits name them; memory in MiB."""
     nodes = max(1, held.nodes)
     cores = cores_on_node(request, held, candidate, bounds)
-    found = {
+    amounts = {
         "cpu": float(max(held.cores, cores * nodes if _takes_more(request, bounds) else 0)),
         "node": float(nodes),
         "billing": math.inf if bounds.weighted else 0.0,
         "mem": memory_on_node(request, held, candidate, bounds) * nodes / _MIB,
     }
-    found["billing"] = found["billing"] or found["cpu"]
+    amounts["billing"] = amounts["billing"] or amounts["cpu"]
     if held.gpus:
-        found["gres/gpu"] = float(held.gpus)
+        amounts["gres/gpu"] = float(held.gpus)
         kind = (candidate.gres or "gpu").partition(":")[2]
         if kind:
-            found[f"gres/gpu:{kind}"] = float(held.gpus)
-    return found
+            amounts[f"gres/gpu:{kind}"] = float(held.gpus)
+    return amounts
 
 
 def cores_on_node(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> int:
-    """Cores that the job takes of its fullest node."""
+    """Return the cores that the job takes of its fullest node."""
     nodes = max(1, held.nodes)
     if request.needs.exclusive or bounds.exclusive:
         return candidate.cores_per_node * bounds.cpus_per_core
@@ -58,7 +58,8 @@ def cores_on_node(
 def memory_on_node(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> int:
-    """Memory in bytes that the job takes of its fullest node, the queue's default where unasked."""
+    """Return the bytes that the job takes of its fullest node, by the queue's default where
+    unasked."""
     if held.memory_bytes_per_node is not None:
         if memory_form(request) is not MemoryForm.CORE:
             return held.memory_bytes_per_node
@@ -78,7 +79,7 @@ def memory_on_node(
 def over_bounds(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> str | None:
-    """Which limit the job would break, as the end of a sentence; None: none."""
+    """Return which limit the job would break, as the end of a sentence; None: none."""
     unlike = _unlike_its_own(request, bounds)
     if unlike is not None or bounds is UNBOUNDED or bounds == UNBOUNDED:
         return unlike
@@ -103,9 +104,9 @@ def over_bounds(
         (memory, of_node, format_bytes, "memory a node, less than by core on all its cores"),
         (request.time_limit_s or 0.0, bounds.max_time_s, format_seconds, "a job"),
     )
-    for needed, limit, shown, what in most:
+    for needed, limit, formatted, subject in most:
         if limit is not None and needed > limit:
-            return f"allows {shown(limit)} {what} and it needs {shown(needed)}"
+            return f"allows {formatted(limit)} {subject} and it needs {formatted(needed)}"
     if nodes < bounds.min_nodes:
         return f"wants at least {bounds.min_nodes} nodes a job and it needs {nodes}"
     return None
@@ -122,9 +123,9 @@ def _unlike_its_own(request: Request, bounds: QueueBounds) -> str | None:
     if own.whole_nodes and not bounds.exclusive and not request.needs.exclusive:
         return "gives parts of nodes, and its own queue gives whole ones"
     asks_for_cores = request.needs.cores_per_gpu or request.resources.cpus_per_task > 1
-    given = max(1, bounds.default_cores_per_gpu)
-    if request.resources.gpus and not asks_for_cores and own.cores_per_gpu > given:
-        return f"gives {given} cores with a GPU, and its own queue {own.cores_per_gpu}"
+    cores_here = max(1, bounds.default_cores_per_gpu)
+    if request.resources.gpus and not asks_for_cores and own.cores_per_gpu > cores_here:
+        return f"gives {cores_here} cores with a GPU, and its own queue {own.cores_per_gpu}"
     if request.packs_steps and bounds.cpus_per_core > own.cpus_per_core:
         return "counts threads of a core as cores, and the script starts several steps at once"
     return None
@@ -135,7 +136,7 @@ def _count(number: float) -> str:
 
 
 def _takes_more(request: Request, bounds: QueueBounds) -> bool:
-    """Whether the job holds cores beyond those of its tasks."""
+    """Return whether the job holds cores beyond those of its tasks."""
     needs = request.needs
     return (
         needs.exclusive

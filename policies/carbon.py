@@ -21,7 +21,7 @@ class Intensity:
     """
 
     hourly: tuple[float, ...]
-    """A single one is a constant."""
+    """g/kWh of each hour; a single number is a constant."""
     start_s: int = 0
     """Unix time of the first hour."""
 
@@ -32,14 +32,14 @@ class Intensity:
             raise ValueError("hours must begin at full hours")
 
     def __repr__(self) -> str:
-        """Short, and other for other hours: decisions are told apart by it."""
+        """Return a short text that differs for other hours: decisions are told apart by it."""
         if len(self.hourly) == 1:
             return f"Intensity({self.hourly[0]:g})"
         text = f"{self.start_s} {self.hourly}".encode()
         return f"Intensity({hashlib.blake2b(text, digest_size=8).hexdigest()})"
 
     def mean(self, start_s: float, seconds: float) -> float:
-        """Mean of g/kWh over a run that starts at a Unix time and draws evenly."""
+        """Return the mean g/kWh over a run that starts at a Unix time and draws evenly."""
         if len(self.hourly) == 1:
             return self.hourly[0]
         first = (start_s - self.start_s) / HOUR_S
@@ -47,7 +47,7 @@ class Intensity:
         return (self._until(last) - self._until(first)) / (last - first)
 
     def _until(self, hours: float) -> float:
-        """The sum from the first hour to ``hours`` after it; negative before it."""
+        """Return the sum from the first hour to ``hours`` after it; negative before it."""
         whole = math.floor(hours)
         known, total = self._sums, len(self.hourly)
         if 0 <= whole < total:
@@ -56,27 +56,27 @@ class Intensity:
         return known[edge] + self._daily(edge, hours)
 
     def _daily(self, edge: int, hours: float) -> float:
-        """The sum from ``edge`` to ``hours`` by means of the hours of day, either way."""
+        """Return the sum from ``edge`` to ``hours`` by means of the hours of day, either way."""
         span = hours - edge
         days, rest = divmod(span, 24.0)
-        found = days * sum(self._by_hour)
+        total = days * sum(self._by_hour)
         full = int(rest)
         first_hour = self.start_s // HOUR_S + edge
         ahead = [self._by_hour[(first_hour + i) % 24] for i in range(full + 1)]
-        return found + sum(ahead[:full]) + (rest - full) * ahead[full]
+        return total + sum(ahead[:full]) + (rest - full) * ahead[full]
 
     @cached_property
     def _sums(self) -> Sequence[float]:
-        found = [0.0]
+        sums = [0.0]
         for grams in self.hourly:
-            found.append(found[-1] + grams)
-        return found
+            sums.append(sums[-1] + grams)
+        return sums
 
     @cached_property
     def _by_hour(self) -> Sequence[float]:
-        """Means by hour of day; of all hours where the table has none of an hour."""
+        """Return means by hour of day; of all hours where the table has none of an hour."""
         overall = self._sums[-1] / len(self.hourly)
         hours: list[list[float]] = [[] for _ in range(24)]
         for index, grams in enumerate(self.hourly):
             hours[(self.start_s // HOUR_S + index) % 24].append(grams)
-        return [sum(one) / len(one) if one else overall for one in hours]
+        return [sum(known) / len(known) if known else overall for known in hours]

@@ -1,10 +1,10 @@
-"""Hard constraints: each a small function with its own sentence.
+"""Lasting constraints: whether a candidate suits what was asked, whoever asks and whenever.
 
-A constraint looks at one Case (a request on one candidate) and answers None, or an Exclusion with
-a stable code and a sentence for the user. The first one that excludes gives the reason, so the
-order is from what can never change to what is so at this moment. Lasting ones look at the
-program, what was asked and the site file only, so that their answers can be remembered; present
-ones look at who asks and at the candidate's state (a Moment), in the order of ``present.checks``.
+Each is a small function that looks at one Case (a request on one candidate) and answers None, or
+an Exclusion with a stable code and a sentence for the user. The first one that excludes gives the
+reason, so the order is from what can never change to what the numbers say. They look at the
+workload, the request and the site file only, so that the ranking made of them can be remembered;
+who asks and the present state come after them (``policies.present``).
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from typing import NamedTuple
 
 from berth.pilot.instruction_sets import Has, has
 from berth.pilot.units import format_bytes, format_seconds, whole_number
-from berth.policies.bounds import holds, over_bounds
 from berth.policies.codes import Code
-from berth.policies.limits import Denied, Scope, broken
 from berth.policies.settings import PolicySettings, UntypedGpus
-from berth.policies.values import Candidate, CandidateState, Request, Resources
+from berth.policies.values import Candidate, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
 MEASURE_GPU_MEMORY = (
     "pilot it on a GPU, or have Slurm account it: AccountingStorageTRES=gres/gpumem"
 )
-"""How GPU memory becomes known."""
+"""How a site gets to know GPU memory."""
 
 
 class Exclusion(NamedTuple):
@@ -55,22 +53,7 @@ class Case:
     memory: MemoryUse | None
 
 
-@dataclass(slots=True)
-class Moment:
-    """One request on one candidate now: all that a present constraint may look at."""
-
-    request: Request
-    candidate: Candidate
-    settings: PolicySettings
-    resources: Resources
-    state: CandidateState | None
-    now_s: float
-    time_limit_s: float | None = None
-    """What the job would have there, the site file's or the edit's; None: not known."""
-
-
 LastingConstraint = Callable[[Case], Exclusion | None]
-PresentConstraint = Callable[[Moment], Exclusion | None]
 
 
 def runs_there(case: Case) -> Exclusion | None:
@@ -98,7 +81,7 @@ def runs_there(case: Case) -> Exclusion | None:
 
 
 def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
-    """A sentence where the program needs instructions that the place may not have, or None."""
+    """Return a sentence where the program needs instructions that the candidate may not have."""
     if candidate.platform in forecast.ran_on:
         return None
     for name in forecast.instruction_sets:
@@ -140,7 +123,8 @@ def own_features(case: Case) -> Exclusion | None:
 
 
 def _has(candidate: Candidate, asked: str) -> bool:
-    """Every node of the place has these features, and nothing else is demanded there."""
+    """Return whether every node of the candidate has these features, and nothing else is
+    demanded."""
     return candidate.constraint is None and _all_have(candidate, asked)
 
 
@@ -180,7 +164,10 @@ def steps_at_once(case: Case) -> Exclusion | None:
 
 
 def gres_matches(asked: str, offered: str | None) -> bool:
-    """``gpu``, ``gpu:2`` and ``gres/gpu=2`` match any GPU; ``gpu:h200[:2]`` only that type."""
+    """Return whether the GPUs asked for are those offered.
+
+    ``gpu``, ``gpu:2`` and ``gres/gpu=2`` match any GPU; ``gpu:h200[:2]`` only that type.
+    """
     if offered is None or "," in asked:
         return False
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
@@ -190,13 +177,15 @@ def gres_matches(asked: str, offered: str | None) -> bool:
 
 
 def asks_for_none(asked: str) -> bool:
-    """``none``, ``gpu:0``, ``gres/gpu:h200=0``: the user wants no GPU, which is a choice."""
+    """Return whether no GPU is wanted, which is a choice: ``none``, ``gpu:0``,
+    ``gres/gpu:h200=0``."""
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
     return parts == ["none"] or (len(parts) > 1 and whole_number(parts[-1]) == 0)
 
 
 def names_no_type(asked: str) -> bool:
-    """True for ``gpu``, ``gpu:2``, ``gres/gpu=2``: any GPU will do, and nothing else is asked."""
+    """Return whether any GPU will do and nothing else is asked: ``gpu``, ``gpu:2``,
+    ``gres/gpu=2``."""
     name, _, count = (
         asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").partition(":")
     )
@@ -213,29 +202,6 @@ def one_slice(case: Case) -> Exclusion | None:
     return Exclusion(
         Code.ONE_SLICE, f"it takes {held.gpus} GPUs, and a program can use only one slice"
     )
-
-
-def allowed(case: Moment) -> Exclusion | None:
-    """Never more than the submitter may use: queue, user, account, QOS."""
-    request, candidate = case.request, case.candidate
-    if request.allowed_queues is not None and candidate.queue not in request.allowed_queues:
-        # Schedulers leave closed queues out of those that a user may use: that is the reason then.
-        if case.state is not None and not case.state.up:
-            return _down(candidate, case.state)
-        return Exclusion(Code.QUEUE_NOT_ALLOWED, f"you may not use {candidate.queue}")
-    if candidate.allowed_users is not None and request.user not in candidate.allowed_users:
-        return Exclusion(Code.USER_NOT_ALLOWED, "the site file does not list you here")
-    if candidate.allowed_accounts is not None and request.account not in candidate.allowed_accounts:
-        return Exclusion(
-            Code.ACCOUNT_NOT_ALLOWED, f"account {request.account or '(none)'} is not listed here"
-        )
-    if (
-        request.qos is not None
-        and candidate.allowed_qos is not None
-        and request.qos not in candidate.allowed_qos
-    ):
-        return Exclusion(Code.QOS_NOT_ALLOWED, f"QOS {request.qos} is not allowed here")
-    return None
 
 
 def translates(case: Case) -> Exclusion | None:
@@ -309,11 +275,11 @@ def memory_fits(case: Case) -> Exclusion | None:
     return None if sentence is None else Exclusion(Code.MEMORY, sentence)
 
 
-def _lacks(need: Interval, what: str, capacity: float, holders: int) -> str | None:
+def _lacks(need: Interval, kind: str, capacity: float, holders: int) -> str | None:
     if need.high <= capacity * holders:
         return None
     return (
-        f"it may need {format_bytes(need.high / holders)} of {what}; there is "
+        f"it may need {format_bytes(need.high / holders)} of {kind}; there is "
         f"{format_bytes(capacity)}"
     )
 
@@ -365,9 +331,10 @@ def time_fits(case: Case) -> Exclusion | None:
 
 
 def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettings) -> float:
-    """What time limits are judged by; less than any limit where no time is predicted.
+    """Return the time that limits are judged by; less than any limit where no time is predicted.
 
-    Of a step or a token nothing is known of the whole job: only what was asked can be judged.
+    A forecast of a step or a token tells nothing of the whole job: only what was asked can be
+    judged.
     """
     if runtime is None:
         return -math.inf
@@ -375,7 +342,8 @@ def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettin
 
 
 def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings) -> float:
-    """Up to which upper predicted time the limits admit the job; below zero: they never do."""
+    """Return up to which upper predicted time the limits admit the job; below zero: they never
+    do."""
     longest = math.inf if candidate.max_time_s is None else candidate.max_time_s
     if request.time_limit_s is not None and request.time_limit_s > longest:
         return -1.0
@@ -384,115 +352,10 @@ def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings)
 
 
 def present_limit_s(request: Request, candidate: Candidate) -> float | None:
-    """The time limit the job would have here if nothing is changed; None: no limit."""
+    """Return the time limit the job would have if nothing is changed; None: no limit."""
     if request.time_limit_s is not None:
         return request.time_limit_s
     return candidate.max_time_s if candidate.default_time_s is None else candidate.default_time_s
-
-
-def cut_now(case: Moment) -> Exclusion | None:
-    """Slices are only asked for that a working node has, by a reading of the present layouts."""
-    candidate, state, settings = case.candidate, case.state, case.settings
-    if candidate.slice_of is None or state is None:
-        return None
-    since_s = case.request.scheduler_since_s
-    if settings.strict and since_s is not None and state.as_of_s < since_s:
-        return Exclusion(
-            Code.STALE_STATE, "the scheduler was started anew after its slices were read"
-        )
-    if state.up and state.usable_nodes == 0:
-        what = (candidate.gres or "").partition(":")[2] or candidate.platform
-        return Exclusion(
-            Code.NOT_CUT, f"no working node of {candidate.queue} has a {what} slice at present"
-        )
-    return None
-
-
-def fresh_and_up(case: Moment) -> Exclusion | None:
-    """The candidate is up, by a reading that is not stale (an unknown state only when strict)."""
-    state, settings = case.state, case.settings
-    if state is None or case.now_s - state.as_of_s > settings.stale_after_s:
-        if not settings.strict:
-            return None
-        if state is None:
-            return Exclusion(Code.STALE_STATE, "its present state is not known")
-        age = format_seconds(case.now_s - state.as_of_s)
-        return Exclusion(Code.STALE_STATE, f"its state was last read {age} ago")
-    if not state.up or state.usable_nodes == 0:
-        return _down(case.candidate, state)
-    return None
-
-
-def _down(candidate: Candidate, state: CandidateState) -> Exclusion:
-    if state.up:
-        return Exclusion(Code.DOWN, f"{candidate.queue} has no working node")
-    return Exclusion(Code.DOWN, f"{candidate.queue} is {state.closed or 'not up'}")
-
-
-def not_ruled_out(case: Moment) -> Exclusion | None:
-    """No job of this user was put back from here and not looked at since.
-
-    Nor jobs of this workload by two other users: one alone may be the doing of that user.
-    """
-    if case.state is None or not case.state.ruled_out:
-        return None
-    request, there = case.request, case.state.ruled_out
-    found = [one for one in there if one.user == request.user]
-    alike = [one for one in there if one.workload and one.workload == request.workload]
-    if len({one.user for one in alike}) > 1:
-        found += alike
-    if not found:
-        return None
-    one = found[0]
-    return Exclusion(Code.RULED_OUT, f"job {one.job} was put back from here ({one.reason})")
-
-
-def within_queue_bounds(case: Moment) -> Exclusion | None:
-    """The scheduler would take the job in that queue: it is over none of the queue's limits."""
-    if case.state is None or case.request.queue == case.candidate.queue:
-        return None
-    problem = over_bounds(case.request, case.resources, case.candidate, case.state.bounds)
-    if problem is None:
-        return None
-    return Exclusion(Code.QUEUE_LIMIT, f"{case.candidate.queue} {problem}")
-
-
-def within_account_limits(case: Moment) -> Exclusion | None:
-    """The submitter may hold there what the job would hold."""
-    state, request, candidate = case.state, case.request, case.candidate
-    if state is None or state.rights is None or request.queue == candidate.queue:
-        return None
-    found = state.rights.limits(request.user, request.account, request.qos, candidate.queue)
-    if isinstance(found, Denied):
-        return Exclusion(Code.NOT_ASSOCIATED, found.sentence)
-    if not found:
-        return None
-    nodes = max(1, case.resources.nodes)
-    held = holds(request, case.resources, candidate, state.bounds)
-    limit = broken(found, held, nodes, case.time_limit_s)
-    if limit is None:
-        return None
-    if limit.scope is Scope.TIME:
-        return Exclusion(
-            Code.ACCOUNT_LIMIT, f"{limit.source} allows {format_seconds(limit.amount)} a job"
-        )
-    if limit.scope is Scope.LEAST:
-        what = f"demands {limit.amount:g} {limit.resource}"
-    else:
-        what = f"allows {limit.amount:g} {limit.resource} ({limit.scope.value})"
-    return Exclusion(Code.ACCOUNT_LIMIT, f"{limit.source} {what}")
-
-
-def enough_nodes_work(case: Moment) -> Exclusion | None:
-    """As many nodes as it needs are neither down nor drained."""
-    state = case.state
-    if state is None or state.usable_nodes is None or case.resources.nodes <= state.usable_nodes:
-        return None
-    needed, there = case.resources.nodes, state.usable_nodes or "none"
-    plural = "s" * (needed != 1)
-    return Exclusion(
-        Code.TOO_FEW_RESOURCES, f"it needs {needed} node{plural}, and {there} can be used now"
-    )
 
 
 OF_KIND: tuple[LastingConstraint, ...] = (
@@ -516,7 +379,7 @@ OF_NUMBERS: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits)
 
 
 def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:
-    """Why the place is ruled out, by the first of them that does so."""
+    """Return why the candidate is ruled out, by the first of them that does so."""
     for constraint in constraints:
         excluded = constraint(case)
         if excluded is not None:

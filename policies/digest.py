@@ -6,12 +6,10 @@ Sets are sorted first: Python's own order of strings in a set changes from proce
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Needs, Request
-from berth.predictor.core.forecast import Forecast
 
 DIGEST_BYTES = 16
 NO_NEEDS = Needs()
@@ -62,44 +60,6 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
     )
 
 
-def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
-    """Of all that a decision over ``platforms`` can look at in a forecast.
-
-    Profile and bundle alone do not tell: a platform that was measured anew, or another reference,
-    gives other predictions from the same workload by the same bundle.
-    """
-    lines = [
-        repr(
-            (
-                (forecast.digest, forecast.bundle, forecast.targets, forecast.unit.value),
-                (forecast.architecture, forecast.instruction_sets, forecast.sizes),
-            )
-        )
-    ]
-    if forecast.instruction_sets:
-        lines.append(repr(forecast.ran_on))
-    if forecast.nodes is not None:
-        lines.append(f"{forecast.nodes.measured} {forecast.nodes.weak}")
-    for name in sorted(set(platforms)):
-        if forecast.nodes is not None and name in forecast.nodes.ratios:
-            lines.append(f"{name} {forecast.nodes.ratios[name]}")
-        if forecast.nodes is not None and name in forecast.nodes.learnt:
-            lines.append(f"{name} {forecast.nodes.learnt[name]}")
-        curve = forecast.curves.get(name)
-        if name in forecast.doubted:
-            lines.append(f"{name} {forecast.doubted[name]}")
-        for p in () if curve is None else curve.points:
-            time, memory = p.runtime_s, p.memory
-            lines.append(
-                f"{name} {p.cores} {p.gpus} {p.basis.value} {time.low} {time.mid} {time.high} "
-                f"{memory.host_bytes} {memory.gpu_bytes} {memory.gpu_held_in_bytes} "
-                f"{p.speedup.mid} {p.abstained}"
-                f"{'' if p.energy_j is None else f' {p.energy_j.mid}'}"
-                f"{'' if p.unit_power_w is None else f' {p.unit_power_w}'}"
-            )
-    return of_text(*lines)
-
-
 def of_request(request: Request) -> str:
     """The request as one line of text, for ``of_text``."""
     r, q = request.resources, request
@@ -113,7 +73,6 @@ def of_request(request: Request) -> str:
     )
 
 
-@lru_cache(maxsize=256)  # users of one account may use the same
 def _listed(names: frozenset[str] | None) -> str:
     return str(_ordered(names))
 

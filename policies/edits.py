@@ -1,4 +1,4 @@
-"""What must change in a job for the place that was chosen, and nothing else."""
+"""What must change in a job for the candidate that was chosen, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def edit_of(
     forecast: Forecast,
     settings: PolicySettings,
 ) -> Edit:
-    """What must change in the job for that place, and nothing else."""
+    """Return what must change in the job for that candidate, and nothing else."""
     asked, held = request.resources, best.resources
     same = (
         (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
@@ -42,24 +42,8 @@ def edit_of(
     )
 
 
-def changed_alike(one: Ranked, other: Ranked, its_place: Candidate, others: Candidate) -> bool:
-    """Whether it shows without looking at the edits that both places, none of them slices, change
-    the same but for the queue."""
-    return (
-        one.runtime_s is other.runtime_s
-        and one.memory is other.memory
-        and one.resources == other.resources
-        and its_place.gres == others.gres
-        and its_place.constraint == others.constraint
-        and its_place.max_time_s == others.max_time_s
-        and its_place.default_time_s == others.default_time_s
-        and its_place.translation.keep_memory == others.translation.keep_memory
-        and its_place.slice_of is others.slice_of is None
-    )
-
-
 def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings) -> bool:
-    """The user asked for GPUs of any type, and the place is a type of slice."""
+    """Return whether the user asked for GPUs of any type, and the candidate is a type of slice."""
     return (
         candidate.slice_of is not None
         and ":" in (candidate.gres or "")
@@ -72,7 +56,7 @@ def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings)
 def raised_limit_s(
     request: Request, candidate: Candidate, best: Ranked, settings: PolicySettings
 ) -> float | None:
-    """The time limit that the upper predicted time needs; None: the present one will do."""
+    """Return the time limit that the upper predicted time needs; None: the present one will do."""
     limit = present_limit_s(request, candidate)
     if limit is None or best.runtime_s is None:
         return None

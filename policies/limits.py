@@ -1,9 +1,9 @@
-"""Limits on what one job may hold, whoever sets them: users, accounts, qualities of service.
+"""What submitters may hold: limits on one job, whoever sets them, and fair shares.
 
 A scheduler's front end gives the ``Limit``s that hold for a submitter in a queue (``Rights``);
 whether a job that would be sent there stays within them is decided here, in no scheduler's terms.
-Of limits on everything that a user or an account holds together, only what one job alone exceeds
-is looked at: the rest is a matter of waiting, and of how many tasks of an array run at a time.
+Of limits on everything that a user or an account holds together, only what one job alone exceeds is
+looked at: the rest is a matter of waiting, and of how many tasks of an array run at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 
 
 class Scope(StrEnum):
-    """What a Limit counts."""
+    """How a Limit counts."""
 
     JOB = "a job"
     NODE = "a node"
@@ -57,13 +57,13 @@ class Rights(Protocol):
 
     @property
     def digest(self) -> str:
-        """Of all that it holds."""
+        """Return the digest of all that it holds."""
         ...
 
     def limits(
         self, user: str, account: str | None, qos: str | None, queue: str
     ) -> tuple[Limit, ...] | Denied:
-        """The limits on a job of that user in ``queue``, or why it cannot be there."""
+        """Return the limits on a job of that user in ``queue``, or why it cannot be there."""
         ...
 
 
@@ -73,10 +73,10 @@ def broken(
     nodes: int,
     time_limit_s: float | None,
 ) -> Limit | None:
-    """The first limit that a job breaks which holds so much in all; None: it keeps them all.
+    """Return the first limit that a job breaks which holds so much in all; None: it keeps them all.
 
-    ``time_limit_s`` None: not known, then limits on time cannot be judged and count as broken
-    only where nothing at all may be held.
+    ``time_limit_s`` None: not known, then limits on time cannot be judged and count as broken only
+    where nothing at all may be held.
     """
     for limit in limits:
         if limit.scope is Scope.RUNNING:
@@ -98,21 +98,21 @@ def broken(
 
 
 AT_SHARE = 1.0
-"""Of users of whom nothing is known."""
+"""Use of users of whom nothing is known."""
 
 
 @dataclass(frozen=True)
 class UsedShares:
-    """By user: use of late / fair share. 1: just its share; 0: nothing. Not to be changed."""
+    """Recent use over fair share, by user. 1: just its share; 0: nothing. Not to be changed."""
 
     by_user: Mapping[str, float]
 
     def of(self, user: str) -> float:
-        """The user's; ``AT_SHARE`` where nothing is known."""
+        """Return the user's; ``AT_SHARE`` where nothing is known."""
         return self.by_user.get(user, AT_SHARE)
 
     @cached_property
     def digest(self) -> str:
-        """Equal for equal shares."""
+        """Return a digest that is equal for equal shares."""
         text = repr(sorted(self.by_user.items())).encode()
         return hashlib.blake2b(text, digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Host memory that a job asks for in another place: never less than it held, nor than is predicted.
+"""Host memory that a job asks for elsewhere: never less than it held, nor than is predicted.
 
 A job that asks for no memory holds the default of its queue. Another queue's default, or fewer
 cores, would give it less, so what it held is written into the job wherever it goes. The rule:
@@ -114,7 +114,8 @@ def with_memory(
     asked = request.resources.memory_bytes_per_node
     if not candidate.translation.keep_memory and not candidate.is_gpu and _is_measured(predicted):
         assert predicted is not None  # noqa: S101 - it is measured
-        return held.with_memory(_in_mib(predicted.high / held.nodes))  # as the site wishes
+        as_the_site_wishes = _in_mib(predicted.high / held.nodes)
+        return _holding(held, as_the_site_wishes)
     before = held_where_it_was(request)
     if before is None:
         return held
@@ -137,7 +138,7 @@ def with_memory(
         if memory_form(request) is MemoryForm.CORE:
             cores = own_cores_per_node(held)
             memory = _in_mib(memory / cores) * cores
-    return held.with_memory(memory)
+    return _holding(held, memory)
 
 
 def _by_core(request: Request, candidate: Candidate, held: Resources, total: int) -> int:
@@ -185,3 +186,7 @@ def _in_mib(memory_bytes: float) -> int:
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
+
+
+def _holding(held: Resources, memory_bytes_per_node: int) -> Resources:
+    return Resources(held.nodes, held.tasks, held.cpus_per_task, held.gpus, memory_bytes_per_node)

@@ -1,220 +1,184 @@
-"""The ranked places as they stand now: what the present states say alike to every submitter.
+"""Present constraints: whether a candidate that suits the job can take it now, from who asks.
 
-Made once for a shape of job and a reading of the states; what is left for each submission is who
-asks, and how old the reading is by then.
+Like the lasting ones (``policies.constraints``) each is a small function with its own sentence;
+they look at one Moment: the submitter's rights, and the candidate's state by the newest reading.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from berth.policies.constraints import (
-    Exclusion,
-    Moment,
-    PresentConstraint,
+from berth.pilot.units import format_seconds
+from berth.policies.bounds import holds, over_bounds
+from berth.policies.codes import Code
+from berth.policies.constraints import Exclusion
+from berth.policies.limits import Denied, Scope, broken
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate, CandidateState, Request, Resources
+
+
+@dataclass(slots=True)
+class Moment:
+    """One request on one candidate now: all that a present constraint may look at."""
+
+    request: Request
+    candidate: Candidate
+    settings: PolicySettings
+    resources: Resources
+    state: CandidateState | None
+    now_s: float
+    time_limit_s: float | None
+    """What the job would have there, the site file's or the edit's; None: not known."""
+
+
+PresentConstraint = Callable[[Moment], Exclusion | None]
+
+
+def allowed(moment: Moment) -> Exclusion | None:
+    """Never more than the submitter may use: queue, user, account, QOS."""
+    request, candidate = moment.request, moment.candidate
+    if request.allowed_queues is not None and candidate.queue not in request.allowed_queues:
+        # Schedulers leave closed queues out of those that a user may use: that is the reason then.
+        if moment.state is not None and not moment.state.up:
+            return _down(candidate, moment.state)
+        return Exclusion(Code.QUEUE_NOT_ALLOWED, f"you may not use {candidate.queue}")
+    if candidate.allowed_users is not None and request.user not in candidate.allowed_users:
+        return Exclusion(Code.USER_NOT_ALLOWED, "the site file does not list you here")
+    if candidate.allowed_accounts is not None and request.account not in candidate.allowed_accounts:
+        return Exclusion(
+            Code.ACCOUNT_NOT_ALLOWED, f"account {request.account or '(none)'} is not listed here"
+        )
+    if (
+        request.qos is not None
+        and candidate.allowed_qos is not None
+        and request.qos not in candidate.allowed_qos
+    ):
+        return Exclusion(Code.QOS_NOT_ALLOWED, f"QOS {request.qos} is not allowed here")
+    return None
+
+
+def cut_now(moment: Moment) -> Exclusion | None:
+    """Slices are only asked for that a working node has, by a reading of the present layouts."""
+    candidate, state, settings = moment.candidate, moment.state, moment.settings
+    if candidate.slice_of is None or state is None:
+        return None
+    since_s = moment.request.scheduler_since_s
+    if settings.strict and since_s is not None and state.as_of_s < since_s:
+        return Exclusion(
+            Code.STALE_STATE, "the scheduler was started anew after its slices were read"
+        )
+    if state.up and state.usable_nodes == 0:
+        what = (candidate.gres or "").partition(":")[2] or candidate.platform
+        return Exclusion(
+            Code.NOT_CUT, f"no working node of {candidate.queue} has a {what} slice at present"
+        )
+    return None
+
+
+def fresh_and_up(moment: Moment) -> Exclusion | None:
+    """The candidate is up, by a reading that is not stale (an unknown state only when strict)."""
+    state, settings = moment.state, moment.settings
+    if state is None or moment.now_s - state.as_of_s > settings.stale_after_s:
+        if not settings.strict:
+            return None
+        if state is None:
+            return Exclusion(Code.STALE_STATE, "its present state is not known")
+        age = format_seconds(moment.now_s - state.as_of_s)
+        return Exclusion(Code.STALE_STATE, f"its state was last read {age} ago")
+    if not state.up or state.usable_nodes == 0:
+        return _down(moment.candidate, state)
+    return None
+
+
+def _down(candidate: Candidate, state: CandidateState) -> Exclusion:
+    if state.up:
+        return Exclusion(Code.DOWN, f"{candidate.queue} has no working node")
+    return Exclusion(Code.DOWN, f"{candidate.queue} is {state.closed or 'not up'}")
+
+
+def enough_nodes_work(moment: Moment) -> Exclusion | None:
+    """As many nodes as it needs are neither down nor drained."""
+    state = moment.state
+    if state is None or state.usable_nodes is None or moment.resources.nodes <= state.usable_nodes:
+        return None
+    needed, there = moment.resources.nodes, state.usable_nodes or "none"
+    plural = "s" * (needed != 1)
+    return Exclusion(
+        Code.TOO_FEW_RESOURCES, f"it needs {needed} node{plural}, and {there} can be used now"
+    )
+
+
+def not_ruled_out(moment: Moment) -> Exclusion | None:
+    """No job of this user was put back from here and not looked at since.
+
+    Nor jobs of this workload by two other users: one alone may be the doing of that user.
+    """
+    if moment.state is None or not moment.state.ruled_out:
+        return None
+    request, there = moment.request, moment.state.ruled_out
+    found = [one for one in there if one.user == request.user]
+    alike = [one for one in there if one.workload and one.workload == request.workload]
+    if len({one.user for one in alike}) > 1:
+        found += alike
+    if not found:
+        return None
+    one = found[0]
+    return Exclusion(Code.RULED_OUT, f"job {one.job} was put back from here ({one.reason})")
+
+
+def within_queue_bounds(moment: Moment) -> Exclusion | None:
+    """The scheduler would take the job in that queue: it is over none of the queue's limits."""
+    if moment.state is None or moment.request.queue == moment.candidate.queue:
+        return None
+    problem = over_bounds(moment.request, moment.resources, moment.candidate, moment.state.bounds)
+    if problem is None:
+        return None
+    return Exclusion(Code.QUEUE_LIMIT, f"{moment.candidate.queue} {problem}")
+
+
+def within_account_limits(moment: Moment) -> Exclusion | None:
+    """The submitter may hold there what the job would hold."""
+    state, request, candidate = moment.state, moment.request, moment.candidate
+    if state is None or state.rights is None or request.queue == candidate.queue:
+        return None
+    found = state.rights.limits(request.user, request.account, request.qos, candidate.queue)
+    if isinstance(found, Denied):
+        return Exclusion(Code.NOT_ASSOCIATED, found.sentence)
+    if not found:
+        return None
+    nodes = max(1, moment.resources.nodes)
+    held = holds(request, moment.resources, candidate, state.bounds)
+    limit = broken(found, held, nodes, moment.time_limit_s)
+    if limit is None:
+        return None
+    if limit.scope is Scope.TIME:
+        return Exclusion(
+            Code.ACCOUNT_LIMIT, f"{limit.source} allows {format_seconds(limit.amount)} a job"
+        )
+    if limit.scope is Scope.LEAST:
+        what = f"demands {limit.amount:g} {limit.resource}"
+    else:
+        what = f"allows {limit.amount:g} {limit.resource} ({limit.scope.value})"
+    return Exclusion(Code.ACCOUNT_LIMIT, f"{limit.source} {what}")
+
+
+PRESENT: tuple[PresentConstraint, ...] = (
     allowed,
     cut_now,
-    enough_nodes_work,
     fresh_and_up,
+    enough_nodes_work,
     not_ruled_out,
-    within_account_limits,
     within_queue_bounds,
+    within_account_limits,
 )
-from berth.policies.limits import Rights, UsedShares
-from berth.policies.objectives.protocol import Offer
-from berth.policies.ranking import Checked, Shape
-from berth.policies.settings import PolicySettings
-from berth.policies.values import (
-    UNBOUNDED,
-    Candidate,
-    CandidateState,
-    Ranked,
-    Request,
-    Resources,
-)
+"""In the order in which they are asked: the first that excludes gives the reason."""
 
 
-class Standing(NamedTuple):
-    """A place that fits the job, and what may still rule it out, in order."""
-
-    row: Ranked
-    """With the expected wait in its score, where the site counts it."""
-    offer: Offer | None
-    candidate: Candidate
-    state: CandidateState | None
-    checks: tuple[PresentConstraint, ...]
-    open_to_all: bool
-    """Only an old reading, or queues that the submitter may not use, can rule it out."""
-
-    def read_again(self, state: CandidateState | None) -> Standing:
-        """The same by another reading that says the same."""
-        return Standing(self.row, self.offer, self.candidate, state, self.checks, self.open_to_all)
-
-    def says_same(self, other: Standing) -> bool:
-        """Whether they differ by their reading alone."""
-        return (
-            self.row is other.row
-            and self.checks == other.checks
-            and self.open_to_all == other.open_to_all
-        )
-
-
-class Places(NamedTuple):
-    """All places for a shape of job, best first."""
-
-    shape: Shape
-    """What they were made from, held so that its identity stays its own."""
-    as_ranked: tuple[Standing, ...]
-    """In the order of the shape's rows."""
-    standing: tuple[Standing, ...]
-    queues: frozenset[str | None]
-    """Of ``standing``."""
-    oldest_s: float
-    """Of the readings, where nothing else can rule a place out; -infinite: something may."""
-    ruled_out: tuple[Ranked, ...]
-    """For good, as ranked."""
-    made: object
-    """The same object in all that differ by the age of their readings alone."""
-
-
-def standing(
-    scored: tuple[Ranked, Offer | None],
-    request: Request,
-    candidate: Candidate,
-    state: CandidateState | None,
-    settings: PolicySettings,
-) -> Standing:
-    """A place that fits, by its state. ``scored``: its row, and what the score is made of."""
-    row, offer = scored
-    seen = checked(request, candidate, row.resources, state, settings)
-    return Standing(row, offer, candidate, state, seen.checks, seen.open_to_all)
-
-
-def checked(
-    request: Request,
-    candidate: Candidate,
-    held: Resources,
-    state: CandidateState | None,
-    settings: PolicySettings,
-) -> Checked:
-    """What may still rule a place out, whatever problem size is asked for."""
-    if (
-        state is not None
-        and state.bounds is UNBOUNDED
-        and request.default_memory is None
-        and (state.usable_nodes is None or state.usable_nodes >= held.nodes)
-        and state.rights is None
-        and not state.ruled_out
-        and candidate.slice_of is None
-    ):
-        found = _PLAIN
-    else:
-        found = checks(Moment(request, candidate, settings, held, state, 0.0))
-    open_to_all = (
-        found == _PLAIN
-        and state is not None
-        and state.up
-        and state.usable_nodes != 0
-        and candidate.allowed_users is None
-        and candidate.allowed_accounts is None
-        and candidate.allowed_qos is None
-    )
-    return Checked(state, found, open_to_all)
-
-
-def places(shape: Shape, as_ranked: tuple[Standing, ...], in_order: Sequence[Standing]) -> Places:
-    """Of what stands, as ranked and in order."""
-    return Places(
-        shape, as_ranked, tuple(in_order),
-        frozenset([place.candidate.queue for place in as_ranked]),
-        _oldest_s(as_ranked), shape.rows[len(as_ranked) :], object(),
-    )  # fmt: skip
-
-
-def read_again(
-    found: Places, as_ranked: tuple[Standing, ...], states: Mapping[str, CandidateState]
-) -> Places:
-    """The same places by another reading, of which all that matters says the same."""
-    in_order = tuple(
-        [place.read_again(states.get(place.row.candidate)) for place in found.standing]
-    )
-    return found._replace(as_ranked=as_ranked, standing=in_order, oldest_s=_oldest_s(as_ranked))
-
-
-def alike(one: CandidateState | None, other: CandidateState | None, *, with_room: bool) -> bool:
-    """Whether two readings of a place say the same, but for their age.
-
-    Without ``with_room`` what is idle, waits and was used of late is not looked at.
-    """
-    if one is other:
-        return True
-    if one is None or other is None:
-        return False
-    return (
-        one.up == other.up
-        and one.closed == other.closed
-        and one.usable_nodes == other.usable_nodes
-        and one.gpu_types == other.gpu_types
-        and one.bounds == other.bounds
-        and one.ruled_out == other.ruled_out
-        and (one.rights is other.rights or _digest(one.rights) == _digest(other.rights))
-        and (not with_room or _has_room_alike(one, other))
-    )
-
-
-def _has_room_alike(one: CandidateState, other: CandidateState) -> bool:
-    return (
-        one.idle_cores == other.idle_cores
-        and one.idle_gpus == other.idle_gpus
-        and one.pending_jobs == other.pending_jobs
-        and one.waits == other.waits
-        and _digest(one.used_shares) == _digest(other.used_shares)
-    )
-
-
-def _digest(of: Rights | UsedShares | None) -> str | None:
-    return None if of is None else of.digest
-
-
-def _oldest_s(as_ranked: Sequence[Standing]) -> float:
-    oldest_s = math.inf
-    for place in as_ranked:
-        if place.state is None or not place.open_to_all:
-            return -math.inf
-        oldest_s = min(oldest_s, place.state.as_of_s)
-    return oldest_s
-
-
-_PLAIN: tuple[PresentConstraint, ...] = (allowed, fresh_and_up)
-"""What can rule a place out at any site."""
-
-
-def checks(moment: Moment) -> tuple[PresentConstraint, ...]:
-    """The present constraints in order, without those that can rule the place out for nobody.
-
-    Whether enough nodes work and what the queue admits is the same for everybody who asks for
-    the same shape: it is looked at here, and what excludes then stands for its constraint.
-    """
-    state = moment.state
-    if state is None:
-        return (allowed, fresh_and_up)
-    found = [allowed, fresh_and_up]
-    if moment.candidate.slice_of is not None:
-        found = [allowed, cut_now, fresh_and_up]
-    too_few = enough_nodes_work(moment)
-    if too_few is not None:
-        return (*found, _always(too_few))
-    if state.ruled_out:
-        found.append(not_ruled_out)
-    over = within_queue_bounds(moment)
-    if over is not None:
-        return (*found, _always(over))
-    if state.rights is not None:
-        found.append(within_account_limits)
-    return tuple(found)
-
-
-def _always(excluded: Exclusion) -> PresentConstraint:
-    return lambda _moment: excluded
+def excluded_now(moment: Moment) -> Exclusion | None:
+    """Return why the candidate cannot take the job now, or None."""
+    for constraint in PRESENT:
+        excluded = constraint(moment)
+        if excluded is not None:
+            return excluded
+    return None

@@ -1,4 +1,4 @@
-"""The one sentence that a user reads, and the warnings beside a row."""
+"""The one sentence that a user reads, and the warnings beside a ranked candidate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_WORKLOAD = "There is no workload of this program: measure it once with berth 
 PRIOR = "prior only: no data for this platform"
 UNCERTAIN = "very uncertain"
 LEARNT = "finished jobs"
-"""How the sources of times begin that finished jobs have moved."""
+"""How the source of a time begins that finished jobs have moved."""
 _SLICE = {
     SliceAim.SMALLEST: "is the smallest slice that will do",
     SliceAim.THROUGHPUT: "is the slice that does most for its part of the GPU",
@@ -33,11 +33,11 @@ def placed(
     *,
     unit: Unit = Unit.JOB,
     is_slice: bool = False,
-    alike: Sequence[Ranked] = (),
+    beside: Sequence[Ranked] = (),
 ) -> str:
-    """Why the chosen one: what is predicted, and how much better than the next best.
+    """Return why the best one was chosen: the prediction, and how much better than the next best.
 
-    ``alike``: places that the job may start in as well.
+    ``beside``: candidates that the job may start at as well.
     """
     assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
     runtime = best.runtime_s
@@ -49,15 +49,15 @@ def placed(
         f"{words or objective.superlative}: {_array(best)}"
         f"{format_seconds(runtime.mid)} ({spread}){per}{_learnt(best)}"
     )
-    if alike:
-        names = ", ".join(row.candidate for row in alike)
+    if beside:
+        names = ", ".join(ranked.candidate for ranked in beside)
         if settings.list_by is ListBy.START:
             return f"{head}; should it start late there, it may start at {names}."
         return f"{head}; {names} cannot be told apart from it: the job starts where it can first."
     quicker = _quicker(best, [*others, *ruled_out])
     if quicker is not None:
         head = f"{head}; {quicker}"
-    next_best = next((row for row in others if row.guess == best.guess), None)
+    next_best = next((ranked for ranked in others if ranked.guess == best.guess), None)
     if next_best is not None and next_best.score and best.score:
         ratio = next_best.score / best.score
         named = next_best.candidate
@@ -91,20 +91,22 @@ EXPLORE_OPT_OUT = "--comment=berth-explore:off"
 
 
 def explored(row: Ranked, best: Ranked, worst: float) -> str:
-    """Why a place that is not the best: what is predicted here and there, and how to say no."""
+    """Return why a candidate that is not the best: what is predicted here and there, and how to
+    say no."""
     assert row.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
-    here, there = row.runtime_s, best.runtime_s
+    time, best_time = row.runtime_s, best.runtime_s
     return (
         f"{row.candidate} ({resources(row.resources)} of {row.platform}) is tried, to learn how "
-        f"long such jobs take there: {format_seconds(here.mid)} ({format_seconds(here.low)} to "
-        f"{format_seconds(here.high)}) is predicted, {format_seconds(there.mid)} in "
+        f"long such jobs take there: {format_seconds(time.mid)} ({format_seconds(time.low)} to "
+        f"{format_seconds(time.high)}) is predicted, {format_seconds(best_time.mid)} in "
         f"{best.candidate}; at most {worst:g} times that is risked ({EXPLORE_OPT_OUT} to be left "
         "out)."
     )
 
 
 def _array(row: Ranked) -> str:
-    """``60 tasks, 4 at a time: 30 s; each takes ``, before the time of one; empty for one job."""
+    """Return ``60 tasks, 4 at a time: 30 s; each takes `` before the time of one; empty for one
+    job."""
     if row.makespan is None:
         return ""
     tasks, seconds = row.makespan.tasks, format_seconds(row.makespan.seconds)
@@ -113,7 +115,7 @@ def _array(row: Ranked) -> str:
 
 
 def _in_all(makespan: Makespan) -> str:
-    """``30 s (4 at a time)``."""
+    """Return ``30 s (4 at a time)``."""
     return f"{format_seconds(makespan.seconds)} ({_width(makespan)})"
 
 
@@ -124,43 +126,46 @@ def _width(makespan: Makespan) -> str:
 
 
 def _learnt(best: Ranked) -> str:
-    """From which finished jobs the time was learnt; empty where it was not."""
-    what, colon, jobs = best.source.partition(": ")
-    return f", learnt from finished jobs ({jobs})" if colon and what == LEARNT else ""
+    """Return from which finished jobs the time was learnt; empty where it was not."""
+    origin, colon, jobs = best.source.partition(": ")
+    return f", learnt from finished jobs ({jobs})" if colon and origin == LEARNT else ""
 
 
 def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
-    """What is to be known of a row with a shorter time than that of the chosen one.
+    """Return what is to be known of a candidate with a shorter time than the chosen one's.
 
-    Of an array that is one task's time: how many run at a time is told beside it.
+    For an array that is one task's time: how many run at a time is told beside it.
     """
     assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
     mid = best.runtime_s.mid
     shorter = [
-        r
-        for r in rows
-        if r.runtime_s is not None and r.runtime_s.mid < mid and r.code != Code.CANNOT_RUN
+        each
+        for each in rows
+        if each.runtime_s is not None and each.runtime_s.mid < mid and each.code != Code.CANNOT_RUN
     ]
     if not shorter:
         return None
-    row = min(shorter, key=lambda r: (r.runtime_s.mid if r.runtime_s else mid, r.candidate))
-    assert row.runtime_s is not None  # noqa: S101 - as chosen above
-    named = f"{row.candidate} with {format_seconds(row.runtime_s.mid)}"
-    if row.makespan is not None:
-        named = f"{named} a task and {_in_all(row.makespan)} for all"
-    if row.excluded and not row.guess:
-        return f"{named} is ruled out ({row.excluded})"
-    return f"{named} {'is only a guess' if row.guess else 'ranks behind it'}"
+    ranked = min(
+        shorter, key=lambda each: (each.runtime_s.mid if each.runtime_s else mid, each.candidate)
+    )
+    assert ranked.runtime_s is not None  # noqa: S101 - as chosen above
+    named = f"{ranked.candidate} with {format_seconds(ranked.runtime_s.mid)}"
+    if ranked.makespan is not None:
+        named = f"{named} a task and {_in_all(ranked.makespan)} for all"
+    if ranked.excluded and not ranked.guess:
+        return f"{named} is ruled out ({ranked.excluded})"
+    return f"{named} {'is only a guess' if ranked.guess else 'ranks behind it'}"
 
 
 _CHECKS_PASSED = {code.value: place for place, code in enumerate(CHECKED_IN_ORDER)}
 
 _OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
-"""The shortest time came nearest."""
+"""Codes for which the shortest time came nearest."""
 
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
-    """Why the job is left alone: the reason all share, or that of the place that came nearest."""
+    """Return why the job is left alone: the common reason, or that of the candidate that came
+    nearest."""
     if not ruled_out:
         return "Left as it is: the site file has no candidates."
     counted = Counter(row.excluded for row in ruled_out)
@@ -183,7 +188,7 @@ def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
 
 
 def resources(held: Resources) -> str:
-    """``1 GPU, 8 cores`` or ``2 nodes, 64 cores``."""
+    """Return ``1 GPU, 8 cores`` or ``2 nodes, 64 cores``."""
     parts = []
     if held.gpus:
         parts.append("1 GPU" if held.gpus == 1 else f"{held.gpus} GPUs")
@@ -196,7 +201,7 @@ def resources(held: Resources) -> str:
 def warning(
     prediction: Prediction | None, runtime: Interval | None, settings: PolicySettings
 ) -> str | None:
-    """What a person should know before trusting a row that was not ruled out."""
+    """Return what a person should know before trusting a candidate that was not ruled out."""
     if prediction is None or runtime is None:
         return None
     if prediction.abstained is not None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class SliceAim(StrEnum):
-    """Which of the MIG slices of a GPU model that will do is offered to the objective."""
+    """Which of the MIG slices of a GPU model that will do the objective may choose."""
 
     SMALLEST = "smallest"
     """The one that takes least of the GPU."""
@@ -18,13 +18,13 @@ class SliceAim(StrEnum):
 
 
 class ListBy(StrEnum):
-    """Which places are listed beside the best, where the scheduler takes several."""
+    """Which candidates are listed beside the best, where the scheduler takes several."""
 
     SCORE = "score"
     """Those whose score is within ``alike_within`` of the best one's."""
     START = "start"
     """Those that can only help where the best one starts later than expected: the job would run
-    there no longer than there, but for as much as the place is expected to start later."""
+    there no longer than at the best, but for as much as it is expected to start later."""
 
 
 class UntypedGpus(StrEnum):
@@ -52,20 +52,20 @@ class Explore:
     """What may be spent on sending jobs where the most is learnt."""
 
     core_hours: float = 0.0
-    """In each period, by upper predicted times; 0: off."""
+    """Core-hours in each period, by upper predicted times; 0: off."""
     period_s: float = 7 * 86_400.0
     share: float = 0.05
-    """At most this part of a program's jobs."""
+    """At most this part of a workload's jobs."""
     worst: float = 2.0
-    """The upper predicted time there is at most so many times the best place's median one."""
+    """The upper predicted time there is at most so many times the best one's median."""
     next_jobs: int = 20
-    """So many next jobs, at most, count in the value of what is learnt; fewer for a program that
-    had fewer in the period."""
+    """So many next jobs, at most, count in the value of what is learnt; fewer for a workload
+    that had fewer in the period."""
     excluded_users: tuple[str, ...] = ()
 
     @property
     def on(self) -> bool:
-        """Whether any job is ever sent somewhere to learn."""
+        """Return whether any job is ever sent somewhere to learn."""
         return self.core_hours > 0
 
 
@@ -92,8 +92,8 @@ class PolicySettings:
     list_queues: bool = False
     """The scheduler takes several queues for a job, and starts it where it can first."""
     alike_within: float = 1.25
-    """Places whose predicted finish is within this factor of the best, and cannot be told apart by
-    their intervals, are listed together; 1: never."""
+    """Candidates whose predicted finish is within this factor of the best, and cannot be told
+    apart by their intervals, are listed together; 1: never."""
     list_by: ListBy = ListBy.SCORE
     slices: SliceAim = SliceAim.SMALLEST
     untyped_gpus: UntypedGpus = UntypedGpus.TYPE
@@ -106,6 +106,6 @@ class PolicySettings:
 
     @property
     def lists(self) -> bool:
-        """Whether a job is ever given several queues."""
+        """Return whether a job is ever given several queues."""
         wanted = self.list_by is ListBy.START or self.alike_within > 1
         return self.list_queues and wanted

@@ -1,8 +1,8 @@
-"""One MIG slice of each GPU model: the site's aim picks it before the objective compares places.
+"""One MIG slice of each GPU model: the site's aim picks it before the objective compares.
 
-Small slices are slow, so an objective alone would give every job the largest. What a site wants
-of slices is that many jobs share a GPU: the smallest that will do, or the one that does most for
-its part of the GPU, as ``berth mig recommend`` names it.
+Small slices are slow, so an objective alone would give every job the largest. What a site wants of
+slices is that many jobs share a GPU: the smallest that will do, or the one that does most for its
+part of the GPU, as ``berth mig recommend`` names it.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from berth.predictor.hardware.mig.slices import MARK
 def one_of_each(
     fits: Sequence[Ranked], candidates: Mapping[str, Candidate], aim: SliceAim
 ) -> tuple[list[Ranked], list[Ranked]]:
-    """The rows that stay in their order, and those passed over for another slice, with why.
+    """Return the candidates that stay in their order, and those passed over for another slice.
 
-    ``fits``: rows that no constraint excludes, best first. A guess never wins over a prediction;
-    ties go to the row that the objective has first.
+    ``fits``: those that no constraint excludes, best first. A guess never wins over a prediction;
+    ties go to the one that the objective has first.
     """
     best: dict[str, Ranked] = {}
     if aim is not SliceAim.OBJECTIVE:
-        for row in fits:
-            model = candidates[row.candidate].slice_of
+        for ranked in fits:
+            model = candidates[ranked.candidate].slice_of
             if model is None:
                 continue
             known = best.get(model)
-            if known is None or _key(row, candidates, aim) < _key(known, candidates, aim):
-                best[model] = row
+            if known is None or _key(ranked, candidates, aim) < _key(known, candidates, aim):
+                best[model] = ranked
     stay: list[Ranked] = []
     passed_over: list[Ranked] = []
-    for row in fits:
-        winner = best.get(candidates[row.candidate].slice_of or "")
-        if winner is None or winner is row:
-            stay.append(row)
+    for ranked in fits:
+        winner = best.get(candidates[ranked.candidate].slice_of or "")
+        if winner is None or winner is ranked:
+            stay.append(ranked)
         else:
             why = f"{winner.candidate} {_WHY[aim]}"
-            passed_over.append(row._replace(score=None, excluded=why, code=Code.OTHER_SLICE.value))
+            passed_over.append(
+                ranked._replace(score=None, excluded=why, code=Code.OTHER_SLICE.value)
+            )
     return stay, passed_over
 
 
@@ -51,29 +53,31 @@ _WHY = {
 }
 
 
-def _key(row: Ranked, candidates: Mapping[str, Candidate], aim: SliceAim) -> tuple[bool, float]:
-    held = candidates[row.candidate].slice_part * max(1, row.resources.gpus)
+def _key(ranked: Ranked, candidates: Mapping[str, Candidate], aim: SliceAim) -> tuple[bool, float]:
+    held = candidates[ranked.candidate].slice_part * max(1, ranked.resources.gpus)
     if aim is SliceAim.SMALLEST:
-        return (row.guess, held)
-    return (row.guess, math.inf if row.runtime_s is None else row.runtime_s.mid * held)
+        return (ranked.guess, held)
+    return (ranked.guess, math.inf if ranked.runtime_s is None else ranked.runtime_s.mid * held)
 
 
 def profiles_that_will_do(decision: Decision) -> list[str]:
-    """Names of the profiles of ``slices_that_will_do``."""
-    return sorted({row.platform.rpartition(MARK)[2] for row in slices_that_will_do(decision)})
+    """Return the names of the profiles of ``slices_that_will_do``."""
+    return sorted({ranked.platform.rpartition(MARK)[2] for ranked in slices_that_will_do(decision)})
 
 
 def slices_that_will_do(decision: Decision) -> list[Ranked]:
-    """Places of MIG slices that the job could run on, whether or not there are any now.
+    """Return the MIG slices that the job could run on, whether or not there are any now.
 
     ``berth mig auto`` cuts for such jobs. None where the objective had a slice to choose and
-    preferred another kind of place.
+    preferred another kind of candidate.
     """
-    slices = [row for row in decision.ranked if MARK in row.platform]
+    slices = [ranked for ranked in decision.ranked if MARK in ranked.platform]
     elsewhere = decision.chosen is not None and decision.chosen not in [r.candidate for r in slices]
-    if elsewhere and any(row.code in _OFFERED for row in slices):
+    if elsewhere and any(ranked.code in _CHOICES for ranked in slices):
         return []
-    return [row for row in slices if row.code in _OFFERED or row.code == Code.NOT_CUT.value]
+    return [
+        ranked for ranked in slices if ranked.code in _CHOICES or ranked.code == Code.NOT_CUT.value
+    ]
 
 
-_OFFERED = (None, Code.OTHER_SLICE.value)
+_CHOICES = (None, Code.OTHER_SLICE.value)

@@ -12,7 +12,7 @@ from berth.policies.values import Candidate, Request, Resources
 
 
 def translate(request: Request, candidate: Candidate) -> Resources | str:
-    """The request in the candidate's resources, or the sentence that says why it has no such.
+    """Return the request in the candidate's resources, or the sentence that says why it has none.
 
     Memory is left out: ``policies.memory`` adds it.
     """
@@ -74,7 +74,8 @@ def _more_than_allowed(tasks: int, cpus: int, most: int) -> str:
 
 
 def _spread(request: Request, candidate: Candidate, held: Resources) -> Resources | str:
-    """On the nodes it takes, within the user's own choice and the site's and candidate's bounds.
+    """Return ``held`` on the nodes it takes, within the user's choice and the bounds of site and
+    candidate.
 
     ``held.nodes`` is the fewest nodes that the tasks, cores and GPUs fit on.
     """
@@ -113,7 +114,7 @@ def _fits_one_node_of_its_own(request: Request, candidate: Candidate) -> bool:
 
 
 def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
-    """Nodes by what fits, by tasks per node, and by what the user wrote."""
+    """Return the nodes by what fits, by tasks per node, and by what the user wrote."""
     nodes, asked, needs = held.nodes, request.resources, request.needs
     if needs.tasks_per_node is not None and held.tasks == max(1, asked.tasks):
         nodes = max(nodes, _ceil(held.tasks, needs.tasks_per_node))
@@ -124,7 +125,7 @@ def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
 
 
 def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> str | None:
-    """What the user wrote about cores of a node or of a GPU, and a node here has not."""
+    """Return what the user wrote about cores of a node or of a GPU that a node here has not."""
     needs, cores = request.needs, candidate.cores_per_node
     unchanged = (held.tasks, held.cpus_per_task) == asked_shape(request)
     # Slurm wants nodes on which so many tasks fit, whether or not there are so many.

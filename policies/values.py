@@ -35,12 +35,8 @@ class Resources:
 
     @property
     def cores(self) -> int:
-        """CPU cores in all."""
+        """Return the CPU cores in all."""
         return self.tasks * self.cpus_per_task
-
-    def with_memory(self, bytes_per_node: int | None) -> Resources:
-        """The same with other memory: ``dataclasses.replace``, in a fifth of its time."""
-        return Resources(self.nodes, self.tasks, self.cpus_per_task, self.gpus, bytes_per_node)
 
 
 class MemoryForm(StrEnum):
@@ -112,7 +108,7 @@ class TaskArray:
 
 
 class Makespan(NamedTuple):
-    """When the last task of an array is expected to end at a place, and how that comes about."""
+    """When the last task of an array is expected to end, and how that comes about."""
 
     tasks: int
     at_once: int
@@ -126,12 +122,12 @@ class Makespan(NamedTuple):
 
     @property
     def length_s(self) -> float:
-        """Without the wait."""
+        """Return the time without the wait, in seconds."""
         return self.seconds - self.wait_s
 
     @property
     def unequal(self) -> bool:
-        """Whether the tasks differ."""
+        """Return whether the tasks differ."""
         return self.work < self.tasks
 
 
@@ -183,7 +179,7 @@ class Request:
 
     @property
     def array_tasks(self) -> int:
-        """How many jobs it is."""
+        """Return how many jobs it is."""
         return 1 if self.array is None else self.array.tasks
 
 
@@ -229,7 +225,7 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class CandidateState:
-    """How a candidate stands now. ``as_of_s`` is Unix time of the reading."""
+    """A candidate's present state. ``as_of_s`` is Unix time of the reading."""
 
     up: bool
     idle_cores: int
@@ -249,7 +245,7 @@ class CandidateState:
     used_shares: UsedShares | None = None
     """What users have held of late; None: everybody counts as at the fair share."""
     closed: str | None = None
-    """Where it is not up: the scheduler's word for that and what it means for jobs."""
+    """Where it is not up: the scheduler's word for that and its meaning for jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +290,9 @@ class Candidate:
     gpus_per_node: int = 0
     gpu_memory_bytes: int | None = None
     slice_of: str | None = None
-    """Platform of the whole GPU, where this place gives MIG slices of it."""
+    """Platform of the whole GPU, where this candidate gives MIG slices of it."""
     slice_part: float = 1.0
-    """Of that GPU that others cannot have: the larger of its parts of compute and memory."""
+    """Part of that GPU that others cannot have: the larger of its parts of compute and memory."""
     nodes: int | None = None
     """Nodes of this kind in all; None: not known."""
     features: tuple[str, ...] = ()
@@ -310,9 +306,9 @@ class Candidate:
     power_per_gpu_w: float | None = None
     """Mean power of a GPU or slice under a job, by the data sheet; None: not known."""
     power_per_core_w: float | None = None
-    """The same of a core; at places with GPUs, of those beside them (None: not counted)."""
+    """Mean power of a core; with GPUs, of the cores beside them (None: not counted)."""
     carbon: Intensity | None = None
-    """Of the electricity there."""
+    """Carbon intensity of the electricity there."""
     targets: tuple[str, ...] = ("cpu",)
     architecture: str = "x86_64"
     instruction_sets: tuple[str, ...] = ()
@@ -322,7 +318,7 @@ class Candidate:
 
     @property
     def is_gpu(self) -> bool:
-        """True where jobs are given GPUs or slices, not only cores."""
+        """Return whether jobs are given GPUs or slices, not only cores."""
         return self.gpus_per_node > 0
 
 
@@ -344,7 +340,7 @@ class Ranked(NamedTuple):
     code: str | None = None
     """Stable code of that reason, explained in docs/reasons.md."""
     warning: str | None = None
-    """What to know before trusting this row (a prediction that is only a prior, say)."""
+    """What to know before trusting this candidate (a prediction that is only a prior, say)."""
     guess: bool = False
     """The prediction abstains, or is a prior and the site does not allow those (for a person to
     look at, never chosen by the filter), or the place is not known to have the instructions that
@@ -357,30 +353,11 @@ class Ranked(NamedTuple):
 
     @property
     def length_s(self) -> float:
-        """How long it is expected to run: an array until its last task ends; 0: not known."""
+        """Return how long it is expected to run: an array until its last task ends; 0: not
+        known."""
         if self.makespan is not None:
             return self.makespan.length_s
         return 0.0 if self.runtime_s is None else self.runtime_s.mid
-
-    def with_score(self, score: float | None) -> Ranked:
-        """The same with another score: ``_replace``, in a third of its time."""
-        return Ranked(
-            self.candidate,
-            self.platform,
-            self.resources,
-            score,
-            self.runtime_s,
-            self.speedup,
-            self.memory,
-            self.cost,
-            self.basis,
-            self.excluded,
-            self.code,
-            self.warning,
-            self.guess,
-            self.source,
-            self.makespan,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,22 +373,6 @@ class Edit:
     resources: Resources | None = None
     time_limit_s: float | None = None
 
-    def with_queue(self, queue: str | None) -> Edit:
-        """The same in another queue: ``dataclasses.replace``, in a fifth of its time."""
-        return Edit(
-            queue, self.constraint, self.gres, self.adds_type, self.resources, self.time_limit_s
-        )
-
-    def same_but_queue(self, other: Edit) -> bool:
-        """Whether the job would be the same in the other queue."""
-        return (
-            self.constraint == other.constraint
-            and self.gres == other.gres
-            and self.adds_type == other.adds_type
-            and self.resources == other.resources
-            and self.time_limit_s == other.time_limit_s
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Explored:
@@ -424,7 +385,7 @@ class Explored:
     value: float
     """Expected gain of the program's next jobs together, in log time (or score)."""
     loss: float
-    """Expected of this job, likewise."""
+    """Expected loss of this job, in the same unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,20 +407,3 @@ class Decision:
     details: Mapping[str, str] = field(default_factory=dict)
     explored: Explored | None = None
     """None: the best place was chosen, or none."""
-
-    def with_inputs(self, inputs_digest: str) -> Decision:
-        """The same, made from inputs of this digest: ``dataclasses.replace``, in a fifth of its
-        time."""
-        return Decision(
-            inputs_digest[:16],
-            self.chosen,
-            self.ranked,
-            self.edit,
-            self.reason,
-            self.policy,
-            self.bundle,
-            inputs_digest,
-            self.code,
-            self.details,
-            self.explored,
-        )

@@ -1,7 +1,7 @@
 """How long jobs wait in a queue, by their size and length: a table made beside the submit path.
 
-A look-ahead simulation of the queue fills it (``policies/replay/live.py``); the submit
-path only looks it up.
+A look-ahead simulation of the queue fills it (``policies.replay.live``); the submit path only looks
+it up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Waits(Protocol):
     """How long a job waits in a queue."""
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """The wait of a job of so many cores or GPUs that is predicted to run so long."""
+        """Return the wait of a job of so many cores or GPUs that is predicted to run so long."""
         ...
 
 
@@ -32,7 +32,7 @@ class WaitTable:
     """
 
     units: tuple[int, ...]
-    """Upper bounds of the classes of size, ascending: GPUs at places with GPUs, else cores.
+    """Upper bounds of the classes of size, ascending: GPUs at candidates with GPUs, else cores.
     Larger jobs count as of the last class."""
     seconds: tuple[float, ...]
     """Upper bounds of the classes of predicted time, ascending; longer jobs as of the last."""
@@ -48,25 +48,31 @@ class WaitTable:
             raise ValueError(f"a row of waits must have {len(self.seconds)} columns")
 
     @classmethod
-    def of_dict(cls, found: Mapping[str, Any]) -> WaitTable:
-        """From what ``to_dict`` made. Raises LookupError, TypeError, ValueError."""
-        seconds = (math.inf if bound is None else float(bound) for bound in found["seconds"])
+    def of_dict(cls, document: Mapping[str, Any]) -> WaitTable:
+        """Read what ``to_dict`` made. Raises LookupError, TypeError, ValueError."""
+        seconds = (math.inf if bound is None else float(bound) for bound in document["seconds"])
         return cls(
-            tuple(int(bound) for bound in found["units"]),
+            tuple(int(bound) for bound in document["units"]),
             tuple(seconds),
-            tuple(tuple(Interval(*map(float, one)) for one in row) for row in found["waits"]),
+            tuple(
+                tuple(Interval(*map(float, interval)) for interval in row)
+                for row in document["waits"]
+            ),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: no bound is null."""
+        """Return the table as JSON has it: an infinite bound is null."""
         return {
             "units": list(self.units),
             "seconds": [None if math.isinf(bound) else bound for bound in self.seconds],
-            "waits": [[[one.low, one.mid, one.high] for one in row] for row in self.waits],
+            "waits": [
+                [[interval.low, interval.mid, interval.high] for interval in row]
+                for row in self.waits
+            ],
         }
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """The wait of a job of so many cores or GPUs that is predicted to run so long."""
+        """Return the wait of a job of so many cores or GPUs that is predicted to run so long."""
         row = min(bisect_left(self.units, units), len(self.units) - 1)
         column = min(bisect_left(self.seconds, runtime_s), len(self.seconds) - 1)
         return self.waits[row][column]

@@ -1,4 +1,4 @@
-"""The site of the daemon's benchmarks: twenty candidates, seven programs, requests for them."""
+"""The site of the daemon's benchmarks: forty candidates, seven programs, requests for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, harbour, 
 
 from berth.predictor.core.forecast import Forecast
 
-CANDIDATES = 20
+CANDIDATES = 40
 PROGRAMS = 7
 
 
@@ -38,7 +38,7 @@ def started(site: Harbour, commands: Path) -> RunningDaemon:
 
 
 def site_text(folder: Path) -> str:
-    """A site with twenty candidates: half CPU, half GPU partitions of distinct kinds."""
+    """A site with forty candidates: half CPU, half GPU partitions of distinct kinds."""
     lines = [
         'schema = "berth.site/1"\nmode = "enforce"\n[site]\nauto_partition = "auto"\n'
         f'[daemon]\nsocket = "berth.sock"\nstore = "sqlite:///{folder}/store.db"\n'

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import ToolMissing
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.experiments.registry import EXPERIMENTS, Experiment, Needs
 
 _PATH = click.Path(path_type=Path)
@@ -105,8 +105,6 @@ def command(name: str, experiment: Experiment) -> click.Command:
                 click.echo(f"written to {options.out}")
             return
         report = experiment.function("evaluate")(options)
-        if report is None:
-            return
         if options.report is not None:
             report.write(options.report)
         click.echo(json.dumps(report.as_dict(), indent=1) if options.as_json else report.text())

@@ -15,7 +15,8 @@ from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.reader import Reader
 from berth.predictor.graphs.roofline import FREE, load_of, roof_seconds
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roof_of
 from berth.predictor.learning.graphs.run_seconds import seconds
 from lab.datasets.timm import skeletons
 from lab.graphs import PATIENT

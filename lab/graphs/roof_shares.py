@@ -23,7 +23,8 @@ from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import SHARES, Load, Reach, RoofShares, roof_seconds
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roofs
 from lab.datasets import DataSet, locate
 from lab.graphs.model_runs import OnOneCore, on_one_core
 

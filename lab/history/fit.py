@@ -23,7 +23,7 @@ from berth.predictor.learning.history.replay import Event
 from berth.predictor.learning.history.rings import USER, Ring, code
 from lab.datasets.ricc import Trace
 from lab.ground.table import Flags, Floats, Places
-from lab.history.replay import asked_jobs, ended_job, events
+from lab.history.run_times import asked_jobs, ended_job, events
 
 UNITS = 16
 EPOCHS = 8

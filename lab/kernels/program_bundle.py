@@ -13,9 +13,8 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
-from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
-from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.program.bundle import (
     RANGE,
     Calibration,

@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from berth.pilot.documents import to_json, write_text
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.training_input import command_line
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import LEVEL, around, group_quantile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.source_errors import (
     COMBINED,
     IMAGES_IN_HALF,
@@ -29,9 +32,10 @@ from berth.predictor.families.graph.source_errors import (
     known_device,
 )
 from lab.datasets import neusight, timm
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.ground.table import Flags, Floats, Strings
-from lab.latency.held_out_sources import KNOWN, SOURCES, SourceTimes
+from lab.latency.held_out_sources import KNOWN, SOURCES, STEPS, SourceTimes, all_situations
 
 GPUS = (IMAGES_IN_HALF, LANGUAGE_IN_FP32)
 """Groups of both are GPUs that nothing is known of: one factor for the combination, from all."""
@@ -72,7 +76,7 @@ class Combination:
 Errors = dict[tuple[str, str], SourceError]
 
 
-def evaluate(rows: SourceTimes, above: float | None = None) -> Combination:
+def combined_errors(rows: SourceTimes, above: float | None = None) -> Combination:
     """All situations; each group that is reported has no part in the errors it is given.
 
     ``above``: difficulty from which on a model is of an unseen family; default: ``threshold``.
@@ -244,7 +248,7 @@ def _show(rows: SourceTimes, situation: str, source: str, middle: Floats, width:
 _HEADER = ("source", "rows", "groups", "mean error", "bias", "in 90 % interval", "interval x")
 
 
-def report(found: Combination, seed: int) -> Report:
+def report_of(found: Combination, seed: int) -> Report:
     """A table a situation."""
     return Report(
         "Sources of a model graph's time, by situation",
@@ -277,3 +281,20 @@ def document(found: Combination, seed: int, command: str) -> SourceErrors:
         sources={one.path: one.sha256 for one in _DATA},
         unlike_above=found.unlike_above, errors=found.errors,
     )  # fmt: skip
+
+
+def evaluate(options: Options) -> Report:
+    """Report errors and coverage of each source alone, the baseline, and all together."""
+    return report_of(_held_out_errors(options), options.seed)
+
+
+def train(options: Options) -> str:
+    """Write ``source_errors.json`` into the folder that is given."""
+    made = document(_held_out_errors(options), options.seed, command_line())
+    write_text(options.bundle / "source_errors.json", to_json(made))
+    return f"{len(made.errors)} errors of sources by situation"
+
+
+def _held_out_errors(options: Options) -> Combination:
+    with step_bar("predicting held-out rows", STEPS) as advance:
+        return combined_errors(all_situations(options.seed, advance))

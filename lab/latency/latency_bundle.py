@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from berth.predictor.core.bundle import CARD
-from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import group_quantile
-from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.graph.latency import bundle as bundles
 from berth.predictor.families.graph.latency.bundle import (
     ARRAYS,
@@ -23,7 +22,7 @@ from berth.predictor.families.graph.latency.bundle import (
     arrays_of,
 )
 from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.evaluate import Family, held_out
 from lab.ground.model_card import markdown_table, model_card, source_lines

@@ -6,7 +6,8 @@ from functools import cache
 
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.catalogue import platform_named
-from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roofs
 
 OWN_CPU = "epyc-genoa-vm"
 """Where our own runs were measured, on one core."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.predictor.core.bundle import CARD, Training
-from berth.predictor.core.bundle_writing import write_bundle
-from berth.predictor.core.provenance import made_by, versions
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import (
     EFFECTS,

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from berth.pilot.errors import ToolMissing
+from berth.plugin.cli.output.step_bar import step_bar
+from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Result
 from lab.ground.figures import figures
 from lab.ground.report import Report, results_section
 from lab.ground.table import Floats
 from lab.operators import operator_baselines as baselines
-from lab.operators import whole_models
+from lab.operators import operator_bundle, whole_models
 from lab.operators.fit_operators import FULL, Size, fit
 from lab.operators.operator_bundle import (
     HALF_WIDTH,
@@ -43,7 +45,7 @@ SHOWN = ("rows", "median_error", "mean_error", "bias")
 STEPS = 10
 
 
-def evaluate(
+def operators_report(
     seed: int, advance: Callable[..., None] = lambda *_: None, size: Size = FULL
 ) -> Report:
     """Everything. Sections whose data or libraries are missing are named in the notes."""
@@ -179,3 +181,15 @@ def _scaled(given: Predicted) -> Predicted:
 def _result(split: str, method: str, rows_of: str, given: Predicted) -> Result:
     found = figures(np.log(given.measured), np.log(given.predicted), np.arange(len(given)))
     return Result(split, method, found, rows_of=rows_of)
+
+
+def train(options: Options) -> str:
+    """Write the bundle from NeuSight's operators."""
+    manifest = learn(options, operator_bundle.train, operator_bundle.STEPS)
+    return f"{manifest.id}: {manifest.training.rows} operator rows"
+
+
+def evaluate(options: Options) -> Report:
+    """Report operators, whole models and image models on GPUs that nothing was fitted on."""
+    with step_bar("evaluating", STEPS) as advance:
+        return operators_report(options.seed, advance)

@@ -25,7 +25,7 @@ from berth.predictor.families.graph.operators.physics import (
     utilisation,
     vector_features,
 )
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import unit_named
 from lab.operators.operator_rows import Rows
 

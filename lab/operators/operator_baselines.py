@@ -7,7 +7,7 @@ import xgboost
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.physics import Places, PowerLimit, roof_seconds
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit, unit_named
 from lab.operators.fit_operators import launches
 from lab.operators.operator_rows import Rows

@@ -11,8 +11,7 @@ import xgboost
 
 from berth.pilot.documents import to_json
 from berth.predictor.core.bundle import CARD, open_model
-from berth.predictor.core.bundle_writing import write_bundle
-from berth.predictor.core.provenance import made_by, versions
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.graph.operators import bundle as bundles
 from berth.predictor.families.graph.operators.bundle import (
     CONSTANTS,

@@ -21,7 +21,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.calls import MATRIX, Calls, Kind
 from berth.predictor.families.graph.operators.graph_calls import calls_of
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 
 
 def _gpt2(width: int, heads: int, layers: int, positions: int) -> dict[str, Any]:

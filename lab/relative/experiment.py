@@ -13,7 +13,7 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows

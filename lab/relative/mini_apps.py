@@ -20,7 +20,9 @@ from itertools import combinations
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from lab.datasets.machines import KERNELS, PEAKS, MiniApps
+from lab.datasets.machines import KERNELS, PEAKS, MiniApps, mini_apps
+from lab.experiments.experiment import Options
+from lab.ground.report import Report, Section
 
 SPLIT = (
     "every ordered pair of platforms; source and target both left out of all that is learnt and "
@@ -172,3 +174,21 @@ def _misfit(
 def _pairs(residual: Floats) -> float:
     first, second = np.triu_indices(len(residual), 1)
     return float(np.abs(residual[first] - residual[second]).mean())
+
+
+def evaluate(_: Options) -> Report:
+    """Every ordered pair of platforms by each method."""
+    found = evaluate_apps(mini_apps())
+    rows = [
+        (app.app, str(count), str(count * (count - 1)),
+         *(f"{app.median_error[name]:.1%}" for name in METHODS))
+        for app in found
+        for count in [len(app.platforms)]
+    ]  # fmt: skip
+    return Report(
+        "Mini-apps on platforms never trained on",
+        (f"Split: {SPLIT}.",),
+        (Section("Median error of the time on the target",
+                 ("mini-app", "platforms", "pairs", *METHODS), rows),),
+        {"split": SPLIT, "apps": found},
+    )  # fmt: skip

@@ -49,20 +49,11 @@ class Transfer:
     basis: Basis
     mean: Floats
     """Of offset and loadings."""
-    covariance: Floats
-    noise: float
-    """Variance of a log time around what offset and loadings give."""
 
     def predict(self, log_speedup: Floats) -> Floats:
         """Log speedup of the new platform, one a row, from those of the known platforms."""
         found = log_speedup.mean(axis=1) + self.basis.scores(log_speedup) @ self.mean
         return np.asarray(found)
-
-    def deviation(self, log_speedup: Floats) -> Floats:
-        """Standard deviation of that, the known platforms' speedups taken for exact."""
-        scores = self.basis.scores(log_speedup)
-        spread = np.einsum("ij,jk,ik->i", scores, self.covariance, scores)
-        return np.asarray(np.sqrt(spread + self.noise))
 
 
 def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
@@ -83,7 +74,7 @@ def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
     precision = np.linalg.inv(_prior(basis, spread)) + scores.T @ scores / noise
     covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     mean = covariance @ scores.T @ wanted / noise
-    return Transfer(basis, np.asarray(mean), covariance, noise)
+    return Transfer(basis, np.asarray(mean))
 
 
 def targets(rows: Rows) -> Floats:

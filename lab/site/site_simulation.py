@@ -22,7 +22,7 @@ from berth.predictor.learning.drift import OnlineLevel
 from berth.predictor.learning.posterior import Posterior
 from berth.predictor.learning.resume import Resume
 from berth.predictor.learning.widths import Held, HeldOfProgram, interval_factors
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.relative.data import AIWC_DATA
 from lab.site.fit_components import SHARES, fit_components

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from berth.predictor.core.bundle import CARD, Training
-from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import LEVEL, group_quantile
-from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
 from berth.predictor.families.training_step import bundle as bundles
 from berth.predictor.families.training_step.bundle import (

@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 from torch_geometric.data import Data
 
 from berth.predictor.footprint.footprint import MOMENTUM, Need, Task, count
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.learning.resume import Resume
 from lab.ground.evaluate import Family
 from lab.ground.table import Floats, Places

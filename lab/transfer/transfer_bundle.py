@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.predictor.core.bundle import CARD
-from berth.predictor.core.bundle_writing import write_bundle
-from berth.predictor.core.provenance import made_by, versions
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
 from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, Own
 from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior, Width

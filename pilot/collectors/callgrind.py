@@ -13,9 +13,15 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from berth.pilot.collectors import cachegrind, disassembly, valgrind
+from berth.pilot.collectors import cachegrind, valgrind
 from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
-from berth.pilot.collectors.instruction_mix import LEAST_CLASSIFIED, OPERATIONS, Executed, mix_of
+from berth.pilot.collectors.instruction_mix import (
+    LEAST_CLASSIFIED,
+    OPERATIONS,
+    Executed,
+    mix_of,
+    objdump_missing,
+)
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.private_folder import original
 from berth.pilot.profile import Measurement
@@ -75,7 +81,7 @@ class CallgrindCollector(Collector):
         machine = os.uname().machine
         if machine not in ("x86_64", "amd64"):
             return f"instructions of {machine} are not classified yet; lackey stands in"
-        return valgrind.probe() or disassembly.probe()
+        return valgrind.probe() or objdump_missing()
 
     def prepare(self, order: Order) -> Order:
         self._folder.mkdir(parents=True, exist_ok=True)

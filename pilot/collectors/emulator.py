@@ -14,11 +14,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from berth.pilot.collectors import disassembly, valgrind
+from berth.pilot.collectors import valgrind
 from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
-from berth.pilot.collectors.instruction_mix import LEAST_CLASSIFIED, OPERATIONS, mix_of_code
+from berth.pilot.collectors.instruction_mix import (
+    LEAST_CLASSIFIED,
+    OPERATIONS,
+    mix_of_code,
+    objdump_missing,
+)
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.counts import DATA_MISSES, FETCH_MISSES, Counts, read
+from berth.pilot.emulator.tool import DATA_MISSES, FETCH_MISSES, Counts, read_counts
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
@@ -58,7 +63,7 @@ class EmulatorCollector(Collector):
             self._tool = tool.built()
         except (ToolMissing, PilotError) as error:
             return f"{error.message}; valgrind's slower tools stand in"
-        return disassembly.probe()
+        return objdump_missing()
 
     def prepare(self, order: Order) -> Order:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +101,7 @@ class EmulatorCollector(Collector):
         counts = Counts()
         for path in sorted(self._folder.glob("out.*")):
             with path.open(encoding="utf-8", errors="replace") as stream:
-                read(stream, counts)
+                read_counts(stream, counts)
         return counts
 
     def _forget(self) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings, measured
-from berth.pilot.contention import contention
 from berth.pilot.launch import Outcome
+from berth.pilot.plausible import contention
 from berth.pilot.profile import Measurement
 
 SAMPLED = "sampled; a peak between two samples is not seen"

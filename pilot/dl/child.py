@@ -13,11 +13,9 @@ import signal
 import sys
 from typing import Any
 
-from berth.pilot.dl.document import Device, Outcome
-from berth.pilot.dl.energy import Meter, rapl
+from berth.pilot.dl.document import Answer, Device, MeasureOrder, Outcome, Source, as_line
+from berth.pilot.dl.meters import HostMemory, Meter, rapl
 from berth.pilot.dl.onnx_engine import OnnxSubject, Refused
-from berth.pilot.dl.order import Answer, MeasureOrder, Source, as_line
-from berth.pilot.dl.process_memory import HostMemory
 from berth.pilot.dl.protocol import energy_measurements, follow
 from berth.pilot.documents import parse_json
 from berth.pilot.errors import BerthError

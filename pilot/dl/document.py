@@ -1,7 +1,8 @@
 """``berth.model-run/1``: one model, one batch, one precision, one device, measured once.
 
 Documented for people in ``docs/model-runs.md``. What could not be measured is missing, with the
-reason; a model that ran out of memory is a result (its ``outcome``), not an error.
+reason; a model that ran out of memory is a result (its ``outcome``), not an error. The measuring
+child takes a :class:`MeasureOrder` and gives an :class:`Answer`, each as one line of JSON.
 """
 
 from __future__ import annotations
@@ -164,3 +165,43 @@ class ModelRun(Document):
 def run_key(sha256: str, setting: Setting) -> str:
     """Of a model and a setting, the same in every process."""
     return json.dumps([sha256, setting.model_dump(mode="json")], sort_keys=True)
+
+
+class Source(StrEnum):
+    """What kind of model it is."""
+
+    ONNX = "onnx"
+    FACTORY = "factory"
+    """``package.module:function`` that gives a ``torch.nn.Module``."""
+
+
+class MeasureOrder(Document):
+    """One measurement."""
+
+    source: Source
+    model: str
+    """Path of the file, or the factory."""
+    setting: Setting
+    protocol: Protocol = Protocol()
+    input_shape: tuple[int, ...] | None = None
+    """Of a factory's model, without the batch."""
+    memory_bytes: int = Field(ge=2**20)
+    """What the child may take, weights included; on a GPU, of host memory for weights."""
+    time_limit_s: float = Field(default=300.0, gt=0)
+
+
+class Answer(Document):
+    """What the child says at its end; times in seconds."""
+
+    outcome: Outcome
+    reason: str | None = None
+    seconds: tuple[float, ...] = ()
+    processor_s: tuple[float, ...] = ()
+    measurements: dict[str, Measurement] = Field(default_factory=dict)
+    machine: Machine | None = None
+    random_weights: bool = False
+
+
+def as_line(document: Document) -> bytes:
+    """One line of JSON."""
+    return document.model_dump_json().encode() + b"\n"

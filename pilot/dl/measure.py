@@ -15,12 +15,14 @@ from pathlib import Path
 
 from berth.pilot import host
 from berth.pilot.dl.document import (
+    Answer,
     Disturbance,
+    MeasureOrder,
     ModelFacts,
     ModelRun,
     Outcome,
+    as_line,
 )
-from berth.pilot.dl.order import Answer, MeasureOrder, as_line
 from berth.pilot.dl.protocol import DISTURBED
 from berth.pilot.documents import parse_json
 from berth.pilot.errors import DocumentError, UsageError

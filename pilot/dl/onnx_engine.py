@@ -10,11 +10,9 @@ from typing import Any
 
 import onnxruntime
 
-from berth.pilot.dl.document import Device, Machine, Precision, Task
-from berth.pilot.dl.order import MeasureOrder
-from berth.pilot.dl.process_memory import memory_bytes
-from berth.pilot.dl.stubs import external_tensors
-from berth.pilot.dl.weights import Maker, check_cap
+from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Task
+from berth.pilot.dl.meters import memory_bytes
+from berth.pilot.dl.weights import Maker, check_cap, external_tensors
 from berth.pilot.host import cpu_model
 
 _TYPES = {

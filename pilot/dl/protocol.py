@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol as Interface
 
 from berth.pilot.dl.document import Protocol
-from berth.pilot.dl.energy import Meter, Reading
+from berth.pilot.dl.meters import Meter, Reading
 from berth.pilot.profile import Measurement, Quality
 
 LEAST_REPEATS = 3

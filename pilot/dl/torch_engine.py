@@ -16,11 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.dl.document import Device, Machine, Precision, Task
-from berth.pilot.dl.energy import Meter, NoMeter, NvmlMeter, rapl
+from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Source, Task
+from berth.pilot.dl.meters import Meter, NoMeter, NvmlMeter, memory_bytes, rapl
 from berth.pilot.dl.onnx_engine import Refused
-from berth.pilot.dl.order import MeasureOrder, Source
-from berth.pilot.dl.process_memory import memory_bytes
 from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.profile import Measurement, Quality
 

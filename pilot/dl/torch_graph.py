@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.dl import torch_layers, torch_shapes
+from berth.pilot.dl import torch_shapes
 from berth.pilot.dl.onnx_engine import Refused, bound
-from berth.pilot.dl.stubs import external_tensors
 from berth.pilot.dl.torch_operators import OPERATORS, Node
-from berth.pilot.dl.weights import Maker, check_cap
+from berth.pilot.dl.weights import Maker, check_cap, external_tensors
 
-_ = (torch_layers, torch_shapes)  # they enter their operators
+_ = torch_shapes  # it enters its operators
 
 
 @dataclass(frozen=True, slots=True)

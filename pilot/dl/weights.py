@@ -1,18 +1,121 @@
-"""Weights and inputs made up on the fly: sized so that activations neither vanish nor overflow.
+"""Weights and inputs made up for a model whose ONNX file leaves its weights out.
 
-A vanishing activation would be denormal, and those are slow on a CPU: times would be wrong.
+External tensors are listed by name, type and shape: only field headers are read, and no file is
+opened but the model's own. Field numbers are those of onnx.proto: ModelProto.graph 7,
+GraphProto.initializer 5; TensorProto.dims 1, data_type 2, name 8, data_location 14 (1: external).
+Values are sized so that activations neither vanish nor overflow: a vanishing activation would be
+denormal, and those are slow on a CPU, so times would be wrong.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.pilot.dl.stubs import Stub
+from berth.pilot.errors import DocumentError
 from berth.pilot.units import format_bytes
+
+NUMPY_TYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+    10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
+}  # fmt: skip
+"""ONNX's codes of the element types that weights can be made of here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """One external tensor."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+
+def external_tensors(path: Path) -> list[Stub]:
+    """The external initializers of the model's graph.
+
+    Raises DocumentError where the file is no protobuf message or a type cannot be made up.
+    """
+    try:
+        with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
+            return [
+                stub
+                for number, start, end in _fields(data, 0, len(data))
+                if number == 7 and end >= 0
+                for inner, a, b in _fields(data, start, end)
+                if inner == 5 and b >= 0 and (stub := _stub(path, data, a, b)) is not None
+            ]
+    except (IndexError, ValueError, OSError):
+        raise DocumentError(path, "is not an ONNX model, or is truncated") from None
+
+
+def _stub(path: Path, data: mmap.mmap, start: int, end: int) -> Stub | None:
+    dims: list[int] = []
+    dtype = location = 0
+    name = ""
+    for number, a, b in _fields(data, start, end):
+        if number == 1 and b < 0:
+            dims.append(a)
+        elif number == 1:
+            at = a
+            while at < b:
+                size, at = _varint(data, at)
+                dims.append(size)
+        elif number == 2 and b < 0:
+            dtype = a
+        elif number == 8 and b >= 0:
+            name = data[a:b].decode("utf-8", "replace")
+        elif number == 14 and b < 0:
+            location = a
+    if location != 1:
+        return None
+    if dtype not in NUMPY_TYPES:
+        raise DocumentError(path, f"weight {name[:60]!r} is of ONNX type {dtype}, not made up here")
+    return Stub(name, NUMPY_TYPES[dtype], tuple(dims))
+
+
+def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(number, start, end) of each field; a varint gives its value and -1."""
+    while at < end:
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _varint(data, at)
+            yield key >> 3, value, -1
+            continue
+        if kind == 2:
+            length, at = _varint(data, at)
+        elif kind in (1, 5):
+            length = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"wire type {kind}")
+        if at + length > end:
+            raise ValueError("a part ends beyond its whole")
+        yield key >> 3, at, at + length
+        at += length
+
+
+def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise ValueError("an endless number")
+
 
 POOL = 1 << 20
 """Random numbers that are drawn; larger tensors repeat them."""

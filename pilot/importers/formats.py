@@ -13,18 +13,15 @@ from berth.pilot.collectors.perf import parse
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.importers import (
     caliper,
-    caliper_json,
     frame,
-    hpctoolkit,
     likwid,
     ncu,
     nsys,
     perf_stat,
     valgrind_out,
 )
-from berth.pilot.importers.reading import Reading, Source, load
-from berth.pilot.importers.records import Table
-from berth.pilot.importers.runs import reading
+from berth.pilot.importers.reading import Reading, Source, Table, load
+from berth.pilot.importers.tree import reading
 
 HEAD_BYTES = 1 << 16
 TREE_SOURCES = ("papi", "caliper", "rajaperf")
@@ -131,9 +128,9 @@ def _json(source: Source) -> Any:
 def _read_caliper_json(source: Source) -> list[Table]:
     data = _json(source)
     if isinstance(data, list):
-        return caliper_json.read_plain(source, data)
+        return caliper.read_plain(source, data)
     if isinstance(data, dict):
-        return caliper_json.read_split(source, data)
+        return caliper.read_split(source, data)
     raise DocumentError(source.path, "is neither a list of records nor json-split")
 
 
@@ -151,7 +148,7 @@ def _read_folder(path: Path, kind: str, options: Options) -> tuple[Source, list[
             path, "is a folder, and no HPCToolkit database (no experiment.xml, no meta.db)"
         )
     digest = load(path / marks[0]).sha256
-    tables = hpctoolkit.read_folder(path)
+    tables = frame.read_folder(path)
     return Source(path, b"", digest), _readings(tables, path, "hpctoolkit", options)
 
 

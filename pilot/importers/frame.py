@@ -1,22 +1,35 @@
-"""Hatchet GraphFrames and Thicket tables, as JSON, CSV or Parquet.
+"""Hatchet GraphFrames and Thicket tables, as JSON, CSV or Parquet, and HPCToolkit databases.
 
 The exact way is the library's own JSON (``gf.to_json()``, ``thicket.to_json()``): it keeps the
 tree and the metadata. CSV and Parquet of ``gf.dataframe.reset_index()`` have lost the tree: each
 row is its own region, named by its ``name`` column. Pickles and HDF5 (which holds pickles) are
 refused: reading one runs whatever its writer wanted.
+
+HPCToolkit databases (folders) are read by Hatchet where it is installed (the extra ``import``); it
+runs in this process and is given only the folder.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.pilot.importers.reading import MAX_DEPTH, MAX_RECORDS, Source, fault
-from berth.pilot.importers.records import Record, Table, number
+from berth.pilot.importers.reading import (
+    MAX_DEPTH,
+    MAX_RECORDS,
+    Record,
+    Source,
+    Table,
+    fault,
+    number,
+)
 
 NODE_COLUMNS = ("name", "node")
 
@@ -156,3 +169,51 @@ def _children(source: Source, node: Any) -> list[Any]:
 
 def _wrong(source: Source, key: str, problem: str) -> DocumentError:
     return DocumentError(source.path, problem, key=key)
+
+
+TIME_METRIC = re.compile(
+    rb"(?:CPUTIME|WALLCLOCK|REALTIME|cycles|gpuop)[^\"]{0,40}\((usec|us|sec|s)\)"
+)
+HEAD_BYTES = 1 << 20
+
+
+def read_folder(folder: Path) -> list[Table]:
+    """One Table. Raises ToolMissing without Hatchet, DocumentError where it cannot read it."""
+    try:
+        import hatchet  # noqa: PLC0415 - optional, heavy
+    except ImportError:
+        raise ToolMissing(
+            "hatchet",
+            needed_for="reading an HPCToolkit database",
+            hint="pip install 'berth[import]' (in an environment without berth[train])",
+        ) from None
+    try:
+        frame = hatchet.GraphFrame.from_hpctoolkit(str(folder))
+    except Exception as error:
+        raise DocumentError(
+            folder, f"Hatchet cannot read it: {type(error).__name__}: {error}"
+        ) from None
+    unit = _unit(folder)
+    return [
+        Table(t.records, t.facts, {"time": unit, "time (inc)": unit} if unit else {})
+        for t in from_graphframe(frame, str(folder))
+    ]
+
+
+def from_graphframe(frame: Any, name: str = "GraphFrame") -> list[Table]:
+    """Tables of a live ``hatchet.GraphFrame`` or ``thicket.Thicket``, by way of its JSON."""
+    text = frame.to_json()
+    return read_json(Source(Path(name), b"", ""), json.loads(text))
+
+
+def _unit(folder: Path) -> str:
+    """The unit that the database's own metric names tell; empty: none."""
+    for file in ("experiment.xml", "metrics/default.yaml"):
+        try:
+            with (folder / file).open("rb") as stream:
+                found = TIME_METRIC.search(stream.read(HEAD_BYTES))
+        except OSError:
+            continue
+        if found:
+            return found.group(1).decode()
+    return ""

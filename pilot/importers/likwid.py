@@ -12,8 +12,15 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from berth.pilot.importers.reading import MAX_REGIONS, Metric, Reading, Region, Source, fault
-from berth.pilot.importers.records import number
+from berth.pilot.importers.reading import (
+    MAX_REGIONS,
+    Metric,
+    Reading,
+    Region,
+    Source,
+    fault,
+    number,
+)
 
 TABLE = re.compile(r"TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<kind>Raw|Metric)")
 STAT = re.compile(r"TABLE,.*(Raw|Metric) STAT")

@@ -5,8 +5,15 @@ from __future__ import annotations
 import csv
 import io
 
-from berth.pilot.importers.reading import MAX_REGIONS, Metric, Reading, Region, Source, fault
-from berth.pilot.importers.records import number
+from berth.pilot.importers.reading import (
+    MAX_REGIONS,
+    Metric,
+    Reading,
+    Region,
+    Source,
+    fault,
+    number,
+)
 from berth.pilot.profile import Target
 
 HEADER = "Time (%),Total Time (ns),Instances,"

@@ -11,8 +11,7 @@ import re
 from typing import Any
 
 from berth.pilot.collectors.perf import WHOLE_PERCENT, Event, parse, plain, totals
-from berth.pilot.importers.reading import SECONDS, Metric, Reading, Region, Source, fault
-from berth.pilot.importers.records import number
+from berth.pilot.importers.reading import SECONDS, Metric, Reading, Region, Source, fault, number
 
 INTERVAL = re.compile(r"\s*\d+\.\d{9},")
 STARTED = re.compile(r"# started on (.+)")

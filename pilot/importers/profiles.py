@@ -13,10 +13,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from berth.pilot import host
-from berth.pilot.catalogue import BY_NAME, from_source
+from berth.pilot.catalogue import BY_NAME, Term, alternatives, from_source, names
 from berth.pilot.derive import derive, missing
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.formula import Term, alternatives, names
 from berth.pilot.importers.reading import Metric, Reading, Region, Source
 from berth.pilot.profile import (
     CollectorReport,

@@ -1,13 +1,15 @@
-"""What every importer hands back, and the bounds within which it reads a file.
+"""The values that importers hand on, and the bounds within which a file is read.
 
 An importer turns one file into a :class:`Reading`: the tool that wrote it and its regions, each
 with the tool's own names for what it counted, in base units (seconds, bytes, counts). It knows
-nothing of the catalogue; :mod:`berth.pilot.importers.profiles` does the naming.
+nothing of the catalogue; :mod:`berth.pilot.importers.profiles` does the naming. Caliper and Hatchet
+files come by way of :class:`Table`: rows of numbers at places of a call tree.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import stat
 from collections.abc import Mapping
@@ -131,3 +133,36 @@ SECONDS = {
     "ns": 1e-9, "nsec": 1e-9, "nsecond": 1e-9,
 }  # fmt: skip
 """Units of time as the tools write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row: where in the tree, its numbers and its labels by column."""
+
+    path: tuple[str, ...]
+    numbers: dict[str, float]
+    labels: dict[str, str]
+    line: int
+    """Of the file, or the index of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one run and what the file says of the run as a whole."""
+
+    records: list[Record]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Column -> its unit, where the file says it."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+def number(value: str | float) -> float | None:
+    """A finite number, or None where it is none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None

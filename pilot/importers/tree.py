@@ -1,6 +1,8 @@
-"""From records in a call tree to Regions with inclusive totals and a wall-clock time each.
+"""From records in a call tree (Caliper, Hatchet) to a Reading: its regions, and facts of the run.
 
-Rules, so that nothing is guessed:
+A column's name tells how it was aggregated, and of what: ``avg#inclusive#sum#time.duration.ns`` is
+an average over ranks of inclusive sums of a time in nanoseconds. Hatchet and Caliper's own recipes
+give some of them plain names (``time (inc)``). Rules, so that nothing is guessed:
 
 * a total is an inclusive sum of the file's, or the sum of exclusive ones over the region and all
   regions inside it;
@@ -13,13 +15,97 @@ Rules, so that nothing is guessed:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.importers.columns import Column
-from berth.pilot.importers.reading import MAX_DEPTH, MAX_NAMES, MAX_REGIONS, Metric, Region
-from berth.pilot.importers.records import Record, Table
+from berth.pilot.importers.reading import (
+    MAX_DEPTH,
+    MAX_NAMES,
+    MAX_REGIONS,
+    SECONDS,
+    Metric,
+    Reading,
+    Record,
+    Region,
+    Table,
+    number,
+)
+from berth.pilot.profile import Target
+
+PLAIN = {
+    "time": "sum#time.duration",
+    "time (exc)": "sum#time.duration",
+    "Time (E)": "sum#time.duration",
+    "time (inc)": "inclusive#sum#time.duration",
+    "Time (I)": "inclusive#sum#time.duration",
+    "Total time": "sum#inclusive#sum#time.duration",
+    "Avg time/rank": "avg#inclusive#sum#time.duration",
+    "Min time/rank": "min#inclusive#sum#time.duration",
+    "Max time/rank": "max#inclusive#sum#time.duration",
+    "time.inclusive.duration": "inclusive#sum#time.duration",
+    "time.inclusive.duration.ns": "inclusive#sum#time.duration.ns",
+}
+OPERATORS = frozenset(
+    ["sum", "avg", "min", "max", "any", "inclusive", "scale", "ratio", "first"]
+) | {
+    "avg.sum",
+    "avg.count",
+}
+PREFIXES = ("papi.", "libpfm.counter.", "pcp.")
+INCLUSIVE_SUFFIXES = (":Sum (I)", " (inc)", " (I)")
+EXCLUSIVE_SUFFIXES = (":Sum (E)", " (exc)", " (E)")
+TIME = "time.duration"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's name taken apart."""
+
+    name: str
+    base: str
+    """What was counted, as the counting tool calls it."""
+    over: tuple[str, ...]
+    """Aggregations, outermost first, without ``inclusive``."""
+    inclusive: bool
+
+    @classmethod
+    def of(cls, name: str) -> Column:
+        """From the column's name."""
+        words = PLAIN.get(name, name).split("#")
+        count = 0
+        while count < len(words) - 1 and words[count] in OPERATORS:
+            count += 1
+        base = "#".join(words[count:])
+        inclusive = "inclusive" in words[:count]
+        for suffix in INCLUSIVE_SUFFIXES + EXCLUSIVE_SUFFIXES:
+            if base.endswith(suffix):
+                base, inclusive = base.removesuffix(suffix), suffix in INCLUSIVE_SUFFIXES
+        for prefix in PREFIXES:
+            base = base.removeprefix(prefix)
+        over = tuple(word for word in words[:count] if word not in ("inclusive", "first"))
+        return cls(name, base, over, inclusive)
+
+    @property
+    def is_time(self) -> bool:
+        """Is it a duration of the region?"""
+        return self.base in (TIME, f"{TIME}.ns")
+
+    @property
+    def adds_up(self) -> bool:
+        """A total: sums of sums, or a value as it was counted."""
+        return all(word == "sum" for word in self.over)
+
+    def seconds(self, unit: str, known: float | None) -> float | None:
+        """Factor to seconds; None: neither the name, the file nor the user says the unit."""
+        if self.base.endswith(".ns"):
+            return 1e-9
+        return SECONDS.get(unit.lower(), known)
+
 
 RANK_COLUMNS = ("mpi.rank", "rank")
 THREAD_COLUMNS = ("omp.thread.id", "thread", "pthread.id")
@@ -28,7 +114,7 @@ PLACE_COLUMNS = frozenset(
 ) | frozenset(["aggregate.slot", "timeseries.snapshot", "timeseries.starttime", "Node order"])
 """Columns that say where a row belongs, not what was counted."""
 
-Path = tuple[str, ...]
+RegionPath = tuple[str, ...]
 
 
 def regions(
@@ -39,7 +125,7 @@ def regions(
     ``time_factor``: seconds for one unit of a time whose unit the file does not say (None:
     unknown). ``ranks``: processes of the run (None: the file does not say).
     """
-    groups: dict[Path, list[Record]] = defaultdict(list)
+    groups: dict[RegionPath, list[Record]] = defaultdict(list)
     for record in table.records:
         if len(record.path) > MAX_DEPTH:
             raise DocumentError(str(path), f"is nested deeper than {MAX_DEPTH} levels")
@@ -62,7 +148,7 @@ class _Maker:
     def __init__(
         self,
         table: Table,
-        groups: dict[Path, list[Record]],
+        groups: dict[RegionPath, list[Record]],
         columns: list[Column],
         time_factor: float | None,
         ranks: int | None,
@@ -70,12 +156,12 @@ class _Maker:
         self._table, self._groups, self._columns = table, groups, columns
         self._time_factor, self._ranks = time_factor, ranks
         self.warnings: list[str] = []
-        self._inner: dict[Path, list[Path]] = defaultdict(list)
+        self._inner: dict[RegionPath, list[RegionPath]] = defaultdict(list)
         for place in groups:
             for depth in range(len(place)):
                 self._inner[place[:depth]].append(place)
 
-    def region(self, place: Path) -> Region:
+    def region(self, place: RegionPath) -> Region:
         metrics: dict[str, Metric] = {}
         problems: dict[str, str] = {}
         for column in sorted(self._columns, key=lambda c: (not c.inclusive, not c.adds_up)):
@@ -98,7 +184,7 @@ class _Maker:
             size=size.value if size and size.value > 0 else None,
         )
 
-    def _value(self, column: Column, place: Path) -> tuple[float | None, str]:
+    def _value(self, column: Column, place: RegionPath) -> tuple[float | None, str]:
         own = self._own(column, place)
         if column.adds_up and (column.over or column.inclusive):
             places = [] if column.inclusive else self._inner[place]
@@ -115,7 +201,7 @@ class _Maker:
             problem = f"{column.name} has {len(own)} different values in this region"
         return (None, problem) if problem else (own[0], "")
 
-    def _runtime(self, place: Path) -> tuple[float | None, str]:
+    def _runtime(self, place: RegionPath) -> tuple[float | None, str]:
         times = [c for c in self._columns if c.is_time]
         if not times:
             return None, "the file has no time of regions"
@@ -150,7 +236,7 @@ class _Maker:
         words = {"max": "slowest rank", "rank": "slowest rank", "avg": "average rank"}
         return f"{column.name}, {words.get(wanted, 'one process')}"
 
-    def _time(self, column: Column, place: Path, wanted: str) -> float | None:
+    def _time(self, column: Column, place: RegionPath, wanted: str) -> float | None:
         if wanted in ("max", "avg"):
             if not (column.inclusive and column.over[:1] == (wanted,)):
                 return None
@@ -165,7 +251,7 @@ class _Maker:
             return max(ranks.values()) if None not in ranks else None
         return sum(ranks.values()) if self._ranks in (None, 1) else None
 
-    def _by_rank(self, column: Column, place: Path) -> dict[float | None, float]:
+    def _by_rank(self, column: Column, place: RegionPath) -> dict[float | None, float]:
         """Time by rank (None: rows without one): of the slowest thread where it has threads."""
         places = [place] if column.inclusive else [place, *self._inner[place]]
         sums: dict[tuple[float | None, float | None], float] = defaultdict(float)
@@ -179,10 +265,86 @@ class _Maker:
             found[rank] = max(found.get(rank, 0.0), seconds)
         return found
 
-    def _own(self, column: Column, place: Path) -> list[float]:
+    def _own(self, column: Column, place: RegionPath) -> list[float]:
         records: Iterable[Record] = self._groups.get(place, [])
         return [r.numbers[column.name] for r in records if column.name in r.numbers]
 
 
 def _first(record: Record, names: tuple[str, ...]) -> float | None:
     return next((record.numbers[n] for n in names if n in record.numbers), None)
+
+
+ARCHITECTURES = ("x86_64", "ppc64le", "aarch64")
+RANKS = ("mpi.world.size", "jobsize", "numprocs")
+VARIANT_TARGETS = {"CUDA": Target.CUDA, "HIP": Target.HIP}
+
+
+def reading(
+    table: Table, path: Path, *, tool: str, sources: tuple[str, ...], time_factor: float | None
+) -> Reading:
+    """The Reading of one Table."""
+    facts = table.facts
+    ranks = _count(facts, RANKS) or _ranks_seen(table)
+    found, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
+    version = facts.get("cali.caliper.version", "")
+    return Reading(
+        tool=tool,
+        sources=sources,
+        regions=found,
+        version=version,
+        measured=_when(facts.get("launchdate", "")),
+        command=_command(facts),
+        targets=_targets(facts),
+        architecture=_architecture(facts),
+        threads=_threads(facts),
+        ranks=ranks,
+        warnings=warnings,
+    )
+
+
+def _ranks_seen(table: Table) -> int | None:
+    """How many ranks have rows of their own; None: rows do not tell their rank."""
+    columns = [c for c in RANK_COLUMNS if any(c in r.numbers for r in table.records)]
+    if not columns:
+        return None
+    return len({r.numbers[columns[0]] for r in table.records if columns[0] in r.numbers})
+
+
+def _targets(facts: Mapping[str, str]) -> tuple[Target, ...] | None:
+    """RAJAPerf names its back end in the variant (``Base_CUDA``, ``RAJA_HIP``, ``Base_Seq``)."""
+    variant = facts.get("variant")
+    if variant is None:
+        return None
+    return (VARIANT_TARGETS.get(variant.rpartition("_")[2], Target.CPU),)
+
+
+def _threads(facts: Mapping[str, str]) -> int | None:
+    variant = facts.get("variant")
+    if variant is not None:
+        return _count(facts, ("omp_max_threads",)) if variant.endswith("OpenMP") else 1
+    return _count(facts, ("threads", "omp.num.threads"))
+
+
+def _architecture(facts: Mapping[str, str]) -> str | None:
+    system = " ".join(facts.get(key, "") for key in ("systype_build", "sys_type", "arch"))
+    return next((name for name in ARCHITECTURES if name in system), None)
+
+
+def _count(facts: Mapping[str, str], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        found = number(facts.get(name, ""))
+        if found is not None and found >= 1 and found == int(found):
+            return int(found)
+    return None
+
+
+def _command(facts: Mapping[str, str]) -> tuple[str, ...]:
+    text = facts.get("cmdline", "").strip()
+    words = text[1:-1].split(",") if text.startswith("[") else text.split()
+    return tuple(word for word in words if word)[:10_000]
+
+
+def _when(text: str) -> str:
+    if re.fullmatch(r"\d{9,11}", text):
+        return datetime.fromtimestamp(int(text), UTC).isoformat(timespec="seconds")
+    return text[:64]

@@ -8,7 +8,6 @@ import pwd
 import resource
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -19,16 +18,14 @@ from berth.pilot.units import whole_number
 from berth.plugin.daemon import requests
 from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_cluster, follow_ledger
 from berth.plugin.daemon.core import Core
-from berth.plugin.daemon.garbage import GarbageCollection
 from berth.plugin.daemon.learning import follow_jobs
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
 from berth.plugin.daemon.outcomes import follow_outcomes
 from berth.plugin.daemon.server import End
-from berth.plugin.daemon.service import killed
 from berth.plugin.daemon.spool import spool_path
-from berth.plugin.daemon.view import Kept, SiteView
+from berth.plugin.daemon.view import Kept, SiteView, killed
 from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.outcomes.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
@@ -129,7 +126,6 @@ class Daemon:
         uids = uids_of(site)
         self._store = store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
-        self._garbage = GarbageCollection(time.monotonic)
         self._core = Core(
             view(site),
             store,
@@ -138,16 +134,11 @@ class Daemon:
             uids,
             background=self._summary,
             tick=self._tick,
-            rest=self._garbage.rest,
             log_decisions=log_decisions,
         )
         self.service, self.server = self._core.service, self._core.server
         self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
-        self._cluster_thread = self._new_cluster_thread(site)
-        self._waits_thread = self._new_waits_thread(site)
-        self._outcome_thread = self._new_outcome_thread(site)
-        self._learning_thread = self._new_learning_thread(site)
-        self._ledger_thread = self._new_ledger_thread(site)
+        self._threads = self._threads_of(site)
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
         self._hup = False
 
@@ -157,9 +148,8 @@ class Daemon:
         _raise_descriptor_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._core.start()
-        for thread in self._own_threads():
+        for thread in (self._site_thread, *self._threads):
             thread.start()
-        self._garbage.start()
         site = self._watcher.site
         log.info(
             "ready socket=%s mode=%s candidates=%d forecasts=%d",
@@ -171,7 +161,7 @@ class Daemon:
         self._notifier.tell("READY=1")
         end = self.server.run()
         self._notifier.tell("STOPPING=1")
-        for thread in self._own_threads():
+        for thread in (self._site_thread, *self._threads):
             thread.stop()
         self._core.stop()
         log.info("stopped")
@@ -204,91 +194,55 @@ class Daemon:
         for key in ("socket", "store"):
             if getattr(site.daemon, key) != getattr(before.daemon, key):
                 log.warning("daemon.%s has changed: that needs a restart", key)
-        for thread in self._site_threads():
+        for thread in self._threads:
             thread.stop()
         self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
-        self._cluster_thread = self._new_cluster_thread(site)
-        self._waits_thread = self._new_waits_thread(site)
-        self._outcome_thread = self._new_outcome_thread(site)
-        self._learning_thread = self._new_learning_thread(site)
-        self._ledger_thread = self._new_ledger_thread(site)
-        for thread in self._site_threads():
+        self._threads = self._threads_of(site)
+        for thread in self._threads:
             thread.start()
         log.info(
             "site file read again: mode=%s candidates=%d", site.mode.value, len(site.candidates)
         )
 
-    def _new_cluster_thread(self, site: Site) -> Periodic:
-        return Periodic(
-            "cluster reader",
-            site.daemon.state_refresh_s,
-            follow_cluster(
-                self.service,
-                with_waits(self._reader_of(site), self._waits),
-                partial(load_or_nobody, beside(site.daemon.ruled_out)),
-            ),
-        )
-
-    def _new_waits_thread(self, site: Site) -> Periodic | None:
-        period_s = site.daemon.waits_refresh_s
-        if not period_s or not self.service.site.decider.counts_waits:
-            return None
-        return Periodic(
-            "look-ahead",
-            period_s,
-            follow_waits(site, lambda: self.service.snapshot.states, self._waits),
-            delay_s=min(_OUTCOMES_AFTER_S, period_s),
-        )
-
-    def _new_outcome_thread(self, site: Site) -> Periodic | None:
-        period_s = site.daemon.outcomes_refresh_s
-        if not period_s:
-            return None
-        return Periodic(
-            "outcome reader",
-            period_s,
-            follow_outcomes(self._store, site, open_scheduler(site)),
-            delay_s=min(_OUTCOMES_AFTER_S, period_s),
-        )
-
-    def _new_learning_thread(self, site: Site) -> Periodic | None:
-        if not site.learning.enabled or not site.daemon.outcomes_refresh_s:
-            return None
-        return Periodic(
-            "learning",
-            min(site.learning.period_s, max(1.0, site.daemon.outcomes_refresh_s)),
-            follow_jobs(self._store, site),
-            delay_s=min(_OUTCOMES_AFTER_S, site.daemon.outcomes_refresh_s),
-        )
-
-    def _new_ledger_thread(self, site: Site) -> Periodic | None:
+    def _threads_of(self, site: Site) -> list[Periodic]:
+        """Make the threads that follow this site; anew when its file changes."""
+        service, settings = self.service, site.daemon
+        soon_s = min(_OUTCOMES_AFTER_S, settings.outcomes_refresh_s)
+        threads = [
+            Periodic(
+                "cluster reader",
+                settings.state_refresh_s,
+                follow_cluster(
+                    service,
+                    with_waits(self._reader_of(site), self._waits),
+                    partial(load_or_nobody, beside(settings.ruled_out)),
+                ),
+            )
+        ]
+        if settings.waits_refresh_s and service.site.decider.counts_waits:
+            step = follow_waits(site, lambda: service.snapshot.states, self._waits)
+            delay_s = min(_OUTCOMES_AFTER_S, settings.waits_refresh_s)
+            threads.append(Periodic("look-ahead", settings.waits_refresh_s, step, delay_s=delay_s))
+        if settings.outcomes_refresh_s:
+            step = follow_outcomes(self._store, site, open_scheduler(site))
+            threads.append(
+                Periodic("outcome reader", settings.outcomes_refresh_s, step, delay_s=soon_s)
+            )
+        if settings.outcomes_refresh_s and site.learning.enabled:
+            period_s = min(site.learning.period_s, max(1.0, settings.outcomes_refresh_s))
+            step = follow_jobs(self._store, site)
+            threads.append(Periodic("learning", period_s, step, delay_s=soon_s))
         explore = site.policy.explore
-        self.service.ledger = ledger = Ledger(explore) if explore.on else None
-        if ledger is None:
-            return None
-        return Periodic(
-            "exploration's budget",
-            READ_EVERY_S,
-            follow_ledger(ledger, self._store),
-            delay_s=_LEDGER_AFTER_S,
-        )
-
-    def _own_threads(self) -> list[Periodic]:
-        return [self._site_thread, *self._site_threads()]
-
-    def _site_threads(self) -> list[Periodic]:
-        """Those that are made anew when the site file changes."""
-        found = (
-            self._cluster_thread,
-            self._waits_thread,
-            self._outcome_thread,
-            self._learning_thread,
-            self._ledger_thread,
-        )
-        return [thread for thread in found if thread is not None]
+        service.ledger = ledger = Ledger(explore) if explore.on else None
+        if ledger is not None:
+            step = follow_ledger(ledger, self._store)
+            threads.append(
+                Periodic("exploration's budget", READ_EVERY_S, step, delay_s=_LEDGER_AFTER_S)
+            )
+        return threads
 
     def _summary(self) -> dict[str, object]:
-        threads = [self._core.store_thread, *self._own_threads()]
+        threads = [self._core.store_thread, self._site_thread, *self._threads]
         problems = {t.name: t.problem for t in threads if t.problem is not None}
         switch = self._watcher.site.daemon.kill_switch
         if killed(switch):

@@ -96,7 +96,7 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
 
     def step() -> None:
         shelf = service.shelf
-        identity, revision = store.standing()
+        identity, revision = store.identity_and_revision()
         if (identity, revision) == (shelf.identity, shelf.revision):
             return
         if identity != shelf.identity or revision < shelf.revision:

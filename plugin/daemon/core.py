@@ -34,7 +34,6 @@ class Core:
         *,
         background: Callable[[], Mapping[str, object]] = dict,
         tick: Callable[[], None] = lambda: None,
-        rest: Callable[[int], None] = lambda _answers: None,
         log_decisions: bool = False,
         names: UserNames | None = None,
         identifiers: Identifiers | None = None,
@@ -63,7 +62,7 @@ class Core:
             "store watcher", STORE_PERIOD_S, follow_store(self.service, store), host=host
         )
         self.store_thread.once()
-        self.server = Server(listener, self.service.handle, uids, tick=tick, rest=rest, host=host)
+        self.server = Server(listener, self.service.handle, uids, tick=tick, host=host)
 
     def start(self) -> None:
         """Begin to write down, and to follow the store; ``server.run`` answers."""

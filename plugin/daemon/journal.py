@@ -19,8 +19,8 @@ from pathlib import Path
 
 from berth.plugin.daemon import requests
 from berth.plugin.daemon.messages import Refusal, parse
+from berth.plugin.daemon.record import as_json, asked_of, clean
 from berth.plugin.daemon.replies import parse_stamp
-from berth.plugin.daemon.written import clean, request_json
 from berth.plugin.host import HOST, Host
 from berth.plugin.store.records import DecisionRecord
 
@@ -207,7 +207,7 @@ def _record(line: bytes, host: str) -> DecisionRecord | None:
         policy=None,
         inputs_digest="",
         latency_us=0,
-        request=request_json(request),
+        request=as_json(asked_of(request)),
         edits=edits,
     )
 

@@ -12,47 +12,48 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.history.matching import Described, described, keys
 
 
-class Past:
-    """What a job's past ones may be found by, the closest first; each made once, when needed."""
+class PastJobKeys:
+    """The keys under which past jobs like this one are known, the closest first.
+
+    They are digests of what the job is, made when they are first needed.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._made: list[str] = []
-        self._rest: Iterator[str] | None = None
 
     @cached_property
-    def what(self) -> Described:
-        """Its program: name, script and arguments."""
+    def described(self) -> Described:
+        """The job's name, script and arguments."""
         job = self._job
         return described(job.name or "", job.arguments or (), job.script)
 
-    def __iter__(self) -> Iterator[str]:
-        yield from self._made
-        if self._rest is None:
-            self._rest = self._keys()
-        for key in self._rest:
-            self._made.append(key)
-            yield key
-
-    def _keys(self) -> Iterator[str]:
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
         job = self._job
         tasks, cpus = requests.shape(job)
-        found = keys(
-            job.user or "", tasks * cpus, requests.time_limit_s(job), self.what,
+        by_kind = keys(
+            job.user or "", tasks * cpus, requests.time_limit_s(job), self.described,
             account=requests.account(job) or "",
         )  # fmt: skip
-        return (digest for _, digest in found)
+        return tuple(digest for _, digest in by_kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
 
 
-def by_script(shelf: Shelf, job: Job, past: Past, file: str | None = None) -> requests.Choice:
-    """The workload that a file with this digest, its script or else its past jobs are attached
-    to."""
+def matched_workload(
+    shelf: Shelf, job: Job, past: PastJobKeys, file: str | None = None
+) -> requests.Choice:
+    """Return the workload that a file with this digest, the job's script or else its past jobs
+    are attached to; an empty Choice where there is none."""
     if not shelf.has_scripts:
         return requests.Choice()
     user = job.user or ""
-    found = None if file is None else shelf.attached(file, user)
-    if found is None and job.script:
-        found = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
-    if found is None and user:
-        found = next(filter(None, (shelf.attached(key, user) for key in past)), None)
-    return requests.Choice() if found is None else requests.Choice(found.workload, found.size)
+    attached = None if file is None else shelf.attached(file, user)
+    if attached is None and job.script:
+        attached = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
+    if attached is None and user:
+        attached = next(filter(None, (shelf.attached(key, user) for key in past)), None)
+    if attached is None:
+        return requests.Choice()
+    return requests.Choice(attached.workload, attached.size)

@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon.answered import Answered
 from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.record import Answered, record_of
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.worker import Worker
-from berth.plugin.daemon.written import Writer
 from berth.plugin.host import HOST, Host
 from berth.plugin.store.records import DecisionRecord
 from berth.plugin.store.store import Store
@@ -61,7 +60,7 @@ class Recorder(Worker):
         self._room = queue_length
         self._retry_s = retry_s
         self._log_decisions = log_decisions
-        self._writer = Writer(host.name())
+        self._host = host.name()
         self._journal = journal
         self._left_behind: list[Path] | None = None
         """Files of daemons before this one; None: not looked for yet."""
@@ -249,7 +248,7 @@ class Recorder(Worker):
         self.problem = None
 
     def _written(self, answered: Answered) -> DecisionRecord:
-        record = self._writer.record(answered)
+        record = record_of(answered, self._host)
         if self._log_decisions:
             log.info(
                 "decision=%s action=%s code=%s mode=%s user=%s workload=%s chosen=%s latency_us=%d",

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+
+from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.view import SiteView
+from berth.policies.values import Request
 
 _LAUNCHERS = re.compile(
     r"(?:^|[\s;&|(`\"'/=])(?:srun|mpirun|mpiexec(?:\.hydra|\.mpich|\.openmpi)?|orterun|prun|prterun|"
@@ -27,6 +32,23 @@ _THREADS = re.compile(
 
 _IN_BACKGROUND = re.compile(r"(?<![&>|\\])&(?![&>\d])")
 _SEVERAL_AT_ONCE = re.compile(r"(?:^|[\s;&|(`/])(?:parallel|xargs)\s.*\bsrun\b")
+
+
+def with_shape(request: Request, job: Job, site: SiteView, *, follows: bool) -> Request:
+    """Return the request with what its script says: whether its shape may change, and whether it
+    starts several steps at once. What could not be read might say so.
+
+    ``follows``: its workload takes the tasks and cores that it is given.
+    """
+    interactive = job.kind == "interactive"  # srun and salloc start what they were given
+    unread = bool(job.script_unread)
+    packs = unread or packs_steps(job.script or "")
+    keeps = False
+    if follows or site.changes_shapes:
+        keeps = interactive or unread or names_its_shape(job.script or "")
+    if not (packs or keeps or follows):
+        return request
+    return replace(request, keeps_shape=keeps, packs_steps=packs, follows_shape=follows)
 
 
 def packs_steps(script: str) -> bool:

@@ -34,7 +34,6 @@ IDLE_S = 300.0
 GRACE_S = 1.0
 """Given to requests under way when the daemon is to stop."""
 TICK_S = 0.5
-ANSWERS_A_REST = 32
 
 _CREDENTIALS = struct.Struct("3i")
 _DONTWAIT = socket.MSG_DONTWAIT
@@ -72,8 +71,7 @@ class _Connection:
 class Server:
     """Serves ``handle`` to peers whose uid is in ``uids`` until ``stop``.
 
-    ``tick`` is called every half second, ``rest`` then and after some answers, with their number:
-    what it does is paid for by nobody who waits.
+    ``tick`` is called every half second.
     """
 
     def __init__(
@@ -84,7 +82,6 @@ class Server:
         *,
         max_connections: int = MAX_CONNECTIONS,
         tick: Callable[[], None] = lambda: None,
-        rest: Callable[[int], None] = lambda _answers: None,
         host: Host = HOST,
     ) -> None:
         self._clock, self._network = host.clock, host.network
@@ -93,9 +90,7 @@ class Server:
         self._listener = listener
         self._handle = handle
         self._max_connections = max_connections
-        self._tick, self._rest = tick, rest
-        self._answers = 0
-        """Since the last rest."""
+        self._tick = tick
         self._connections: dict[int, _Connection] = {}
         self._pipelined: list[_Connection] = []
         self._space = bytearray(MAX_REQUEST_BYTES + 1)
@@ -148,9 +143,6 @@ class Server:
                     if self._connections.get(connection.socket.fileno()) is connection:
                         self._answer_next(connection)
             now_s = self._clock.monotonic()
-            if self._answers >= ANSWERS_A_REST or now_s >= next_tick_s:
-                self._rest(self._answers)
-                self._answers = 0
             if now_s >= next_tick_s:
                 next_tick_s = now_s + TICK_S
                 self._tick()
@@ -259,7 +251,6 @@ class Server:
             self._refuse_long(connection)
             return
         connection.out = self._handle(line)
-        self._answers += 1
         connection.last_s = self._clock.monotonic()
         connection.served = True
         self._write(connection)

@@ -1,41 +1,42 @@
-"""From a request line to a reply line: pure look-ups, and never an exception."""
+"""From a request line to a reply line: pure look-ups, and never an exception.
+
+The way of a submission: the line is read (``messages``), the job's workload found (``requests``,
+``matched``), a place decided (``policies.decide``), its memory looked at (``right_sizing``), the
+changes and the sentence put into a reply (``replies``), and the answer handed to the recorder.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
-from berth.plugin.daemon.answered import Answered, Present, Repeat, Repeats
-from berth.plugin.daemon.decision_cache import DecisionCache
 from berth.plugin.daemon.filter_breaker import Breakers
 from berth.plugin.daemon.identifiers import Identifiers
-from berth.plugin.daemon.matched import Past, by_script
+from berth.plugin.daemon.matched import PastJobKeys, matched_workload
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
-from berth.plugin.daemon.script_shape import names_its_shape, packs_steps
+from berth.plugin.daemon.own_queue import in_own_queue
+from berth.plugin.daemon.record import Answered
+from berth.plugin.daemon.script_shape import with_shape
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
-from berth.plugin.daemon.view import Kept, SiteView, Snapshot
+from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import Described, workload_key
-from berth.plugin.host import HOST, Files, Host
+from berth.plugin.host import HOST, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
-from berth.plugin.site.candidates import is_padding
 from berth.plugin.site.site import Show
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
 from berth.policies.codes import Code
-from berth.policies.constraints import names_no_type
 from berth.policies.slice_choice import profiles_that_will_do
 from berth.policies.values import Candidate, CandidateState, Decision, Mode, Request
 
 log = logging.getLogger("berth.serve")
-
 
 Record = Callable[[Answered], None]
 Keep = Callable[[float, str, bytes, bytes, str | None], None]
@@ -47,6 +48,35 @@ def _keep_nothing(
     _time_s: float, _mode: str, _request: bytes, _reply: bytes, _user: str | None
 ) -> None:
     """For services without a journal."""
+
+
+class _Question(NamedTuple):
+    """One submission, and the tables that it is answered from."""
+
+    line: bytes
+    ask: Ask
+    mode: Mode
+    site: SiteView
+    shelf: Shelf
+    snapshot: Snapshot
+    past: PastJobKeys
+    started_ns: int
+
+    @property
+    def job(self) -> Job:
+        return self.ask.job
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What is to be done with one job, and why."""
+
+    code: str
+    reason: str
+    decision: Decision | None = None
+    changes: replies.Edits = field(default_factory=dict)
+    memory: Fit | None = None
+    """What is said, or done, about the memory that it asks for."""
 
 
 class Service:
@@ -77,26 +107,17 @@ class Service:
         self.breakers = Breakers()
         self._record = record
         self._keep = keep
-        self._line = b""
-        self._present = Present(site, self.shelf, self.snapshot)
         self._background = background
         self._names = names or UserNames()
         self._identifiers = identifiers or Identifiers(host.clock)
-        self._decisions = DecisionCache(host.clock)
-        self._repeats = Repeats(host.clock)
 
     def handle(self, line: bytes) -> bytes:
-        """The reply to one request line; whatever goes wrong, it is a valid keep."""
+        """Return the reply to one request line; whatever goes wrong, it is a valid keep."""
         started_ns = self._clock.perf_counter_ns()
-        self._line = line
-        self._present = Present(self.site, self.shelf, self.snapshot)
         try:
-            known = self._repeats.of(line, self._present)
-            if known is not None and not self._killed(self.site):
-                return self._again(known, started_ns)
             ask = parse(line)
             if ask.op == "decide":
-                return self._decide(ask, started_ns)
+                return self._decide(line, ask, started_ns)
             self.stats.counts[ask.op] += 1
             return replies.answer(self._pong() if ask.op == "ping" else self.status())
         except Refusal as refusal:
@@ -109,7 +130,7 @@ class Service:
             return replies.KEEP_LINE
 
     def status(self) -> dict[str, object]:
-        """What ``stats`` answers."""
+        """Return what ``stats`` answers."""
         snapshot = self.snapshot
         age = self._clock.monotonic() - snapshot.monotonic_s if snapshot.monotonic_s else None
         return {
@@ -123,7 +144,7 @@ class Service:
             "learnt": self.shelf.learnt,
             "store_revision": self.shelf.revision,
             "places": {
-                candidate.name: _place(candidate, snapshot.states[candidate.name])
+                candidate.name: _standing(candidate, snapshot.states[candidate.name])
                 for candidate in self.site.decider.candidates
                 if candidate.name in snapshot.states
             },
@@ -131,260 +152,205 @@ class Service:
             **self._background(),
         }
 
-    def _killed(self, site: SiteView) -> bool:
-        return killed(site.kill_switch, self._files)
-
     def _pong(self) -> dict[str, object]:
-        mode = Mode.OFF if self._killed(self.site) else self.site.mode
+        mode = Mode.OFF if killed(self.site.kill_switch, self._files) else self.site.mode
         return {"version": VERSION, "mode": mode.value}
 
-    def _decide(self, ask: Ask, started_ns: int) -> bytes:
+    def _decide(self, line: bytes, ask: Ask, started_ns: int) -> bytes:
         site, job = self.site, ask.job
         if ask.scheduler not in site.schedulers:
             raise Refusal(f"scheduler is not {' or '.join(site.schedulers)}")
         if ask.streak is not None:
             self.breakers.reported(ask.scheduler, ask.streak, self._clock.time())
-        if site.mode is Mode.OFF or self._killed(site):
-            code = Code.OFF if site.mode is Mode.OFF else Code.KILL_SWITCH
-            took_us = (self._clock.perf_counter_ns() - started_ns) // 1000
-            self.stats.decided(Mode.OFF.value, "keep", code, took_us)
+        off = site.mode is Mode.OFF
+        if off or killed(site.kill_switch, self._files):
+            code = Code.OFF if off else Code.KILL_SWITCH
+            self.stats.decided(Mode.OFF.value, "keep", code, self._took_us(started_ns))
             return replies.reply("keep", code=code)
         if job.user is None and job.uid is not None:
             job.user = self._names.of(job.uid)
         mode = requests.effective_mode(site.mode, job.mode)
-        chosen = requests.choice(job)
-        kept = self._kept_at_once(site, job, mode, chosen)
-        past, what = Past(job), None
-        if kept is None and chosen.workload is None:
-            what = past.what
-            chosen = by_script(self.shelf, job, past, chosen.file)
-        elif chosen.workload is not None:
-            named = resolved(job.user or "", chosen.workload, self.shelf.names)
-            chosen = chosen._replace(workload=named)
-        request = requests.request(
-            job,
-            chosen,
-            auto_queue=site.auto_queue,
-            default_memory=self.snapshot.default_memory,
+        question = _Question(
+            line, ask, mode, site, self.shelf, self.snapshot, PastJobKeys(job), started_ns
         )
-        decision = allowance = None
-        if kept is None and request.queue is not None and not request.wants_placement:
-            kept, decision = self._in_own_queue(site, request, request.queue)
+        named = requests.choice(job)
+        kept = _kept_at_once(question, named)
+        choice = named
+        if named.workload is not None:
+            name = resolved(job.user or "", named.workload, question.shelf.names)
+            choice = named._replace(workload=name)
         elif kept is None:
-            forecast = (
-                self.shelf.forecast(chosen.workload, job.user or "") if chosen.workload else None
-            )
-            if forecast is None and chosen.workload is not None:
-                kept = self._no_forecast(chosen.workload)
-            else:
-                follows = forecast is not None and forecast.follows_shape
-                request = with_shape(request, job, site, follows=follows)
-                if self.ledger is not None and mode is Mode.ENFORCE:
-                    allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
-                decision = self._decisions.decide(site, self.snapshot, request, forecast, allowance)
-        return self._reply(
-            ask,
-            mode,
-            request,
-            past,
-            decision=decision,
-            kept=kept,
-            what=what,
-            started_ns=started_ns,
-            lasts=allowance is None,
-        )
+            choice = matched_workload(question.shelf, job, question.past, named.file)
+        request = requests.request(
+            job, choice,
+            auto_queue=site.auto_queue, default_memory=question.snapshot.default_memory,
+        )  # fmt: skip
+        verdict = None if kept is None else _Verdict(kept.code, kept.sentence)
+        if verdict is None:
+            request, verdict = self._judged(question, request)
+        self._look_at_memory(question, request, verdict)
+        described = None
+        if kept is None and named.workload is None:
+            described = question.past.described
+        return self._answer(question, request, verdict, described)
 
-    def _memory(
-        self, job: Job, past: Past, request: Request, mode: Mode, code: str, *, shared_anew: bool
-    ) -> Fit | None:
-        """What is to be said and done about the memory that it asks for."""
-        needs = self.shelf.memory_needs
+    def _judged(self, question: _Question, request: Request) -> tuple[Request, _Verdict]:
+        """Return what is decided, and the request as it was decided upon."""
+        site, shelf, job, states = (
+            question.site, question.shelf, question.job, question.snapshot.states,
+        )  # fmt: skip
+        now_s = question.snapshot.now_s(self._clock.monotonic())
+        name = request.workload
+        forecast = None if name is None else shelf.forecast(name, request.user)
+        if request.queue is not None and not request.wants_placement:
+            decided = in_own_queue(
+                request, request.queue, forecast,
+                site=site, snapshot=question.snapshot, now_s=now_s,
+            )  # fmt: skip
+            if isinstance(decided, Kept):
+                return request, _Verdict(decided.code, decided.sentence)
+        elif name is not None and forecast is None:
+            return request, _no_forecast(name, is_known=name in shelf.names)
+        else:
+            follows = forecast is not None and forecast.follows_shape
+            request = with_shape(request, job, site, follows=follows)
+            allowance = None
+            if self.ledger is not None and question.mode is Mode.ENFORCE:
+                allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
+            decided = site.decider.decide(request, states, forecast, now_s, allowance)
+        return request, _of_decision(job, request, decided)
+
+    def _look_at_memory(self, question: _Question, request: Request, verdict: _Verdict) -> None:
+        """Say, or do, what there is about the memory that the job asks for."""
+        needs, mode, changes = question.shelf.memory_needs, question.mode, verdict.changes
         asked = request.resources.memory_bytes_per_node
-        if not needs or not asked or mode not in _ANSWERED or code in _NOT_LOOKED_AT:
-            return None
+        if not needs or not asked or mode not in _ANSWERED or verdict.code in _NOT_LOOKED_AT:
+            return
         own = (workload_key(request.user, request.workload),) if request.workload else ()
-        need = need_of(needs.get, itertools.chain(past, own))
+        need = need_of(needs.get, itertools.chain(question.past, own))
         if need is None:
-            return None
-        now_s, enforced = self._clock.time(), mode is Mode.ENFORCE
-        watch = Watch(self.snapshot.guard, now_s, enforced, shared_anew)
-        return fit(job, request, need, self.site.right_sizing, watch)
-
-    def _kept_at_once(
-        self, site: SiteView, job: Job, mode: Mode, chosen: requests.Choice
-    ) -> Kept | None:
-        if chosen.opted_out:
-            return _OPTED_OUT
-        if mode is Mode.OFF:
-            return _BAD_MODE
-        if chosen.problem is not None:
-            return Kept(chosen.code, chosen.problem)
-        if job.user is None and job.uid is not None:
-            return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
-        if chosen.workload is not None and not may_use(job.user or "", chosen.workload):
-            return Kept(Code.NO_WORKLOAD, f"{chosen.workload} is another user's workload.")
-        return site.covers(job)
-
-    def _in_own_queue(
-        self, site: SiteView, request: Request, queue: str
-    ) -> tuple[Kept | None, Decision | None]:
-        """Such a job stays where it is; at most it is told which type of slice its GPU is to be."""
-        if site.auto_queue is not None and site.auto_queue in queue.split(","):
-            return Kept(
-                Code.OWN_QUEUE,
-                f"-p {queue} names partitions beside {site.auto_queue}: Berth chooses only for "
-                f"-p {site.auto_queue} alone.",
-            ), None
-        names = site.slice_queues.get(queue)
-        if not names or request.gres is None or not names_no_type(request.gres):
-            return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself."), None
-        forecast = self.shelf.forecast(request.workload, request.user) if request.workload else None
-        if forecast is not None:
-            decision = self._decisions.decide(site, self.snapshot, request, forecast)
-            changes = replies.edits(request, decision)
-            if decision.chosen in names and changes.keys() == {"gres"}:
-                return None, decision
-        states = (self.snapshot.states.get(name) for name in names)
-        return untyped_gpu(
-            request.gres, queue, next((s for s in states if s is not None), None)
-        ), None
-
-    def _no_forecast(self, workload: str) -> Kept:
-        if workload in self.shelf.names:
-            return Kept(
-                Code.NO_FORECAST,
-                f"Nothing is predicted yet of {workload}: berth workload refresh {workload}.",
-            )
-        return Kept(Code.NO_WORKLOAD, f"There is no workload named {workload} in the store.")
-
-    def _reply(
-        self,
-        ask: Ask,
-        mode: Mode,
-        request: Request,
-        past: Past,
-        *,
-        decision: Decision | None,
-        kept: Kept | None,
-        what: Described | None,
-        started_ns: int,
-        lasts: bool,
-    ) -> bytes:
-        """``what``: the job's program, where it names no workload; ``lasts``: the answer is the
-        same while the tables are."""
-        changes: replies.Edits = {}
-        code, reason = kept or ("", "")
-        if decision is not None:
-            code, reason = decision.code, decision.reason
-            changes = replies.edits(request, decision)
-            if ask.job.kind == "interactive":
-                if request.resources.nodes == 0 and changes.get("nodes") == 1:
-                    del changes["nodes"]  # wherever the tasks are, each node has the GPUs
-                asked = request.needs.memory_form is not None
-                if not (_SHAPE if asked else _LAYOUT).isdisjoint(changes):
-                    (code, reason), changes = _INTERACTIVE_SHAPE, {}
-            if "shape" in request.pinned and not _SHAPE.isdisjoint(changes):
-                (code, reason), changes = _PINNED_SHAPE, {}
+            return
         nodes = max(1, request.resources.nodes)
         shared_anew = not _MEMORY.isdisjoint(changes) or changes.get("nodes", nodes) != nodes
-        memory = self._memory(ask.job, past, request, mode, code, shared_anew=shared_anew)
-        if memory is not None:
-            reason = f"{reason} {memory.sentence}".lstrip()
-            if memory.memory_mib is not None:
-                code = code if changes or code == Code.EXPLORED else Code.MEMORY_FIT
-                changes["memory_mib_per_node"] = memory.memory_mib
-        action = "edit" if changes and mode is Mode.ENFORCE else "keep"
-        message = self._message(ask, mode, request, code, reason, changes=changes, memory=memory)
-        name = self._identifiers.next()
-        self._spend(name, request, decision)
-        latency_us = (self._clock.perf_counter_ns() - started_ns) // 1000
-        self.stats.decided(mode, action, code, latency_us)
-        now_s = self._clock.time()
-        answered = Answered(
-            name,
-            now_s,
-            ask.scheduler,
-            mode,
-            action,
-            code,
-            reason,
-            request,
-            decision,
-            changes,
-            latency_us,
-            what,
+        enforced = mode is Mode.ENFORCE
+        watch = Watch(question.snapshot.guard, self._clock.time(), enforced, shared_anew)
+        verdict.memory = memory = fit(
+            question.job, request, need, question.site.right_sizing, watch
         )
-        self._record(answered)
+        if memory is None:
+            return
+        verdict.reason = f"{verdict.reason} {memory.sentence}".lstrip()
+        if memory.memory_mib is not None:
+            if not changes and verdict.code != Code.EXPLORED:
+                verdict.code = Code.MEMORY_FIT
+            changes["memory_mib_per_node"] = memory.memory_mib
+
+    def _answer(
+        self,
+        question: _Question,
+        request: Request,
+        verdict: _Verdict,
+        described: Described | None,
+    ) -> bytes:
+        """Count, record and keep the answer, and return its line."""
+        ask, mode, decision = question.ask, question.mode, verdict.decision
+        action = "edit" if verdict.changes and mode is Mode.ENFORCE else "keep"
+        name, now_s = self._identifiers.next(), self._clock.time()
+        if decision is not None and decision.explored is not None and self.ledger is not None:
+            self.ledger.take(name, request.workload or "", decision.explored.core_hours)
+        latency_us = self._took_us(question.started_ns)
+        self.stats.decided(mode, action, verdict.code, latency_us)
+        self._record(
+            Answered(
+                name, now_s, ask.scheduler, mode, action, verdict.code, verdict.reason, request,
+                decision, verdict.changes, latency_us, described,
+            )
+        )  # fmt: skip
+        fitted = verdict.memory if action == "edit" else None
         reply = replies.reply(
             action,
-            changes=changes if action == "edit" else None,
+            changes=verdict.changes if action == "edit" else None,
             stamp=replies.stamp(
                 name,
                 action,
-                code,
+                verdict.code,
                 chosen=decision.chosen if decision else None,
                 workload=request.workload,
                 bundle=decision.bundle if decision else "",
                 slices=profiles_that_will_do(decision) if decision else (),
-                fit=memory.key if memory is not None and action == "edit" else "",
+                fit="" if fitted is None else fitted.key,
             ),
-            message=message,
+            message=_message(question, request, verdict),
             decision=name,
-            code=code,
+            code=verdict.code,
         )
         user = None if ask.names_its_user else ask.job.user
-        self._keep(now_s, mode.value, self._line, reply, user)
-        turns = self._present.site.decider.objective.turns
-        # Memory may be answered otherwise at any moment, and who takes turns each time.
-        if ask.names_its_user and memory is None and lasts and not turns:
-            until_s = math.inf if decision is None else self._decisions.until_s
-            self._repeats.put(self._line, self._present, Repeat(until_s, answered, reply))
+        self._keep(now_s, mode.value, question.line, reply, user)
         return reply
 
-    def _message(
-        self,
-        ask: Ask,
-        mode: Mode,
-        request: Request,
-        code: str,
-        reason: str,
-        *,
-        changes: replies.Edits,
-        memory: Fit | None,
-    ) -> str | None:
-        """The line for the user as the site wants it; None: nothing is said."""
-        site = self._present.site
-        if site.show is Show.NONE or mode not in _ANSWERED:
-            return None
-        if changes and mode is Mode.ENFORCE:
-            return replies.message(reason, opt_out=site.schedulers[ask.scheduler].opt_out)
-        if changes:
-            return replies.message(f"Berth would choose: {reason}")
-        if site.show is not Show.ALL:
-            return None
-        asked = request.wants_placement or request.workload or code == Code.UNTYPED_GPU
-        if asked and code not in _NOT_AT_SUBMISSION:
-            return replies.message(reason)
-        return None if memory is None else replies.message(memory.sentence)
-
-    def _spend(self, name: str, request: Request, decision: Decision | None) -> None:
-        """Count what a decision to learn takes of the budget."""
-        if decision is not None and decision.explored is not None and self.ledger is not None:
-            self.ledger.take(name, request.workload or "", decision.explored.core_hours)
-
-    def _again(self, known: Repeat, started_ns: int) -> bytes:
-        """The same answer under a name of its own, recorded like the first."""
-        before, name = known.answered, self._identifiers.next()
-        reply = known.reply.replace(before.id.encode(), name.encode())
-        latency_us = (self._clock.perf_counter_ns() - started_ns) // 1000
-        self.stats.decided(before.mode, before.action, before.code, latency_us)
-        now_s = self._clock.time()
-        self._record(before.again(name, now_s, latency_us))
-        self._keep(now_s, before.mode.value, self._line, reply, None)  # its line has the name
-        return reply
+    def _took_us(self, started_ns: int) -> int:
+        return (self._clock.perf_counter_ns() - started_ns) // 1000
 
 
-def _place(candidate: Candidate, state: CandidateState) -> dict[str, object]:
+def _kept_at_once(question: _Question, named: requests.Choice) -> Kept | None:
+    """Return why the job is left as it is, whatever its workload is; None: it is looked at."""
+    job = question.job
+    if named.opted_out:
+        return Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
+    if question.mode is Mode.OFF:
+        return Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
+    if named.problem is not None:
+        return Kept(named.code, named.problem)
+    if job.user is None and job.uid is not None:
+        return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
+    if named.workload is not None and not may_use(job.user or "", named.workload):
+        return Kept(Code.NO_WORKLOAD, f"{named.workload} is another user's workload.")
+    return question.site.covers(job)
+
+
+def _no_forecast(workload: str, *, is_known: bool) -> _Verdict:
+    if is_known:
+        return _Verdict(
+            Code.NO_FORECAST,
+            f"Nothing is predicted yet of {workload}: berth workload refresh {workload}.",
+        )
+    return _Verdict(Code.NO_WORKLOAD, f"There is no workload named {workload} in the store.")
+
+
+def _of_decision(job: Job, request: Request, decision: Decision) -> _Verdict:
+    """Return the verdict; nothing changes where the job's shape would have to and may not."""
+    changes = replies.edits(request, decision)
+    verdict = _Verdict(decision.code, decision.reason, decision, changes)
+    if job.kind == "interactive":
+        if request.resources.nodes == 0 and changes.get("nodes") == 1:
+            del changes["nodes"]  # wherever the tasks are, each node has the GPUs
+        asked_memory = request.needs.memory_form is not None
+        if not (_SHAPE if asked_memory else _LAYOUT).isdisjoint(changes):
+            verdict.code, verdict.reason, verdict.changes = *_INTERACTIVE_SHAPE, {}
+    if "shape" in request.pinned and not _SHAPE.isdisjoint(verdict.changes):
+        verdict.code, verdict.reason, verdict.changes = *_PINNED_SHAPE, {}
+    return verdict
+
+
+def _message(question: _Question, request: Request, verdict: _Verdict) -> str | None:
+    """Return the line for the user as the site wants it; None: nothing is said."""
+    site, mode = question.site, question.mode
+    if site.show is Show.NONE or mode not in _ANSWERED:
+        return None
+    if verdict.changes and mode is Mode.ENFORCE:
+        opt_out = site.schedulers[question.ask.scheduler].opt_out
+        return replies.message(verdict.reason, opt_out=opt_out)
+    if verdict.changes:
+        return replies.message(f"Berth would choose: {verdict.reason}")
+    if site.show is not Show.ALL:
+        return None
+    asked = request.wants_placement or request.workload or verdict.code == Code.UNTYPED_GPU
+    if asked and verdict.code not in _NOT_AT_SUBMISSION:
+        return replies.message(verdict.reason)
+    return None if verdict.memory is None else replies.message(verdict.memory.sentence)
+
+
+def _standing(candidate: Candidate, state: CandidateState) -> dict[str, object]:
     return {
         "platform": candidate.platform,
         "slices": candidate.slice_of is not None,
@@ -396,21 +362,6 @@ def _place(candidate: Candidate, state: CandidateState) -> dict[str, object]:
     }
 
 
-def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
-    """What a user must know whose ``--gres=gpu:1`` goes to nodes with slices."""
-    types = () if state is None else tuple(t for t in state.gpu_types if ":" in t)
-    named = [t for t in types if not is_padding(t)]
-    may_get = "a slice of any size"
-    if len(named) < len(types):
-        may_get += ", or a part of a GPU that is switched off"
-    hint = f": {', '.join(f'--gres={t}:1' for t in named[:_TYPES_NAMED])}" if named else ""
-    return Kept(
-        Code.UNTYPED_GPU,
-        f"{gres} names no type; in {queue} it may get {may_get}. Name one{hint}.",
-    )
-
-
-_TYPES_NAMED = 8
 _ANSWERED = (Mode.ADVISE, Mode.ENFORCE)
 _NOT_LOOKED_AT = frozenset(
     (Code.OPTED_OUT, Code.BAD_MODE, Code.NOT_COVERED_USER, Code.NOT_COVERED_ACCOUNT,
@@ -418,8 +369,6 @@ _NOT_LOOKED_AT = frozenset(
 )  # fmt: skip
 _NOT_AT_SUBMISSION = frozenset((Code.OPTED_OUT, Code.NO_WORKLOAD, Code.NO_FORECAST))
 """Of those `berth why` speaks: a program that Berth does not know is no news to its user."""
-_OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
-_BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
 _INTERACTIVE_SHAPE = Kept(
     Code.INTERACTIVE_SHAPE,
     "srun and salloc keep the tasks, cores and memory that you gave them.",
@@ -431,30 +380,3 @@ _PINNED_SHAPE = Kept(
 _LAYOUT = frozenset(("nodes", "tasks", "cpus_per_task"))
 _MEMORY = frozenset(("memory_mib_per_node", "memory_mib_per_cpu"))
 _SHAPE = _LAYOUT | _MEMORY
-
-
-def with_shape(request: Request, job: Job, site: SiteView, *, follows: bool) -> Request:
-    """Return the request with what its script says: whether its shape may change, and whether it
-    starts several steps at once. What could not be read might say so.
-
-    ``follows``: its workload takes the tasks and cores that it is given.
-    """
-    interactive = job.kind == "interactive"  # srun and salloc start what they were given
-    unread = bool(job.script_unread)
-    packs = unread or packs_steps(job.script or "")
-    keeps = False
-    if follows or site.changes_shapes:
-        keeps = interactive or unread or names_its_shape(job.script or "")
-    if not (packs or keeps or follows):
-        return request
-    return replace(request, keeps_shape=keeps, packs_steps=packs, follows_shape=follows)
-
-
-def killed(switch: Path | None, files: Files = HOST.files) -> bool:
-    """Whether the kill switch is there. One that cannot be looked at stops us, too."""
-    if switch is None:
-        return False
-    try:
-        return files.exists(switch)
-    except OSError:
-        return True

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.plugin.daemon.messages import Job
+from berth.plugin.host import HOST, Files
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.site import RightSizing, Show
@@ -77,3 +78,13 @@ class Snapshot:
     def now_s(self, monotonic_s: float) -> float:
         """Unix time at ``monotonic_s`` by the wall clock of the reading."""
         return self.wall_s + (monotonic_s - self.monotonic_s)
+
+
+def killed(switch: Path | None, files: Files = HOST.files) -> bool:
+    """Return whether the kill switch is there. One that cannot be looked at stops us, too."""
+    if switch is None:
+        return False
+    try:
+        return files.exists(switch)
+    except OSError:
+        return True

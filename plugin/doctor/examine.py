@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
 
     ``newest``: what the newest jobs teach, where the caller needs it, too.
     """
-    scheduler = cache(lambda: open_scheduler(site))
+    scheduler = cache(partial(open_scheduler, site))
     checks: list[tuple[str, Callable[[], Findings]]] = [
         ("site file", lambda: _site(site)),
         ("site file", lambda: check_rights(site)),

@@ -39,8 +39,8 @@ class Banks:
     """The associations and queues of flux-accounting at one moment."""
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
-        """``answer``: of ``flux jobtap query mf_priority.so``. ValueError and the like: it is
-        none."""
+        """Take the answer of ``flux jobtap query mf_priority.so``. Raises ValueError and the like
+        for another."""
         self._queues = {
             str(name): _limits(queue, _OF_QUEUE, f"queue {name}")
             for name, queue in answer["queues"].items()
@@ -75,9 +75,9 @@ class Banks:
         if account is not None:
             banks = {name: bank for name, bank in banks.items() if name == account}
         if not banks:
-            what = "bank" if account is None else f"bank {account}"
-            return Denied(f"flux-accounting has no {what} of {user}")
-        if not self._queues:  # it keeps no queues at all
+            bank_text = "bank" if account is None else f"bank {account}"
+            return Denied(f"flux-accounting has no {bank_text} of {user}")
+        if not self._queues:  # flux-accounting has no queues at all
             return tuple(limit for _, limits in banks.values() for limit in limits)
         if queue not in self._queues:
             return Denied(f"flux-accounting does not know the queue {queue}")
@@ -89,7 +89,7 @@ class Banks:
 
 
 def banks_of(answer: Mapping[str, Any]) -> Banks | None:
-    """None: flux-accounting's plugin is not loaded, or only the instance's owner may ask.
+    """Return the banks; None: the plugin is not loaded, or only the instance's owner may ask.
 
     Raises SchedulerError where it answered otherwise than it should.
     """
@@ -114,7 +114,7 @@ def _limits(
 
 
 def _uid(user: str) -> int | None:
-    """None: not known yet."""
+    """Return the user's number; None: it is not known yet."""
     if user.startswith("uid:") and user[4:].isdecimal():
         return int(user[4:])
     return _NUMBERS.of(user)
@@ -132,8 +132,8 @@ def read_cluster(
     banks: bool = False,
     timeout_s: float = commands.DEFAULT_TIMEOUT_S,
 ) -> ClusterFacts:
-    """Queues and nodes as they are now; ``memory``: also how much each node has (slower);
-    ``banks``: also what flux-accounting allows."""
+    """Read queues and nodes as they are now; with ``memory`` also how much each node has (slower),
+    with ``banks`` also what flux-accounting allows."""
     now_s = time.time()
     more = ("banks",) if banks else ()
     answers = commands.ask("memory" if memory else "state", *more, timeout_s=timeout_s)
@@ -141,7 +141,7 @@ def read_cluster(
 
 
 def parse_cluster(answers: Mapping[str, Any], *, as_of_s: float) -> ClusterFacts:
-    """From the services' answers. Raises SchedulerError where they are not what Flux gives."""
+    """Parse the services' answers. Raises SchedulerError where they are not what Flux gives."""
     try:
         return _cluster(answers, as_of_s)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -172,10 +172,10 @@ def _cluster(answers: Mapping[str, Any], as_of_s: float) -> ClusterFacts:
 
 
 def _answer(answers: Mapping[str, Any], topic: str) -> dict[str, Any]:
-    found = answers[topic]
-    if not isinstance(found, dict) or "error" in found:
-        raise SchedulerError(f"Flux's {topic} failed: {at(found, 'error')}"[:200])
-    return found
+    answer = answers[topic]
+    if not isinstance(answer, dict) or "error" in answer:
+        raise SchedulerError(f"Flux's {topic} failed: {at(answer, 'error')}"[:200])
+    return answer
 
 
 def _queue(name: str, answers: Mapping[str, Any], config: Mapping[str, Any]) -> QueueFacts:
@@ -209,7 +209,7 @@ def _pending(name: str, stats: Mapping[str, Any]) -> int:
 
 
 def _held(name: str, listed: Mapping[str, Any]) -> int:
-    """Of the jobs that are looked at one by one; an older Flux may not list them so."""
+    """Count the held jobs among those that are listed one by one; an older Flux may list none."""
     return sum(
         job.get("urgency") == HELD and (job.get("queue") or ANONYMOUS) == name
         for job in listed.get("jobs", ())
@@ -225,44 +225,46 @@ def _node_facts(
     down = _by_rank(resources["down"])
     names = [n for text in resources["all"]["execution"]["nodelist"] for n in hostlist(text)]
     features = _properties(resources["all"])
-    found = []
+    facts = []
     for rank, name in zip(sorted(everything), names, strict=True):
-        mine, used = everything[rank], allocated.get(rank, {})
+        resources_of_rank, used = everything[rank], allocated.get(rank, {})
         own = tuple(sorted(features.get(rank, ())))
-        gpus = len(mine.get("gpu", ()))
+        gpus = len(resources_of_rank.get("gpu", ()))
         size = memory.get(str(rank)) or {}
-        found.append(
+        facts.append(
             NodeFacts(
                 name=name,
                 queues=tuple(q for q, needed in requires.items() if needed <= set(own)),
                 usable=rank not in down,
-                cores=len(mine.get("core", ())),
-                idle_cores=len(mine.get("core", set()) - used.get("core", set())),
+                cores=len(resources_of_rank.get("core", ())),
+                idle_cores=len(resources_of_rank.get("core", set()) - used.get("core", set())),
                 memory_bytes=int(size.get("bytes") or 0),
                 architecture=str(size.get("architecture") or "x86_64"),
                 features=own,
                 gpus={GPU: gpus} if gpus else {},
-                idle_gpus={GPU: len(mine["gpu"] - used.get("gpu", set()))} if gpus else {},
+                idle_gpus={GPU: len(resources_of_rank["gpu"] - used.get("gpu", set()))}
+                if gpus
+                else {},
             )
         )
-    return tuple(found)
+    return tuple(facts)
 
 
 def _by_rank(resource_set: Mapping[str, Any]) -> dict[int, dict[str, set[int]]]:
-    """Cores and GPUs of a resource set (RFC 20) by rank."""
-    found: dict[int, dict[str, set[int]]] = {}
+    """Return cores and GPUs of a resource set (RFC 20) by rank."""
+    by_rank: dict[int, dict[str, set[int]]] = {}
     for entry in resource_set["execution"]["R_lite"]:
         children = {kind: set(idset(ids)) for kind, ids in entry["children"].items()}
         for rank in idset(entry["rank"]):
-            here = found.setdefault(rank, {})
+            of_rank = by_rank.setdefault(rank, {})
             for kind, ids in children.items():
-                here[kind] = here.get(kind, set()) | ids
-    return found
+                of_rank[kind] = of_rank.get(kind, set()) | ids
+    return by_rank
 
 
 def _properties(resource_set: Mapping[str, Any]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    by_rank: dict[int, list[str]] = {}
     for name, where in (resource_set["execution"].get("properties") or {}).items():
         for rank in idset(where):
-            found.setdefault(rank, []).append(name)
-    return found
+            by_rank.setdefault(rank, []).append(name)
+    return by_rank

@@ -24,7 +24,8 @@ def run(
     expected: Sequence[int] = (0,),
     submits: bool = False,
 ) -> str:
-    """Standard output of ``flux WORDS``; ``expected``: exit statuses that are no failure.
+    """Run ``flux WORDS`` and return its standard output; ``expected``: exit statuses that are no
+    failure.
 
     What ``submits`` runs in the caller's own environment, which the job inherits.
 
@@ -63,39 +64,41 @@ def run(
         raise SchedulerError(f"{name} wrote something that is not text") from None
 
 
-def ask(what: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
-    """What ``services.py`` prints. Raises SchedulerError or ToolMissing."""
-    text = run("python", str(_SERVICES), what, *words, timeout_s=timeout_s)
+def ask(question: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
+    """Return what ``services.py`` prints. Raises SchedulerError or ToolMissing."""
+    text = run("python", str(_SERVICES), question, *words, timeout_s=timeout_s)
     try:
-        found = json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        answer = None
+    if not isinstance(answer, dict):
         raise SchedulerError(f"Flux's services answered something unreadable: {text[:80]!r}")
-    return found
+    return answer
 
 
 def ask_lines(
-    what: str, *words: str, stdin: str, timeout_s: float = DEFAULT_TIMEOUT_S
+    question: str, *words: str, stdin: str, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> list[str]:
-    """What ``services.py`` prints, a JSON text a line. Raises SchedulerError or ToolMissing."""
+    """Return what ``services.py`` prints, a JSON text a line. Raises SchedulerError or
+    ToolMissing."""
     return run(
-        "python", str(_SERVICES), what, *words, stdin=stdin, timeout_s=timeout_s
+        "python", str(_SERVICES), question, *words, stdin=stdin, timeout_s=timeout_s
     ).splitlines()
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what belongs to Berth's Python: `flux python` runs another one."""
+    """Return our environment without what belongs to Berth's Python: `flux python` runs another
+    one."""
     ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     return {**{k: v for k, v in os.environ.items() if k not in ours}, "LC_ALL": "C"}
 
 
 def _failed(name: str, status: int, stderr: str) -> SchedulerError:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    said = lines[-1] if lines else "no message"
+    reason = lines[-1] if lines else "no message"
     if any(mark in stderr for mark in _UNREACHED):
         return SchedulerError(
             f"{name} found no Flux instance to speak to",
             hint="is the broker up? inside of an instance, or with FLUX_URI, this works",
         )
-    return SchedulerError(f"{name} failed with status {status}: {said[:_MOST_SAID]}")
+    return SchedulerError(f"{name} failed with status {status}: {reason[:_MOST_SAID]}")

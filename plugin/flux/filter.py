@@ -20,7 +20,7 @@ _FIRST_PAUSE_S = 1.0
 
 
 def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
-    """Flux configuration (TOML): the frobnicator before Flux's own, and its settings.
+    """Return Flux configuration (TOML): the frobnicator before Flux's own, and its settings.
 
     Ours comes first, so that ``constraints`` applies what the chosen queue requires.
     """
@@ -47,7 +47,8 @@ def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
 
 
 def check(site: Site) -> Findings:
-    """For ``berth doctor``: does Flux load the frobnicator, first and with the site's settings?"""
+    """Check for ``berth doctor`` that Flux loads the frobnicator first and with the site's
+    settings."""
     table = ask("state", timeout_s=10)["config.get"].get("ingest", {}).get("frobnicator", {})
     wanted = tomllib.loads(filter_config(site))["ingest"]["frobnicator"]
     advice = f"berth flux filter-config --site {site.source}, then flux config reload"
@@ -67,7 +68,7 @@ def check(site: Site) -> Findings:
 
 
 def _problem_of(path: Path) -> tuple[Status, str] | None:
-    """What is wrong with the frobnicator's file, where this host has the brokers' files."""
+    """Return what is wrong with the frobnicator's file, where this host has the brokers' files."""
     try:
         text = path.read_text(errors="replace")
     except FileNotFoundError:

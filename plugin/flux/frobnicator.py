@@ -34,7 +34,7 @@ except Exception:  # outside of Flux (tests): the base class does nothing
         """Stands for Flux's own."""
 
         def __init__(self, parser: Any) -> None:
-            """As Flux's."""
+            """Take the argument parser, as Flux's class does."""
 
 
 Spec = Dict[str, Any]
@@ -81,7 +81,7 @@ _last_logged: Dict[str, float] = {}
 
 
 def log(kind: str, text: object) -> None:
-    """One line. Never raises."""
+    """Write one line. Never raises."""
     try:
         now = time.monotonic()
         if now - _last_logged.get(kind, -SAME_LOG_EVERY_S) < SAME_LOG_EVERY_S:
@@ -94,7 +94,7 @@ def log(kind: str, text: object) -> None:
 
 
 def one_line(text: str, limit: int) -> str:
-    """``text`` without control characters, at most ``limit`` long."""
+    """Return ``text`` without control characters, at most ``limit`` long."""
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text)[:limit]
 
 
@@ -103,7 +103,8 @@ def one_line(text: str, limit: int) -> str:
 
 
 def settings_of(config: Any) -> Dict[str, Any]:
-    """The defaults, with what the table sets; a value that cannot be accepted is left out."""
+    """Return the defaults, with what the table sets; a value that cannot be accepted is left
+    out."""
     settings = dict(DEFAULTS)
     table = at(config, "ingest", "frobnicator", NAME)
     for key, value in (table if isinstance(table, dict) else {}).items():
@@ -123,7 +124,7 @@ def settings_of(config: Any) -> Dict[str, Any]:
 
 
 def at(value: Any, *path: str) -> Any:
-    """What stands at ``path``; None where there is nothing."""
+    """Return what stands at ``path``; None where there is nothing."""
     for key in path:
         if not isinstance(value, dict):
             return None
@@ -132,17 +133,18 @@ def at(value: Any, *path: str) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """A finite number, and no truth value."""
+    """Return whether a value is a finite number; a truth value is none."""
     return type(value) in (int, float) and -LARGEST_NUMBER < value < LARGEST_NUMBER
 
 
 def is_count(value: Any) -> bool:
-    """A whole number from 1 on."""
+    """Return whether a value is a whole number from 1 on."""
     return type(value) is int and value >= 1
 
 
 def seconds_of(value: Any) -> Optional[float]:
-    """A Flux Standard Duration (RFC 23): ``90``, ``"1.5h"``; None: unlimited, or none."""
+    """Return a Flux Standard Duration (RFC 23), ``90`` or ``"1.5h"``, in seconds; None: unlimited,
+    or none."""
     if isinstance(value, str):
         match = re.match(r"^([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)(ms|s|m|h|d)?$", value.strip())
         if match is None:
@@ -159,35 +161,35 @@ class Queue:
         own, general = at(config, "queues", name, "policy"), at(config, "policy")
 
         def policy(*path: str) -> Any:
-            found = at(own, *path)
-            return at(general, *path) if found is None else found
+            queue_value = at(own, *path)
+            return at(general, *path) if queue_value is None else queue_value
 
         self.longest_s = seconds_of(policy("limits", "duration"))
         self.default_s = seconds_of(policy("jobspec", "defaults", "system", "duration"))
         self.most, self.least = (
             {
-                what: policy("limits", "job-size", side, what)
-                for what in ("nnodes", "ncores", "ngpus")
+                resource: policy("limits", "job-size", side, resource)
+                for resource in ("nnodes", "ncores", "ngpus")
             }
             for side in ("max", "min")
         )
 
     def refuses(self, sizes: Dict[str, int], duration_s: Optional[float]) -> Optional[str]:
-        """Why Flux would refuse such a job here; None: it would not."""
+        """Return why Flux would refuse such a job here; None: it would not."""
         limit_s = duration_s or self.default_s
         if self.longest_s is not None and (limit_s is None or limit_s > self.longest_s):
             return "over the queue's time limit"
-        for what, size in sizes.items():
-            most, least = self.most[what], self.least[what]
+        for resource, size in sizes.items():
+            most, least = self.most[resource], self.least[resource]
             if is_number(most) and 0 <= most < size:
-                return "over the queue's limit of %s" % what
+                return "over the queue's limit of %s" % resource
             if is_number(least) and least > size:
-                return "under the queue's limit of %s" % what
+                return "under the queue's limit of %s" % resource
         return None
 
 
 def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
-    """The queues that jobs can be sent to, by name."""
+    """Return the queues that jobs can be sent to, by name."""
     named = at(config, "queues")
     if not isinstance(named, dict) or not named:
         return {ANONYMOUS: Queue(config, ANONYMOUS)}
@@ -215,11 +217,11 @@ class Breaker:
         self._report["undecided"] = self._report.get("undecided", 0) + 1
 
     def report(self) -> Dict[str, int]:
-        """What to add to the next question; empty: every submission had its answer."""
+        """Return what to add to the next question; empty: every submission had its answer."""
         return self._report
 
     def allows(self) -> bool:
-        """Whether the daemon may be asked now."""
+        """Return whether the daemon may be asked now."""
         return self._open_until_s is None or time.monotonic() >= self._open_until_s
 
     def failed(self, problem: object) -> None:
@@ -266,7 +268,8 @@ class Alarm:
             raise Overdue("deadline passed")
 
     def run(self, seconds: float, call: Callable[[], Any]) -> Any:
-        """``call()``. Raises Overdue in it after ``seconds``, again and again until it ends."""
+        """Return ``call()``. Raises Overdue in it after ``seconds``, again and again until it
+        ends."""
         try:
             before = signal.signal(signal.SIGALRM, self._ring)
         except ValueError:
@@ -282,7 +285,7 @@ class Alarm:
                     signal.setitimer(signal.ITIMER_REAL, 0)
                     signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
                     break
-                except Overdue:  # it rang before it was disarmed
+                except Overdue:  # the alarm went off before it was disarmed
                     continue
 
 
@@ -302,10 +305,10 @@ class Client:
         self._kept: Optional[socket.socket] = None
 
     def exchange(self, line: bytes, stop_s: float) -> bytes:
-        """The reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
+        """Return the reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
         peer = self._take_kept()
         if peer is not None:
-            # A daemon that restarts, or tidies up, may close it just as it is used again.
+            # A daemon that restarts may close it at the moment when it is used again.
             try:
                 return self._converse(peer, line, stop_s)
             except ConnectionError:
@@ -325,7 +328,7 @@ class Client:
             raise Failure(error) from None
 
     def _take_kept(self) -> Optional[socket.socket]:
-        """The kept connection, unless the daemon has closed it or there is something on it."""
+        """Take the cached connection, unless the daemon has closed it or sent something unasked."""
         peer, self._kept = self._kept, None
         if peer is None:
             return None
@@ -339,7 +342,8 @@ class Client:
         return None
 
     def _converse(self, peer: socket.socket, line: bytes, stop_s: float) -> bytes:
-        """Everything without blocking: an empty Unix socket takes a whole request at once."""
+        """Exchange one line each way without blocking: an empty Unix socket takes a whole request
+        at once."""
         try:
             if peer.send(line) != len(line):
                 raise Failure("the daemon does not read")
@@ -365,7 +369,7 @@ class Client:
 
 
 def left_s(stop_s: float) -> float:
-    """Seconds until ``stop_s``. Raises Failure when there are none."""
+    """Return the seconds until ``stop_s``. Raises Failure when there are none."""
     left = stop_s - time.monotonic()
     if left <= 0:
         raise Failure("timeout")
@@ -373,7 +377,7 @@ def left_s(stop_s: float) -> float:
 
 
 def parse_reply(line: bytes) -> Dict[str, Any]:
-    """The answer. Raises Failure where it is none of this protocol."""
+    """Return the answer. Raises Failure where it is none of this protocol."""
     try:
         reply = _decode(line.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -451,7 +455,8 @@ class Shape:
         return int(units[per_resource["type"]] * count)
 
     def sizes(self, nodes: int, slots: int, cores: int, gpus: int) -> Dict[str, int]:
-        """What Flux's job-size limits count; of whole nodes the cores are not known."""
+        """Return the sizes that Flux's job-size limits count; of whole nodes the cores are not
+        known."""
         if self.exclusive:
             return {"nnodes": nodes}
         return {"nnodes": nodes, "ncores": slots * cores, "ngpus": gpus}
@@ -471,7 +476,7 @@ _ANY_SHAPE = frozenset(
         "mpi",
         "nosetpgrp",
         "output",
-        "per-resource",  # looked at by itself
+        "per-resource",  # Shape reads it
         "pmi",
         "pty",
         "rlimit",
@@ -485,7 +490,8 @@ _ANY_SHAPE = frozenset(
 
 
 def lays_out_tasks(spec: Spec, command: Any) -> bool:
-    """Whether the user said which task runs where or on what, or wrote shell options unknown here.
+    """Return whether the user said which task runs where or on what, or wrote shell options unknown
+    here.
 
     With another number of tasks such a job may not start (``--taskmap=manual:...``, ``cyclic:2``).
     """
@@ -503,9 +509,10 @@ def lays_out_tasks(spec: Spec, command: Any) -> bool:
 
 
 def untranslated(spec: Spec, names: str) -> Optional[str]:
-    """Which of the attributes ``names`` the job has: their meaning elsewhere is not known."""
-    found = [name for name in names.split() if name in spec["attributes"]["system"]]
-    return "attribute system.%s" % found[0] if found else None
+    """Return the first of the attributes ``names`` that the job has: Berth does not know how to
+    carry them to another queue."""
+    present = [name for name in names.split() if name in spec["attributes"]["system"]]
+    return "attribute system.%s" % present[0] if present else None
 
 
 def _total_tasks(count: Any) -> int:
@@ -515,24 +522,24 @@ def _total_tasks(count: Any) -> int:
 
 
 def is_broker(command: Any) -> bool:
-    """Whether the job is a Flux instance of its own (`flux batch`, `flux alloc`)."""
+    """Return whether the job is a Flux instance of its own (`flux batch`, `flux alloc`)."""
     return isinstance(command, list) and command[:2] == ["flux", "broker"]
 
 
 def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
-    """A text that can be sent: not empty, not too long, UTF-8."""
+    """Return a text that can be sent (not empty, not too long, UTF-8); None for anything else."""
     if not isinstance(value, str) or not value or len(value) > limit:
         return None
     try:
         return value if len(value.encode("utf-8")) <= limit else None
-    except UnicodeError:  # one user's bytes in another encoding
+    except UnicodeError:  # a user's text in another encoding
         return None
 
 
 def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) -> Dict[str, Any]:
-    """The job as the daemon must know it."""
+    """Return the job as the daemon must know it."""
     system = spec["attributes"]["system"]
-    mine = at(spec, "attributes", "user", NAME)
+    own_attributes = at(spec, "attributes", "user", NAME)
     environment = at(system, "environment")
     duration_s = seconds_of(system.get("duration"))
     command = spec["tasks"][0]["command"]
@@ -545,8 +552,9 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
         "name": text_of(at(system, "job", "name")),
         "queue": text_of(system.get("queue")),
         "queues": sorted(queues),
-        "workload": text_of(at(mine, "workload")) or text_of(at(environment, "BERTH_WORKLOAD")),
-        "mode": text_of(at(mine, "mode")) or text_of(at(environment, "BERTH_MODE")),
+        "workload": text_of(at(own_attributes, "workload"))
+        or text_of(at(environment, "BERTH_WORKLOAD")),
+        "mode": text_of(at(own_attributes, "mode")) or text_of(at(environment, "BERTH_MODE")),
         "script": script,
         "arguments": arguments,
         "kind": "interactive" if is_interactive(spec, command, script) else "batch",
@@ -561,32 +569,34 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
     return {key: value for key, value in details.items() if value is not None}
 
 
-def unread(spec: Spec) -> bool:
-    """Whether the user wrote something about Berth or the queue that is no text of ours.
+def has_unreadable_choice(spec: Spec) -> bool:
+    """Return whether the user wrote something about Berth or the queue that cannot be read as text.
 
     ``berth.mode=false`` may mean off, and a queue that Flux would refuse is not to be replaced.
     """
-    system, mine = spec["attributes"]["system"], at(spec, "attributes", "user", NAME)
+    system, own_attributes = spec["attributes"]["system"], at(spec, "attributes", "user", NAME)
     environment = at(system, "environment")
     written = [at(system, "queue"), at(system, "bank"), at(system, "duration")]
-    if mine is not None and not isinstance(mine, dict):
+    if own_attributes is not None and not isinstance(own_attributes, dict):
         return True
     for key in ("workload", "mode"):
-        written += [at(mine, key), at(environment, "BERTH_" + key.upper())]
+        written += [at(own_attributes, key), at(environment, "BERTH_" + key.upper())]
     return any(isinstance(value, (bool, list, dict)) for value in written) or any(
         value not in (None, "") and text_of(value) is None for value in (*written[:2], *written[3:])
     )
 
 
 def is_interactive(spec: Spec, command: Any, script: Optional[str]) -> bool:
-    """A job that somebody sits before: `flux alloc`, or a terminal for its tasks."""
+    """Return whether somebody waits for the job at a terminal: `flux alloc`, or a terminal for its
+    tasks."""
     if is_broker(command):
         return at(spec, "attributes", "system", "files", "script") is None and script is None
     return at(spec, "attributes", "system", "shell", "options", "pty") is not None
 
 
 def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[str]]]:
-    """The batch script and what follows it; a script without its arguments is another program."""
+    """Return the batch script and what follows it; a script without its arguments is another
+    program."""
     data = at(spec, "attributes", "system", "files", "script", "data")
     script = text_of(data, MAX_SCRIPT_BYTES)
     if script is None or not isinstance(command, list):
@@ -603,7 +613,7 @@ def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[st
 
 
 def features_of(constraints: Any) -> Tuple[Optional[str], bool]:
-    """The properties that the user demands as ``a&b``, and whether hosts or ranks are named.
+    """Return the properties that the user demands as ``a&b``, and whether hosts or ranks are named.
 
     What is more than a list of properties is given as JSON, which is no candidate's.
     """
@@ -718,7 +728,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
             raise Refused("%d tasks cannot be spread over %d nodes alike" % (slots, nodes))
         nodes = 0  # the scheduler spreads them
     if slots == 1 and shape.node is None:
-        nodes = 0  # one task is on one node without saying so
+        nodes = 0  # one task needs one node without a request for it
     shape.leaves["core"]["count"] = cores
     if gpus:
         leaf = {"type": "gpu", "count": gpus // slots}
@@ -734,8 +744,8 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     return sizes
 
 
-def kept(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
-    """The answer for a job that stays because of ``option``."""
+def kept_reply(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
+    """Return the answer for a job that stays because of ``option``."""
     stamp = text_of(reply.get("stamp"), MAX_STAMP_BYTES) or ""
     stamp = re.sub(r" action=\S+", " action=keep", stamp, count=1)
     stamp = re.sub(r" code=\S+", " code=untranslated", stamp, count=1)
@@ -744,7 +754,8 @@ def kept(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
 
 
 def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
-    """The decision and the line for the user into ``attributes.user.berth``; what was written."""
+    """Write the decision and the line for the user into ``attributes.user.berth``; return what was
+    written."""
     notes: Dict[str, str] = {}
     if text_of(reply.get("stamp"), MAX_STAMP_BYTES):
         notes["decision"] = one_line(reply["stamp"], MAX_STAMP_BYTES)
@@ -754,7 +765,7 @@ def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
         return {}
     user = spec["attributes"].setdefault("user", {})
     if not isinstance(user, dict) or not isinstance(user.setdefault(NAME, {}), dict):
-        return {}  # the user's own values stand in that place
+        return {}  # the user's own values are there
     user[NAME].update(notes)
     return notes
 
@@ -773,7 +784,7 @@ class Filter:
 
     @property
     def deadline_s(self) -> float:
-        """For everything that is done for one job."""
+        """How long everything that is done for one job may take."""
         return float(self.settings["deadline_ms"]) / 1000
 
     def consider(self, spec: Spec, userid: Any) -> bool:
@@ -784,14 +795,18 @@ class Filter:
         if not self.breaker.allows():
             self.breaker.passed_by()
             return False
-        if not self.queues or killed(self.settings["kill_switch"]):
+        if not self.queues or switched_off(self.settings["kill_switch"]):
             return False
         try:
             shape = Shape(spec)
             details = describe(spec, userid, shape, self.queues)
         except (LookupError, TypeError, ValueError, AttributeError):
-            return False  # none of the forms that we know
-        if details.get("mode") == "off" or details.get("workload") == "off" or unread(spec):
+            return False  # a form that we do not know
+        if (
+            details.get("mode") == "off"
+            or details.get("workload") == "off"
+            or has_unreadable_choice(spec)
+        ):
             return False
         reply = self.ask(details, stop_s)
         if reply is None:
@@ -800,7 +815,7 @@ class Filter:
         if reply["action"] == "edit" and isinstance(edits, dict) and edits:
             option = untranslated(spec, self.settings["leave_alone"])
             if option is not None:
-                return bool(write_down(spec, kept(reply, option)))
+                return bool(write_down(spec, kept_reply(reply, option)))
             try:
                 check(edits, details, shape, self.settings["auto_queue"])
                 carry_out(spec, edits, shape, self.queues)
@@ -813,13 +828,13 @@ class Filter:
         return bool(write_down(spec, reply))
 
     def ask(self, details: Dict[str, Any], stop_s: float) -> Optional[Dict[str, Any]]:
-        """The daemon's answer; None where there is none that can be used."""
+        """Return the daemon's answer; None where there is none that can be used."""
         message = {"v": PROTOCOL, "op": "decide", "scheduler": "flux", "job": details}
         if self.breaker.report():
             message["breaker"] = self.breaker.report()
         line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
         if len(line) > MAX_REQUEST_BYTES:
-            return None  # the job's doing, not the daemon's
+            return None  # the job is at fault, not the daemon
         try:
             reply = parse_reply(self.client.exchange(line, stop_s))
         except Failure as problem:
@@ -829,8 +844,8 @@ class Filter:
         return reply
 
 
-def killed(path: str) -> bool:
-    """Whether the kill switch is there; one that cannot be looked at stops us, too."""
+def switched_off(path: str) -> bool:
+    """Return whether the kill switch is there; one that cannot be looked at turns us off, too."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -841,7 +856,7 @@ def killed(path: str) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A copy of plain data: new dicts and lists."""
+    """Return a copy of plain data: new dicts and lists."""
     if type(value) is dict:
         return {k: copied(v) if type(v) in _HOLDERS else v for k, v in value.items()}
     if type(value) is list:
@@ -868,7 +883,7 @@ class Frobnicator(FrobnicatorPlugin):  # type: ignore[misc]
             log("configure", "off: %s: %s" % (type(error).__name__, error))
 
     def make_filter(self, config: Any) -> Filter:
-        """What decides; tests put their own in its place."""
+        """Return the filter that decides; tests replace it by their own."""
         return Filter(config)
 
     def frob(self, jobspec: Any, userid: Any, urgency: Any, flags: Any) -> None:

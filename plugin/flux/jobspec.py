@@ -16,7 +16,8 @@ from berth.policies.values import Edit, Request, Resources
 
 
 def gpus_per_task(request: Request, edit: Edit) -> int:
-    """Flux gives GPUs by task. Raises SchedulerError where they cannot be given alike."""
+    """Return the GPUs of a task, as Flux gives them. Raises SchedulerError where tasks would
+    differ."""
     held = edit.resources or request.resources
     by_node = gpus_in(edit.gres or request.gres)
     gpus = by_node * max(1, held.nodes) if by_node else held.gpus
@@ -29,7 +30,8 @@ def gpus_per_task(request: Request, edit: Edit) -> int:
 
 
 def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-    """The command of ``job``: what was asked, with ``edit`` put in. Scripts go by `flux batch`.
+    """Return the command of ``job``: what was asked, with ``edit`` put in. Scripts go by `flux
+    batch`.
 
     Flux has no memory to ask for and no QOS: the former is left out, the latter refused.
     """
@@ -50,14 +52,14 @@ def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...
         ("gpus-per-slot" if job.is_script else "gpus-per-task"): gpus or None,
         "time-limit": None if limit_s is None else f"{math.ceil(limit_s)}s",
         "bank": request.account,
-        "setattr": profile_attribute(job),
+        "setattr": workload_attribute(job),
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     return ("flux", "batch" if job.is_script else "submit", *words, *job.words)
 
 
 def node_batch(job: NodeJob) -> tuple[str, ...]:
-    """The ``flux batch`` command of a script that has one node, or two, for itself."""
+    """Return the ``flux batch`` command of a script that has one node, or two, for itself."""
     nodes = [job.node, *([job.second_node] if job.second_node else [])]
     options = {
         "job-name": job.name,
@@ -73,7 +75,7 @@ def node_batch(job: NodeJob) -> tuple[str, ...]:
 
 
 def workers_batches(job: WorkersJob) -> tuple[tuple[str, ...], ...]:
-    """A ``flux batch`` command for each copy."""
+    """Return a ``flux batch`` command for each copy."""
     options = {
         "job-name": job.name,
         "queue": None if job.queue == ANONYMOUS else job.queue,
@@ -92,14 +94,14 @@ def workers_batches(job: WorkersJob) -> tuple[tuple[str, ...], ...]:
 
 
 def nodes_of(request: Request, edit: Edit, held: Resources) -> int:
-    """Nodes to name; 0: let Flux choose (one task is on one node without saying so)."""
+    """Return the nodes to name; 0: let Flux choose (one task is on one node without saying so)."""
     named = "nodes" in request.pinned or edit.resources is not None
     if not named or (held.tasks == 1 and held.nodes <= 1) or held.tasks % max(1, held.nodes):
         return 0
     return held.nodes
 
 
-def profile_attribute(job: Job) -> str | None:
+def workload_attribute(job: Job) -> str | None:
     """``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
     mark, _, name = (job.comment or "").partition(":")
     if mark != "berth" or not name:
@@ -117,7 +119,8 @@ _NESTED = ["flux", "broker", "{{tmpdir}}/script"]
 
 
 def jobspec(job: Job, request: Request, edit: Edit | None, *, folder: Path) -> dict[str, Any]:
-    """What the command of ``render`` would submit. Raises UsageError for an unreadable script."""
+    """Return what the command of ``render`` would submit. Raises UsageError for an unreadable
+    script."""
     edit = edit or Edit()
     system: dict[str, Any] = {
         "duration": float(edit.time_limit_s or request.time_limit_s or 0),
@@ -137,8 +140,8 @@ def jobspec(job: Job, request: Request, edit: Edit | None, *, folder: Path) -> d
         command = [*_NESTED, *job.words[1:]]
         system.update(_of_script(Path(job.words[0])))
     attributes: dict[str, Any] = {"system": system}
-    named = profile_attribute(job)
-    if named is not None:
+    attribute = workload_attribute(job)
+    if attribute is not None:
         attributes["user"] = {"berth": {"workload": (job.comment or "").partition(":")[2]}}
     return {
         "resources": _resources(request, edit),
@@ -183,9 +186,9 @@ def validate(spec: dict[str, Any]) -> None:
         expected=(0, 1),
     )
     try:
-        found = json.loads(answer)
-        errnum, said = int(found["errnum"]), str(found.get("errstr", ""))
+        verdict = json.loads(answer)
+        errnum, reason = int(verdict["errnum"]), str(verdict.get("errstr", ""))
     except (ValueError, LookupError, TypeError):
         raise SchedulerError(f"flux job-validator answered {answer[:80]!r}") from None
     if errnum:
-        raise SchedulerError(f"Flux refuses this jobspec: {said[:300]}")
+        raise SchedulerError(f"Flux refuses this jobspec: {reason[:300]}")

@@ -18,12 +18,13 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def property_of(profile: str) -> str:
-    """The property of nodes cut into that profile, e.g. ``mig-1g.5gb`` (RFC 20's characters)."""
+    """Return the property of nodes cut into that profile, e.g. ``mig-1g.5gb`` (RFC 20's
+    characters)."""
     return "mig-" + _UNSAFE.sub("-", profile)
 
 
 def profile_of(node: str, layouts: Sequence[Layout]) -> tuple[str, int]:
-    """The one profile of a node and how many slices it has. Raises PlanRefused."""
+    """Return the one profile of a node and how many slices it has. Raises PlanRefused."""
     profiles = [i.profile for layout in layouts for i in layout.instances]
     if not profiles:
         raise PlanRefused(f"{node} has no MIG slices")
@@ -36,20 +37,21 @@ def profile_of(node: str, layouts: Sequence[Layout]) -> tuple[str, int]:
 
 
 def configuration(nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
-    """TOML for ``flux config``: queues by profile, and nodes of ``cores`` cores with their slices.
+    """Return TOML for ``flux config``: queues by profile, and nodes of ``cores`` cores with their
+    slices.
 
     Raises PlanRefused.
     """
-    alike: dict[tuple[str, int], list[str]] = {}
+    equal_nodes: dict[tuple[str, int], list[str]] = {}
     for node, layouts in nodes.items():
-        alike.setdefault(profile_of(node, layouts), []).append(node)
-    names = [property_of(profile) for profile, _ in alike]
+        equal_nodes.setdefault(profile_of(node, layouts), []).append(node)
+    names = [property_of(profile) for profile, _ in equal_nodes]
     lines = [
         line
         for name in dict.fromkeys(names)
         for line in (f'[queues."{name}"]', f'requires = ["{name}"]', "")
     ]
-    for name, ((_, count), hosts) in zip(names, alike.items(), strict=True):
+    for name, ((_, count), hosts) in zip(names, equal_nodes.items(), strict=True):
         lines += [
             "[[resource.config]]",
             f'hosts = "{",".join(hosts)}"',

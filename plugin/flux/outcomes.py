@@ -24,23 +24,23 @@ _UNREADABLE = (
 
 
 def parse_ended(lines: Iterable[str]) -> EndedJobs:
-    """From the lines that ``services.py ended`` prints; those that cannot be read are left out."""
-    found, problem = [], None
+    """Parse the lines that ``services.py ended`` prints; those that cannot be read are left out."""
+    outcomes, problem = [], None
     for line in lines:
         try:
             answer = json.loads(line)
-            said = answer.get("error")
-            if said is None:
-                found.append(_ended(answer))
+            error = answer.get("error")
+            if error is None:
+                outcomes.append(_ended(answer))
                 continue
         except _UNREADABLE as error:
             refused = f"Flux's record of a job cannot be read: {type(error).__name__} {error}"
         else:
-            refused = f"Flux does not tell the jobspec of job {answer.get('id')}: {said}"
+            refused = f"Flux does not tell the jobspec of job {answer.get('id')}: {error}"
             if answer.get("errno") == errno.EPERM:
                 refused = "only the owner of the Flux instance may read other users' jobspecs"
         problem = problem or one_line(refused, _LONGEST_PROBLEM)
-    return EndedJobs(tuple(found), problem)
+    return EndedJobs(tuple(outcomes), problem)
 
 
 def _ended(answer: Mapping[str, Any]) -> Outcome:
@@ -56,18 +56,18 @@ def _ended(answer: Mapping[str, Any]) -> Outcome:
 
 
 def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
-    """By job id, from what ``services.py jobs`` prints. Raises SchedulerError."""
-    found = {}
+    """Return outcomes by job id, from what ``services.py jobs`` prints. Raises SchedulerError."""
+    outcomes = {}
     for job_id, answer in answers.items():
         try:
             if "job" in answer:
-                found[job_id] = _listed(job_id, answer["job"])
+                outcomes[job_id] = _listed(job_id, answer["job"])
             elif "eventlog" in answer:
-                found[job_id] = _logged(job_id, answer)
+                outcomes[job_id] = _logged(job_id, answer)
         except _UNREADABLE as error:
-            said = f"record of job {job_id} cannot be read: {type(error).__name__} {error}"
-            raise SchedulerError(one_line(f"Flux's {said}", _LONGEST_PROBLEM)) from None
-    return found
+            problem = f"record of job {job_id} cannot be read: {type(error).__name__} {error}"
+            raise SchedulerError(one_line(f"Flux's {problem}", _LONGEST_PROBLEM)) from None
+    return outcomes
 
 
 def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
@@ -97,7 +97,7 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
 
 
 def _user(uid: Any) -> str:
-    """The name, or ``uid:N`` as the decision has it of a user without one."""
+    """Return the name, or ``uid:N`` as the decision has it of a user without one."""
     try:
         return pwd.getpwuid(int(uid)).pw_name
     except KeyError:
@@ -105,7 +105,7 @@ def _user(uid: Any) -> str:
 
 
 def _exit_status(wait_status: Any) -> int | None:
-    """As a shell would say it, from what wait(2) gave."""
+    """Return the exit status as a shell reports it, from what wait(2) gave."""
     if wait_status is None:
         return None
     signal = int(wait_status) & 127
@@ -121,7 +121,8 @@ def _count(value: Any) -> int | None:
 
 
 def _logged(job_id: str, answer: Mapping[str, Any]) -> Outcome:
-    """From the eventlog (RFC 21): the first exception that ends a job says how it ended."""
+    """Derive the outcome from the eventlog (RFC 21): the first exception that ends a job says how
+    it ended."""
     state, started_s, ended_s = "pending", None, None
     fatal: str | None = None
     for line in answer["eventlog"].splitlines():

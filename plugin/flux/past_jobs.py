@@ -36,7 +36,7 @@ _LONGEST_ID = 64
 
 
 def ask(cluster: str, since_s: float) -> Read:
-    """Jobs that Flux has since a Unix time. Raises SchedulerError and ToolMissing."""
+    """Return jobs that Flux has since a Unix time. Raises SchedulerError and ToolMissing."""
     text = commands.run(
         "jobs", "-A", "-a", "--json", "--count=0", f"--since={since_s:.0f}",
         timeout_s=_ASK_TIMEOUT_S,
@@ -45,27 +45,27 @@ def ask(cluster: str, since_s: float) -> Read:
 
 
 def read_flux(text: str, cluster: str, *, source: str) -> Read:
-    """Every inactive job that ran. Raises DocumentError where the text is no list of jobs."""
+    """Read every inactive job that ran. Raises DocumentError where the text is no list of jobs."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
         raise _no_list(source) from None
     if isinstance(answer, dict) and "jobs" not in answer and "id" in answer:
-        answer = {"jobs": [answer]}  # one job is written without a list
+        answer = {"jobs": [answer]}  # a single job is written without a list
     jobs = answer.get("jobs") if isinstance(answer, dict) else None
     if not isinstance(jobs, list):
         raise _no_list(source)
     read = Read()
     for number, job in enumerate(steps("jobs read", jobs), 1):
         try:
-            found = _job(job, cluster)
+            past_job = _job(job, cluster)
         except Unreadable as error:
             read.refuse(number, json.dumps(job)[:200], error)
             continue
-        if found is None:
+        if past_job is None:
             read.not_ended += 1
         else:
-            read.add(found)
+            read.add(past_job)
     return read
 
 
@@ -118,7 +118,7 @@ def _number(job: Mapping[str, Any], key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unreadable(f"{key} is not a number")
-    if not -_LARGEST < value < _LARGEST:  # nor is NaN
+    if not -_LARGEST < value < _LARGEST:  # false for NaN, too
         raise Unreadable(f"{key} is no number that can be")
     return float(value)
 
@@ -142,19 +142,19 @@ _FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, S
 
 
 def read_archive(file: Path, cluster: str) -> Read:
-    """Every job that ran. Raises DocumentError where the file has no such table."""
+    """Read every job that ran. Raises DocumentError where the file has no such table."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            there = {str(row[1]) for row in database.execute("PRAGMA table_info(jobs)")}
-            missing = [name for name in NEEDED if name not in there]
+            present_columns = {str(row[1]) for row in database.execute("PRAGMA table_info(jobs)")}
+            missing = [name for name in NEEDED if name not in present_columns]
             if missing:
                 raise DocumentError(
                     file, f"has no table of Flux's jobs: it lacks {', '.join(missing)}"
                 )
-            columns = [*NEEDED, *(name for name in _MORE if name in there)]
-            # Names are those above, no text of anybody's.
-            asked = f"SELECT {', '.join(columns)} FROM jobs ORDER BY t_submit"  # noqa: S608 # nosec B608
-            return _read(columns, database.execute(asked), cluster)
+            columns = [*NEEDED, *(name for name in _MORE if name in present_columns)]
+            # The names are the constants above, never a user's text.
+            query = f"SELECT {', '.join(columns)} FROM jobs ORDER BY t_submit"  # noqa: S608 # nosec B608
+            return _read(columns, database.execute(query), cluster)
     except sqlite3.Error as error:
         raise DocumentError(file, f"is a database that cannot be read: {error}") from None
 
@@ -177,11 +177,11 @@ def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -
 
 
 def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: Read) -> None:
-    """Whom a job waited for, by its jobspec."""
+    """Note which jobs a job waited for, by its jobspec."""
     after: list[str] = []
-    found = at(jobspec, "attributes", "system", "dependencies")
-    for one in found if isinstance(found, list) else ():
-        scheme, value = (str(at(one, key) or "") for key in ("scheme", "value"))
+    dependencies = at(jobspec, "attributes", "system", "dependencies")
+    for dependency in dependencies if isinstance(dependencies, list) else ():
+        scheme, value = (str(at(dependency, key) or "") for key in ("scheme", "value"))
         number = job_number(value)
         if scheme in _ENDS and number is not None:
             after.append(str(number))
@@ -233,7 +233,7 @@ def _archived_job(
 
 
 def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Nodes, cores and GPUs."""
+    """Return the nodes, cores and GPUs of a resource set."""
     nodes = cores = gpus = 0
     for entry in resource_set["execution"]["R_lite"]:
         ranks, children = len(idset(entry["rank"])), entry["children"]
@@ -244,12 +244,12 @@ def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _command(spec: Mapping[str, Any]) -> str:
-    """The program that a job without a name runs, as Flux names it."""
+    """Return the program that a job without a name runs, as Flux names it."""
     return str(spec["tasks"][0]["command"][0]).rpartition("/")[2] if spec.get("tasks") else ""
 
 
 def _state(job_id: str, row: Mapping[str, Any]) -> str:
-    """From the eventlog; an archive without one does not say how a job ended."""
+    """Return the state by the eventlog; an archive without one does not say how a job ended."""
     if not row.get("eventlog"):
         return "completed"
     return parse_outcomes({job_id: {"eventlog": row["eventlog"], "jobspec": "{}"}})[job_id].state
@@ -257,12 +257,12 @@ def _state(job_id: str, row: Mapping[str, Any]) -> str:
 
 def _object(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(row[key])
+        value = json.loads(row[key])
     except (ValueError, TypeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise Unreadable(f"{key} is no JSON object")
-    return found
+    return value
 
 
 def _column_number(row: Mapping[str, Any], key: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Ids of Flux's jobs in each form that it writes (RFC 19): as numbers."""
+"""The jobs that run and wait by ``flux jobs``, and their ids in every form of RFC 19."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ _LARGEST = 2**64
 
 
 def job_number(text: str) -> int | None:
-    """Of ``42``, ``ƒ2oMJKr3``, ``f2oMJKr3``, ``0x2a`` or ``0000.0000.0000.002a``; None: no id."""
-    found: int | None = None
+    """Return the number of ``42``, ``ƒ2oMJKr3``, ``f2oMJKr3``, ``0x2a`` or ``0000.0000.0000.002a``;
+    None: it is no id."""
+    number: int | None = None
     dotted = _DOTTED.fullmatch(text)
     if dotted is not None:
-        found = int(dotted[1].replace(".", ""), 16)
+        number = int(dotted[1].replace(".", ""), 16)
     elif _HEX.fullmatch(text):
-        found = int(text, 16)
+        number = int(text, 16)
     elif text.isdecimal():
-        found = whole_number(text)
+        number = whole_number(text)
     elif text[:1] in ("ƒ", "f") and 1 < len(text) <= 13 and all(c in _F58 for c in text[1:]):
-        found = 0
+        number = 0
         for letter in text[1:]:
-            found = found * len(_F58) + _F58.index(letter)
-    return found if found is not None and found < _LARGEST else None
+            number = number * len(_F58) + _F58.index(letter)
+    return number if number is not None and number < _LARGEST else None
 
 
 _TIMEOUT_S = 60.0
@@ -55,13 +56,13 @@ def ask() -> tuple[PresentJob, ...]:
 
 
 def parse(text: str) -> tuple[PresentJob, ...]:
-    """From Flux's list. Raises SchedulerError where it cannot be read."""
+    """Parse Flux's list. Raises SchedulerError where it cannot be read."""
     try:
         answer = json.loads(text)
-        jobs = answer.get("jobs", [answer] * bool(answer))  # one job is written without a list
-        found = tuple((_job(job), job) for job in jobs)
-        ids = {job_number(one.job_id): one.job_id for one, _ in found}
-        return tuple(_after(one, job, ids) for one, job in found)
+        jobs = answer.get("jobs", [answer] * bool(answer))  # a single job is written without a list
+        parsed_jobs = tuple((_job(job), job) for job in jobs)
+        ids = {job_number(present.job_id): present.job_id for present, _ in parsed_jobs}
+        return tuple(_after(present, job, ids) for present, job in parsed_jobs)
     except (LookupError, TypeError, ArithmeticError, ValueError, AttributeError, RecursionError):
         raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}") from None
 
@@ -89,19 +90,21 @@ def _job(job: Mapping[str, Any]) -> PresentJob:
     )
 
 
-def _after(found: PresentJob, job: Mapping[str, Any], ids: Mapping[int | None, str]) -> PresentJob:
-    """With the jobs that it waits for, where that is all that keeps it from its turn."""
+def _after(
+    present: PresentJob, job: Mapping[str, Any], ids: Mapping[int | None, str]
+) -> PresentJob:
+    """Return the job with those that it waits for, where only they keep it from its turn."""
     waits_for = job.get("dependencies") or ()
     if job["state"] != _DEPENDS or job.get("urgency") == HELD or not waits_for:
-        return found
+        return present
     after = []
-    for one in waits_for:
-        kind, _, text = str(one).partition("=")
+    for dependency in waits_for:
+        kind, _, text = str(dependency).partition("=")
         number = job_number(text)
         if kind not in _ENDS or number is None or number not in ids:
-            return found
+            return present
         after.append(ids[number])
-    return replace(found, may_start=True, after=tuple(after))
+    return replace(present, may_start=True, after=tuple(after))
 
 
 def _finite(value: object) -> float:

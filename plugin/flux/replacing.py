@@ -49,19 +49,19 @@ class Pending:
 
     @property
     def queue(self) -> str:
-        """The queue it waits in."""
+        """The queue in which the job waits."""
         return str(at(self.current, "attributes", "system", "queue") or ANONYMOUS)
 
     @property
     def placed_by(self) -> str | None:
         """The id of the decision that chose its queue; None: the user, or Flux's default, did."""
         stamp = at(self.current, "attributes", "user", "berth", "decision")
-        found = _STAMP.search(stamp) if isinstance(stamp, str) else None
-        return found[1] if found is not None else None
+        match = _STAMP.search(stamp) if isinstance(stamp, str) else None
+        return match[1] if match is not None else None
 
 
 def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
-    """The pending ones of these jobs; of all that we may see where none is named.
+    """Return the pending ones of these jobs; of all that we may see where none is named.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -70,14 +70,14 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
         listed = json.loads(text)
         if not isinstance(listed, dict):
             raise TypeError("not an object")
-        # One job that was named comes without the list.
+        # A single job that was named comes without a list.
         jobs = listed["jobs"] if "jobs" in listed else [listed] * bool(listed)
-        found = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]
+        waiting = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]
     except _NOT_THAT_FORM:
         raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}") from None
     return [
         Pending(job_id, userid, jobspec_of(job_id, original=True), jobspec_of(job_id))
-        for job_id, userid in found
+        for job_id, userid in waiting
     ]
 
 
@@ -86,7 +86,7 @@ def _id(job: Mapping[str, Any]) -> str:
 
 
 def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:
-    """A job's jobspec: with its updates, or as its user submitted it.
+    """Return a job's jobspec: with its updates, or as its user submitted it.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -102,7 +102,7 @@ def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:
 
 
 def as_asked(job: Pending, queues: Mapping[str, Queue]) -> dict[str, Any] | None:
-    """What its user asked, in the protocol's words; None where the form is not known."""
+    """Return what its user asked, in the protocol's words; None where the form is not known."""
     spec = dict(job.original)
     try:
         return describe(spec, job.userid, Shape(spec), dict(queues))
@@ -117,7 +117,8 @@ def obstacle(
     requires: Mapping[str, Sequence[str]],
     auto: str,
 ) -> str | None:
-    """Why the pending job cannot become what ``edits`` make of the original; None: it can."""
+    """Return why the pending job cannot become what ``edits`` make of the original; None: it
+    can."""
     spec = copied(dict(job.original))
     try:
         shape = Shape(spec)
@@ -129,16 +130,16 @@ def obstacle(
         return "its jobspec has a form that Berth does not know"
     if spec["resources"] != job.current.get("resources"):
         return "it would need other resources; cancel it and submit it again"
-    asked = _properties(job.original)
-    added = _properties(job.current) - asked - set(requires.get(job.queue, ()))
+    own_properties = _properties(job.original)
+    added = _properties(job.current) - own_properties - set(requires.get(job.queue, ()))
     if "features" in edits or added:
         return "it would need other properties; cancel it and submit it again"
     return None
 
 
 def _properties(spec: Mapping[str, Any]) -> set[str]:
-    found = at(spec, "attributes", "system", "constraints", "properties")
-    return {str(name) for name in found} if isinstance(found, list) else set()
+    names = at(spec, "attributes", "system", "constraints", "properties")
+    return {str(name) for name in names} if isinstance(names, list) else set()
 
 
 def move(job_id: str, queue: str, *, duration_s: float | None = None) -> None:
@@ -153,7 +154,8 @@ log = logging.getLogger("berth.replace")
 
 
 def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator[Replacing]:
-    """One after another; all that Berth placed where no job is named. Raises BerthError."""
+    """Look at pending jobs one after another; at all that Berth placed where none is named. Raises
+    BerthError."""
     config = commands.ask("state")["config.get"]
     auto = site.auto_queue or ""
     queues = queues_of(config, auto)
@@ -161,13 +163,13 @@ def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator
     requires = {name: at(table, "requires") or [] for name, table in tables.items()}
     for job in steps("pending jobs asked about", list(pending(jobs))):
         if job.placed_by is not None:
-            yield _one(job, site, queues, requires, apply=apply)
+            yield _replaced(job, site, queues, requires, apply=apply)
         elif jobs:
             reason = "its queue was not chosen by Berth"
             yield Replacing(job.job_id, job.queue, None, False, None, reason)
 
 
-def _one(
+def _replaced(
     job: Pending,
     site: Site,
     queues: Mapping[str, Queue],

@@ -41,11 +41,11 @@ _JOB_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
 """A job's id in base 58 (RFC 19), as the submitting commands print it."""
 
 _ENDED_TIMEOUT_S = 120.0
-"""For the jobspecs of everything that ended in some hours; nobody waits for it."""
+"""Seconds for the jobspecs of everything that ended in some hours; nobody waits for it."""
 
 
 _BANKS_S = 60.0
-"""So often is flux-accounting asked who may use which queue: its answer names every user."""
+"""Seconds between two questions to flux-accounting about queues: its answer names every user."""
 
 
 class Flux(Scheduler):
@@ -58,7 +58,7 @@ class Flux(Scheduler):
     pair_launcher = "flux run --nodes=2 --ntasks={ranks}"
 
     def __init__(self, settings: Any = None) -> None:
-        """Flux has no settings of its own."""
+        """Take no settings: Flux has none of its own."""
         self._rights: Rights | None = None
         self._rights_s: float | None = None
 

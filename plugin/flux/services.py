@@ -24,8 +24,8 @@ MOST_WAITING = 1000
 """Jobs that wait and are looked at one by one."""
 
 
-def asked(future: Any) -> Any:
-    """The answer as it came."""
+def answer_of(future: Any) -> Any:
+    """Return a service's answer as it came."""
     try:
         return json.loads(future.get_str() or "{}")
     except OSError as error:
@@ -33,7 +33,7 @@ def asked(future: Any) -> Any:
 
 
 def state(handle: Any) -> Answers:
-    """Everything that tells what the instance has and is doing, in two rounds."""
+    """Return everything that tells what the instance has and is doing, asked in two rounds."""
     waiting = {"states": ["priority", "sched"]}
     topics: Dict[str, Answers] = {
         "config.get": {},
@@ -44,39 +44,41 @@ def state(handle: Any) -> Answers:
         },
     }  # fmt: skip
     futures = {topic: handle.rpc(topic, terms, nodeid=0) for topic, terms in topics.items()}
-    found = {topic: asked(future) for topic, future in futures.items()}
-    queues = found["config.get"].get("queues") or {}
+    answers = {topic: answer_of(future) for topic, future in futures.items()}
+    queues = answers["config.get"].get("queues") or {}
     futures = {
         name: handle.rpc("job-manager.queue-status", {"name": name} if name else {}, nodeid=0)
         for name in queues or [""]
     }
-    found["job-manager.queue-status"] = {name: asked(future) for name, future in futures.items()}
-    found["version"] = handle.attr_get("version")
+    answers["job-manager.queue-status"] = {
+        name: answer_of(future) for name, future in futures.items()
+    }
+    answers["version"] = handle.attr_get("version")
     try:
-        found["owner"] = pwd.getpwuid(int(handle.attr_get("security.owner"))).pw_name
+        answers["owner"] = pwd.getpwuid(int(handle.attr_get("security.owner"))).pw_name
     except (KeyError, ValueError, TypeError, OSError):
-        found["owner"] = None
-    found["host"] = handle.attr_get("hostlist") or handle.attr_get("hostname")
-    return found
+        answers["owner"] = None
+    answers["host"] = handle.attr_get("hostlist") or handle.attr_get("hostname")
+    return answers
 
 
 def banks(handle: Any) -> Answers:
-    """Users, their banks and queues, as flux-accounting's plugin holds them."""
-    found: Answers = asked(
+    """Return users, their banks and queues, as flux-accounting's plugin holds them."""
+    answer: Answers = answer_of(
         handle.rpc("job-manager.jobtap-query", {"name": "mf_priority.so"}, nodeid=0)
     )
-    return found
+    return answer
 
 
 def with_memory(handle: Any) -> Answers:
-    """``state``, and for one rank of each kind its memory in bytes and its architecture."""
-    found = state(handle)
+    """Return ``state``, and for one rank of each kind its memory in bytes and its architecture."""
+    answers = state(handle)
     kinds: Dict[str, List[int]] = {}
-    everything = found["resource.sched-status"].get("all", {}).get("execution", {})
+    everything = answers["resource.sched-status"].get("all", {}).get("execution", {})
     for entry in everything.get("R_lite", []):
         for rank in ranks(entry["rank"]):
             kinds.setdefault(json.dumps(entry["children"], sort_keys=True), []).append(rank)
-    found["memory"] = {}
+    answers["memory"] = {}
     for members in kinds.values():
         try:
             xml = handle.rpc("resource.topo-get", {}, nodeid=members[0]).get_str()
@@ -85,19 +87,20 @@ def with_memory(handle: Any) -> Answers:
         sizes = [int(n) for n in re.findall(r'type="NUMANode"[^>]* local_memory="(\d+)"', xml)]
         names = re.findall(r'<info name="Architecture" value="([^"]+)"', xml)
         for rank in members:
-            found["memory"][rank] = {"bytes": sum(sizes), "architecture": (names or [None])[0]}
-    return found
+            answers["memory"][rank] = {"bytes": sum(sizes), "architecture": (names or [None])[0]}
+    return answers
 
 
 def ranks(idset: str) -> Iterator[int]:
-    """``0-2,5`` as numbers."""
+    """Yield the numbers of ``0-2,5``."""
     for part in idset.strip("[]").split(","):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
 def jobs(handle: Any, names: List[str]) -> Answers:
-    """By the id as it was given: ``{"job": ...}``, or ``{"eventlog": ..., "jobspec": ...}``."""
+    """Return ``{"job": ...}``, or ``{"eventlog": ..., "jobspec": ...}``, by the id as it was
+    given."""
     from flux.job import JobID  # noqa: PLC0415 - the rest needs it not
 
     numbers = {}
@@ -110,12 +113,12 @@ def jobs(handle: Any, names: List[str]) -> Answers:
         name: handle.rpc("job-list.list-id", {"id": number, "attrs": ["all"]}, nodeid=0)
         for name, number in numbers.items()
     }
-    found = {name: asked(future) for name, future in futures.items()}
-    for name, answer in found.items():
+    answers = {name: answer_of(future) for name, future in futures.items()}
+    for name, answer in answers.items():
         if "job" not in answer:
             message = {"id": numbers[name], "keys": ["eventlog", "jobspec"], "flags": 0}
-            found[name] = asked(handle.rpc("job-info.lookup", message, nodeid=0))
-    return found
+            answers[name] = answer_of(handle.rpc("job-info.lookup", message, nodeid=0))
+    return answers
 
 
 LISTED = (
@@ -134,13 +137,13 @@ LISTED = (
     "duration",
 )
 AT_ONCE = 200
-"""So many jobspecs are asked for before the first answer is waited for."""
+"""How many jobspecs are asked for before the first answer is waited for."""
 
 
 def ended(
     handle: Any, since_s: float, until_s: float, known: Dict[str, float]
 ) -> Iterator[Answers]:
-    """``{"id": ..., "job": ..., "stamp": ..., "gpus": ...}`` for each, oldest first."""
+    """Yield ``{"id": ..., "job": ..., "stamp": ..., "gpus": ...}`` for each, oldest first."""
     from flux.job import JobID  # noqa: PLC0415
     from flux.job.list import job_list_inactive  # noqa: PLC0415
 
@@ -158,12 +161,12 @@ def ended(
             futures[name] = handle.rpc("job-info.lookup", message)
         for name, future in futures.items():
             job = {key: jobs_[name][key] for key in LISTED if key in jobs_[name]}
-            answer = asked(future)
+            answer = answer_of(future)
             yield {"id": name, "job": job, **stamp_of(answer)}
 
 
 def stamp_of(answer: Answers) -> Answers:
-    """What the jobspec in ``answer`` says that job-list does not."""
+    """Return what the jobspec in ``answer`` says that job-list does not."""
     if "error" in answer:
         return {"error": answer["error"], "errno": answer["errno"]}
     try:
@@ -171,16 +174,16 @@ def stamp_of(answer: Answers) -> Answers:
         stamp = ((spec["attributes"].get("user") or {}).get("berth") or {}).get("decision")
         return {"stamp": stamp, "gpus": gpus_in(spec["resources"])}
     except (ValueError, LookupError, TypeError, AttributeError):
-        return {"stamp": None, "gpus": None}  # of another form than Berth's filter writes
+        return {"stamp": None, "gpus": None}  # not a form that Berth's filter changes
 
 
 def gpus_in(vertices: List[Any]) -> int:
-    """GPUs of a jobspec's resources in all. Raises TypeError for a range instead of a count."""
-    found = 0
+    """Count the GPUs of a jobspec's resources. Raises TypeError for a range instead of a count."""
+    total = 0
     for vertex in vertices:
         within = 1 if vertex["type"] == "gpu" else gpus_in(vertex.get("with") or [])
-        found += int(vertex["count"]) * within if within else 0
-    return found
+        total += int(vertex["count"]) * within if within else 0
+    return total
 
 
 def main() -> None:
@@ -188,15 +191,15 @@ def main() -> None:
     import flux  # noqa: PLC0415 - only `flux python` has it
 
     handle = flux.Flux()
-    what = sys.argv[1]
-    if what == "ended":
+    question = sys.argv[1]
+    if question == "ended":
         for line in ended(handle, float(sys.argv[2]), float(sys.argv[3]), json.load(sys.stdin)):
             print(json.dumps(line))
         return
-    if what == "jobs":
+    if question == "jobs":
         answer = jobs(handle, sys.argv[2:])
     else:
-        answer = {"state": state, "memory": with_memory}[what](handle)
+        answer = {"state": state, "memory": with_memory}[question](handle)
         if sys.argv[2:] == ["banks"]:
             answer["banks"] = banks(handle)
     json.dump(answer, sys.stdout)

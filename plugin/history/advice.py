@@ -14,8 +14,8 @@ LAST_RUNS = 50
 LEAST_RUNS = 3
 """Fewer say too little."""
 MEMORY_MARGIN = 1.2
-"""What is advised is the largest peak seen times this; of polled peaks, which miss short ones, the
-larger one."""
+"""The advised memory is the largest peak times this, or times the next where peaks were polled,
+which misses short ones."""
 POLLED_MARGIN = 1.5
 WORTH_SAYING = 2.0
 """Asked for over advised, at least."""
@@ -24,7 +24,7 @@ _RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Of one user's jobs of one name, or one script."""
+    """Advice for one user's jobs of one name, or one script."""
 
     user: str
     name: str
@@ -46,7 +46,7 @@ class Advice:
     timeouts: int
 
     def sentence(self) -> str:
-        """``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
+        """Return the advice in words: ``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
         parts = []
         if self.asked_bytes is not None and self.peak_bytes is not None:
             polled = " (polled: short peaks are missed)" if self.polled else ""
@@ -69,43 +69,51 @@ class Advice:
 
     @property
     def saved_share(self) -> float:
-        """Of the memory asked for, what the advice would leave to others."""
+        """The share of the memory asked for that the advice would leave to others."""
         if self.advised_bytes is None or not self.asked_bytes:
             return 0.0
         return 1.0 - self.advised_bytes / self.asked_bytes
 
 
 def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
-    """For each user and name (script, where the name says nothing), the most to save first."""
+    """Return advice for each user and name (script, where the name says nothing), the most to save
+    first."""
     groups: dict[tuple[str, str], list[PastJobRecord]] = {}
     for job in jobs:
         if job.state in _RAN:
             groups.setdefault((job.user, plain_name(job.name) or job.script), []).append(job)
-    found = [
+    advice = [
         _advice(user, sorted(runs, key=lambda job: job.end_s)[-LAST_RUNS:])
         for (user, _), runs in groups.items()
         if len(runs) >= least_runs
     ]
-    return sorted(found, key=lambda one: (-one.saved_share, one.user, one.name))
+    return sorted(
+        advice,
+        key=lambda advice_of_kind: (
+            -advice_of_kind.saved_share,
+            advice_of_kind.user,
+            advice_of_kind.name,
+        ),
+    )
 
 
 def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
     # A job that was killed for memory needed more than its peak.
     measured = [job for job in runs if job.peak_bytes and job.state != "out-of-memory"]
     peak = max((job.peak_bytes or 0 for job in measured), default=None)
-    asked = next((job.request_bytes for job in reversed(runs) if job.request_bytes), None)
+    asked_bytes = next((job.request_bytes for job in reversed(runs) if job.request_bytes), None)
     polled = any(job.peak_source != "cgroup" for job in measured)
     killed = sum(job.state == "out-of-memory" for job in runs)
     advised = None
-    if peak is not None and asked is not None and not killed and len(measured) >= LEAST_RUNS:
+    if peak is not None and asked_bytes is not None and not killed and len(measured) >= LEAST_RUNS:
         wanted = int(peak * (POLLED_MARGIN if polled else MEMORY_MARGIN))
-        advised = wanted if asked >= WORTH_SAYING * wanted else None
+        advised = wanted if asked_bytes >= WORTH_SAYING * wanted else None
     times = [job.elapsed_s for job in runs]
     return Advice(
         user=user,
         name=plain_name(runs[-1].name) or f"jobs of {runs[-1].cores} cores",
         runs=len(runs),
-        asked_bytes=asked,
+        asked_bytes=asked_bytes,
         peak_bytes=peak,
         peak_runs=len(measured),
         polled=polled and bool(measured),

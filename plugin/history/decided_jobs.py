@@ -20,7 +20,7 @@ _LONGEST_DIGEST = 80
 
 
 def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
-    """Each user's jobs in order of their ends."""
+    """Yield each user's jobs in order of their ends."""
     outcomes: dict[str, list[OutcomeRecord]] = {}
     for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):
         if outcome.user:
@@ -41,16 +41,16 @@ def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
 
 
 def of_outcome(
-    outcome: OutcomeRecord, what: Described | None = None, account: str = ""
+    outcome: OutcomeRecord, described: Described | None = None, account: str = ""
 ) -> PastJobRecord | None:
-    """The job of an outcome; None: it did not run, or its user is not known.
+    """Return the job of an outcome; None: it did not run, or its user is not known.
 
     ``what``: its program, as the decision has it.
     """
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
     if not outcome.user or start_s is None or end_s is None or not elapsed_s:
         return None
-    found = PastJobRecord(
+    job = PastJobRecord(
         cluster=outcome.cluster,
         job_id=outcome.job_id,
         user=outcome.user,
@@ -69,11 +69,11 @@ def of_outcome(
         gpu_peak_bytes=outcome.gpu_peak_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
     )
-    return found if what is None else _with_program(found, what)
+    return job if described is None else _with_description(job, described)
 
 
-def program_of(job: PastJobRecord) -> Described:
-    """What it was called and given, as far as it is known."""
+def description_of(job: PastJobRecord) -> Described:
+    """Return what the job was called and given, as far as it is known."""
     return Described(job.name, job.script, job.arguments, job.similar)
 
 
@@ -82,35 +82,39 @@ def _merged(
 ) -> list[PastJobRecord]:
     if not decided:
         return jobs
-    stored = store.decisions.requests({one.decision for one in decided if one.decision})
-    programs = {name: _described(request) for name, (_, request) in stored.items()}
-    seen = {(one.cluster, one.job_id): programs.get(one.decision or "") for one in decided}
-    there = {(job.cluster, job.job_id) for job in jobs}
-    found = []
+    stored = store.decisions.requests({outcome.decision for outcome in decided if outcome.decision})
+    descriptions = {name: _described(request) for name, (_, request) in stored.items()}
+    seen = {
+        (outcome.cluster, outcome.job_id): descriptions.get(outcome.decision or "")
+        for outcome in decided
+    }
+    accounted = {(job.cluster, job.job_id) for job in jobs}
+    merged = []
     for job in jobs:
-        what = seen.get((job.cluster, job.job_id))
-        found.append(job if what is None or job.script else _with_program(job, what))
-    for one in decided:
-        if (one.cluster, one.job_id) not in there:
-            account, _ = stored.get(one.decision or "", ("", ""))
-            job_of_it = of_outcome(one, programs.get(one.decision or ""), account)
-            if job_of_it is not None:
-                found.append(job_of_it)
-    return sorted(found, key=lambda job: (job.end_s, job.cluster, job.job_id))
+        described = seen.get((job.cluster, job.job_id))
+        merged.append(job if described is None or job.script else _with_description(job, described))
+    for outcome in decided:
+        if (outcome.cluster, outcome.job_id) not in accounted:
+            account, _ = stored.get(outcome.decision or "", ("", ""))
+            decided_job = of_outcome(outcome, descriptions.get(outcome.decision or ""), account)
+            if decided_job is not None:
+                merged.append(decided_job)
+    return sorted(merged, key=lambda job: (job.end_s, job.cluster, job.job_id))
 
 
-def _with_program(job: PastJobRecord, what: Described) -> PastJobRecord:
+def _with_description(job: PastJobRecord, described: Described) -> PastJobRecord:
     return replace(
         job,
-        name=job.name or name_of(what.name),
-        script=what.script,
-        arguments=what.arguments,
-        similar=what.similar,
+        name=job.name or name_of(described.name),
+        script=described.script,
+        arguments=described.arguments,
+        similar=described.similar,
     )
 
 
 def _described(request: str) -> Described | None:
-    """What a decision's request says of the job's program; None: nothing, or it is unreadable."""
+    """Return what a decision's request says of the job's program; None: nothing, or it is
+    unreadable."""
     try:
         read = json.loads(request).get("job")
         if not isinstance(read, dict):

@@ -23,7 +23,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def lines_of(file: Path) -> list[str]:
-    """Its lines, unpacked where gzip packed it. Raises DocumentError."""
+    """Return the file's lines, unpacked where gzip packed it. Raises DocumentError."""
     try:
         data = file.read_bytes()
         if data.startswith(_GZIP):
@@ -40,7 +40,7 @@ def lines_of(file: Path) -> list[str]:
 def read_past_jobs(
     lines: Sequence[str], source: str, cluster: str, formats: Sequence[str], *, utc: bool
 ) -> Read:
-    """By the named format, else by what the first line looks like; SWF where by nothing else.
+    """Read by the named format, else by what the first line looks like; SWF where by nothing else.
 
     Raises DocumentError.
     """
@@ -59,7 +59,8 @@ _STATES = {0: "failed", 1: "completed", 2: "cancelled", 3: "completed", 4: "fail
 
 
 def read_swf(lines: Iterable[str], cluster: str) -> Read:
-    """Every job that ran; lines of checkpointed parts (status 2 to 4 of one job) count as runs."""
+    """Read every job that ran; lines of checkpointed parts (status 2 to 4 of one job) count as
+    runs."""
     read = Read()
     first_s = 0.0
     numbered = []
@@ -77,10 +78,10 @@ def read_swf(lines: Iterable[str], cluster: str) -> Read:
 
 def _start(value: str) -> float:
     try:
-        found = float(value.split(maxsplit=1)[0])
+        start_s = float(value.split(maxsplit=1)[0])
     except (ValueError, IndexError):
         return 0.0
-    return found if found > 0 and math.isfinite(found) else 0.0
+    return start_s if start_s > 0 and math.isfinite(start_s) else 0.0
 
 
 def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
@@ -93,7 +94,7 @@ def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
         raise Unreadable("a field is not a number") from None
     if not all(math.isfinite(number) for number in numbers):
         raise Unreadable("a field is not a finite number")
-    job, submit, wait, run, used, _, memory, asked, limit, wanted = numbers[:10]
+    job, submit, wait, run, used, _, memory, requested, limit, wanted = numbers[:10]
     status, user, group, executable, queue, partition = numbers[10:16]
     if submit < 0:
         raise Unreadable("no time of submission")
@@ -103,7 +104,7 @@ def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
         return None
     submit_s = first_s + submit
     start_s = submit_s + max(wait, 0.0)
-    cores = int(asked if asked > 0 else used)
+    cores = int(requested if requested > 0 else used)
     if not 1 <= cores < _MOST:
         raise Unreadable("no number of processors that can be")
     if max(map(abs, numbers[10:16])) >= _MOST or abs(job) >= _LAST_JOB:
@@ -123,12 +124,12 @@ def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
         elapsed_s=runtime_s,
         cores=cores,
         time_limit_s=limit if limit > 0 else None,
-        request_bytes=_bytes(wanted, asked if asked > 0 else used),
-        peak_bytes=_bytes(memory, used if used > 0 else asked),
+        request_bytes=_bytes(wanted, requested if requested > 0 else used),
+        peak_bytes=_bytes(memory, used if used > 0 else requested),
         peak_source="reported" if memory > 0 else "",
     )
 
 
 def _bytes(kib_per_processor: float, processors: float) -> int | None:
-    found = kib_per_processor * 1024.0 * max(processors, 1.0)
-    return int(found) if kib_per_processor > 0 and found < 2**60 else None
+    total_bytes = kib_per_processor * 1024.0 * max(processors, 1.0)
+    return int(total_bytes) if kib_per_processor > 0 and total_bytes < 2**60 else None

@@ -46,7 +46,8 @@ class Match(StrEnum):
 
 
 def plain_name(name: str) -> str:
-    """``run_007.sh`` and ``run_12.sh`` are both ``run_#.sh``; empty where a name says nothing."""
+    """Return ``run_#.sh`` for both ``run_007.sh`` and ``run_12.sh``; empty where a name says
+    nothing."""
     lowered = name.strip().lower()
     return "" if lowered in _UNNAMED else _DIGITS.sub("#", lowered)[:64]
 
@@ -56,17 +57,18 @@ class Described:
     """What a job was called and given, in digests where its user wrote it; empty: not known."""
 
     name: str = ""
-    """As its user wrote it."""
+    """The name as its user wrote it."""
     script: str = ""
-    """Of the script's text in its normal form."""
+    """The digest of the script's text in its normal form."""
     arguments: str = ""
-    """Of the script's arguments, or of the command that it wraps."""
+    """The digest of the script's arguments, or of the command that it wraps."""
     similar: str = ""
-    """... with numbers left out."""
+    """The same digest with numbers left out."""
 
 
 def described(name: str, arguments: Sequence[str], script: str | None = None) -> Described:
-    """A job by its name, the arguments of its script and the script's text, where it is known.
+    """Describe a job by its name, the arguments of its script and the script's text, where it is
+    known.
 
     For a script without a telling name (a command that the scheduler wrapped) its text stands for
     the arguments.
@@ -84,22 +86,27 @@ def described(name: str, arguments: Sequence[str], script: str | None = None) ->
 
 
 def keys(
-    user: str, cores: int, time_limit_s: float | None, what: Described, *, account: str = ""
+    user: str,
+    cores: int,
+    time_limit_s: float | None,
+    described_job: Described,
+    *,
+    account: str = "",
 ) -> Iterator[tuple[Match, str]]:
-    """Digests of what a job may be matched by, the closest first.
+    """Yield digests of what a job may be matched by, the closest first.
 
     The key by account is of all users of it: only where the site trusts them is anything stored
     under it.
     """
     if not user:
         return
-    named, arguments = plain_name(what.name), what.arguments
+    named, arguments = plain_name(described_job.name), described_job.arguments
     limit = "" if time_limit_s is None else str(round(time_limit_s / _MINUTE_S))
-    if what.script:
-        yield Match.SCRIPT, _digest("script", user, what.script, arguments)
+    if described_job.script:
+        yield Match.SCRIPT, _digest("script", user, described_job.script, arguments)
     if arguments:
         yield Match.ARGUMENTS, _digest("arguments", user, named, arguments)
-        yield Match.SIMILAR, _digest("similar", user, named, what.similar)
+        yield Match.SIMILAR, _digest("similar", user, named, described_job.similar)
     if named:
         yield Match.LIMIT, _digest("limit", user, named, limit)
         yield Match.NAME, _digest("name", user, named)
@@ -110,7 +117,7 @@ def keys(
 
 
 def workload_key(user: str, workload: str) -> str:
-    """Of a user's jobs of one workload."""
+    """Return the key of a user's jobs of one workload."""
     return _digest("workload", user, workload)
 
 

@@ -24,19 +24,19 @@ MILLI = 1000
 _MIB = 2**20
 _STATES = {"Succeeded": "completed", "Running": "completed", "Failed": "failed",
            "Pending": "completed"}  # fmt: skip
-"""By ``pod_phase``; services are still ``Running`` when they are deleted."""
+"""States by ``pod_phase``; services are still ``Running`` when they are deleted."""
 _EMPTY = frozenset(("", "nan", "NaN"))
 _MOST = 2**40
 _MOST_GPUS = 2**20
 
 
 def begins_openb(line: str) -> bool:
-    """Whether a first line is that of such a list."""
+    """Return whether a first line is that of such a list."""
     return set(NEEDED) <= {name.strip() for name in line.removeprefix("\ufeff").split(",")}
 
 
 def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> Read:
-    """Pods that were scheduled and deleted. Raises DocumentError without a header."""
+    """Read pods that were scheduled and deleted. Raises DocumentError without a header."""
     read = Read()
     shared = 0
     for number, line, fields in _rows(lines, source):
@@ -81,7 +81,8 @@ def _rows(lines: Sequence[str], source: str) -> Iterator[tuple[int, str, Mapping
 
 
 def _cells(line: str) -> list[str]:
-    """Of one line; none where it is no CSV (a field over 128 KiB, a line end inside)."""
+    """Return the cells of one line; none where it is no CSV (a field over 128 KiB, a line end
+    inside)."""
     try:
         return [cell.strip() for cell in next(csv.reader([line]), [])]
     except csv.Error:
@@ -92,15 +93,17 @@ def _job(fields: Mapping[str, str], cluster: str) -> PastJobRecord | None:
     name = name_of(fields["name"])
     if not name:
         raise Unreadable("a pod without a name")
-    milli, gpus, part = (_number(fields, one) for one in ("cpu_milli", "num_gpu", "gpu_milli"))
+    milli, gpus, part = (
+        _number(fields, column) for column in ("cpu_milli", "num_gpu", "gpu_milli")
+    )
     memory = _number(fields, "memory_mib") if "memory_mib" in fields else 0.0
     if part > MILLI or (0 < part < MILLI and gpus != 1):
         raise Unreadable("it asks for a part of a GPU, and not of one")
     if gpus != int(gpus) or gpus >= _MOST_GPUS:
         raise Unreadable("num_gpu is no whole number")
     submit_s, start_s, end_s = (
-        None if fields[one] in _EMPTY else _number(fields, one)
-        for one in ("creation_time", "scheduled_time", "deletion_time")
+        None if fields[column] in _EMPTY else _number(fields, column)
+        for column in ("creation_time", "scheduled_time", "deletion_time")
     )
     phase = fields.get("pod_phase", "Succeeded")
     if phase not in _STATES:
@@ -134,9 +137,9 @@ def _job(fields: Mapping[str, str], cluster: str) -> PastJobRecord | None:
 
 def _number(fields: Mapping[str, str], name: str) -> float:
     try:
-        found = float(fields[name])
+        number = float(fields[name])
     except ValueError:
-        found = math.nan
-    if not 0 <= found < _MOST:
+        number = math.nan
+    if not 0 <= number < _MOST:
         raise Unreadable(f"{name} is no number of 0 or more")
-    return found
+    return number

@@ -33,25 +33,25 @@ class Read:
     not_ended: int = 0
     """Jobs that wait, run, or were cancelled before they ran."""
     broken: int = 0
-    given: set[str] = field(default_factory=set)
+    with_arguments: set[str] = field(default_factory=set)
     """Jobs of which the arguments of their script are known, none among them."""
     examples: list[str] = field(default_factory=list)
-    """Of broken lines, the first few, with their numbers and what is wrong."""
+    """The first few broken lines, with their numbers and what is wrong."""
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By job: the jobs that it waited for, where the accounting says."""
+    """The jobs that each job waited for, where the accounting says."""
     array_limits: dict[str, int] = field(default_factory=dict)
-    """By array: the most of its tasks that may run at once."""
+    """The most tasks of each array that may run at once."""
     changed: dict[str, int] = field(default_factory=dict)
     """Jobs that are replayed otherwise than they ran, by what was changed."""
     not_followed: int = 0
     """Dependencies of other kinds: those of Slurm's that wait for a start, say."""
 
     def add(self, job: PastJobRecord) -> None:
-        """A job, or a later run of it."""
-        there = self.jobs.get(job.job_id)
-        if there is not None:
+        """Add a job, or a later run of it."""
+        known = self.jobs.get(job.job_id)
+        if known is not None:
             self.repeated += 1
-            if (job.end_s or 0.0) < (there.end_s or 0.0):
+            if (job.end_s or 0.0) < (known.end_s or 0.0):
                 return
         self.jobs[job.job_id] = job
 
@@ -65,7 +65,8 @@ class Read:
 def read_lines(
     lines: Iterable[tuple[int, str]], read: Read, parse: Callable[[str], PastJobRecord | None]
 ) -> None:
-    """``parse`` each line; None: a job that has not ended. It raises Unreadable."""
+    """Read each line by ``parse``, which returns None for a job that has not ended, or raises
+    Unreadable."""
     for number, line in steps("lines read", list(lines)):
         try:
             job = parse(line)
@@ -79,7 +80,7 @@ def read_lines(
 
 
 def text_of(data: bytes) -> str:
-    """UTF-8, or Latin-1 where a line is not; without control characters."""
+    """Decode UTF-8, or Latin-1 where a line is not UTF-8; NUL characters are left out."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -88,14 +89,14 @@ def text_of(data: bytes) -> str:
 
 
 def name_of(text: str) -> str:
-    """A name that every database takes."""
+    """Return a name that every database takes."""
     return "".join(c for c in text if c.isprintable())[:LONGEST_NAME]
 
 
 def checked_times(
     submit_s: float | None, start_s: float | None, end_s: float | None, elapsed_s: float | None
 ) -> float:
-    """The run time in seconds. Raises Unreadable for times that cannot be."""
+    """Return the run time in seconds. Raises Unreadable for times that cannot be."""
     if start_s is None or end_s is None:
         raise Unreadable("it says no start or no end")
     for moment in (submit_s, start_s, end_s):
@@ -105,16 +106,16 @@ def checked_times(
         raise Unreadable("it ends before it starts")
     if submit_s is not None and start_s < submit_s - 1.0:
         raise Unreadable("it starts before it was submitted")
-    found = end_s - start_s if elapsed_s is None else elapsed_s
-    if found < 0:
+    run_time_s = end_s - start_s if elapsed_s is None else elapsed_s
+    if run_time_s < 0:
         raise Unreadable("a negative run time")
-    if found > min(end_s - start_s + 1.0, LONGEST_RUN_S):
+    if run_time_s > min(end_s - start_s + 1.0, LONGEST_RUN_S):
         raise Unreadable("it ran longer than from its start to its end")
-    return found
+    return run_time_s
 
 
 def summary(read: Read) -> list[str]:
-    """What an import did, in lines for the user."""
+    """Return what an import did, in lines for the user."""
     lines = []
     if read.repeated:
         lines.append(
@@ -122,7 +123,7 @@ def summary(read: Read) -> list[str]:
         )
     if read.not_ended:
         lines.append(f"{read.not_ended} jobs have not run or not ended: left out")
-    lines += [f"{count} {what}" for what, count in read.changed.items()]
+    lines += [f"{count} {change}" for change, count in read.changed.items()]
     if read.not_followed:
         lines.append(f"{read.not_followed} dependencies are of a kind that is not followed")
     if read.broken:

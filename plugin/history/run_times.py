@@ -35,9 +35,9 @@ RANGE_OF = 50
 
 
 def without_limit(runtime_s: Interval, runs_s: Sequence[float]) -> Interval:
-    """The interval of a question that does not say the time limit; ``runs_s``: of past jobs that
-    it is matched with, the newest last."""
-    last = [max(one, 1.0) for one in runs_s[-RANGE_OF:]]
+    """Widen the interval of a question that does not say the time limit; ``runs_s``: run times of
+    the matched past jobs, the newest last."""
+    last = [max(run_s, 1.0) for run_s in runs_s[-RANGE_OF:]]
     factor = (max(last) / min(last)) ** WITHOUT_LIMIT
     return Interval(runtime_s.low / factor, runtime_s.mid, runtime_s.high * factor)
 
@@ -51,7 +51,7 @@ class Placed:
 
     @property
     def units(self) -> tuple[int, int]:
-        """Cores and GPUs."""
+        """How many cores and GPUs the job had."""
         return self.job.cores, self.job.gpus or 0
 
 
@@ -59,35 +59,35 @@ class RunTimes:
     """Run times of next jobs."""
 
     def __init__(self, jobs: Sequence[Placed]) -> None:
-        """``jobs``: in order of their ends."""
+        """Learn from ``jobs``, which are in order of their ends."""
         self._predictor = RunTimePredictor()
-        learn_jobs([_past_job(one) for one in jobs[-JOBS:]], self._predictor)
+        learn_jobs([_past_job(placed) for placed in jobs[-JOBS:]], self._predictor)
 
     def of_match(self, match: Match, jobs: Iterable[Placed], now_s: float) -> list[PredictedRun]:
-        """Of the next job that is matched with ``jobs`` (the oldest first), submitted at Unix time
-        ``now_s``, for each platform and number of cores or GPUs of theirs."""
+        """Predict the next job that is matched with ``jobs`` (the oldest first), submitted at Unix
+        time ``now_s``, for each platform and number of cores or GPUs of theirs."""
         newest: dict[tuple[str, int], Placed] = {}
         matched = list(jobs)
-        runs_s = [one.job.elapsed_s for one in matched]
-        for one in reversed(matched):
-            cores, gpus = one.units
-            newest.setdefault((one.platform, -gpus or cores), one)
-        taken: dict[str, int] = {}
-        found = []
-        for one in newest.values():
-            taken[one.platform] = taken.get(one.platform, 0) + 1
-            if taken[one.platform] <= UNITS:
-                found.append(self._predicted(match, one, runs_s, now_s))
-        return found
+        runs_s = [placed.job.elapsed_s for placed in matched]
+        for placed in reversed(matched):
+            cores, gpus = placed.units
+            newest.setdefault((placed.platform, -gpus or cores), placed)
+        predicted_count: dict[str, int] = {}
+        predicted = []
+        for placed in newest.values():
+            predicted_count[placed.platform] = predicted_count.get(placed.platform, 0) + 1
+            if predicted_count[placed.platform] <= UNITS:
+                predicted.append(self._predicted(match, placed, runs_s, now_s))
+        return predicted
 
     def _predicted(
         self, match: Match, like: Placed, runs_s: Sequence[float], now_s: float
     ) -> PredictedRun:
-        asked = _question(match, like, now_s)
-        made = self._predictor.predict(asked, now_s)
+        question = _question(match, like, now_s)
+        prediction = self._predictor.predict(question, now_s)
         cores, gpus = like.units
-        expected = made.runtime_s
-        if asked.request_s is not None and asked.request_s != like.job.time_limit_s:
+        expected = prediction.runtime_s
+        if question.request_s is not None and question.request_s != like.job.time_limit_s:
             expected = without_limit(expected, runs_s)
         return PredictedRun(
             platform=like.platform,
@@ -96,19 +96,21 @@ class RunTimes:
             low_s=expected.low,
             mid_s=expected.mid,
             high_s=expected.high,
-            accuracy=made.accuracy,
-            trusted=made.trusted or match is Match.ACCOUNT,
+            accuracy=prediction.accuracy,
+            trusted=prediction.trusted or match is Match.ACCOUNT,
         )
 
 
-def _past_job(one: Placed) -> PastJob:
-    job = one.job
-    ended = EndedJob(_asked(one), job.end_s, max(job.elapsed_s, 1.0), job.state == "completed")
+def _past_job(placed: Placed) -> PastJob:
+    job = placed.job
+    ended = EndedJob(
+        _asked_job(placed), job.end_s, max(job.elapsed_s, 1.0), job.state == "completed"
+    )
     return PastJob(f"{job.cluster}/{job.job_id}", job.start_s, ended)
 
 
-def _asked(one: Placed) -> AskedJob:
-    job = one.job
+def _asked_job(placed: Placed) -> AskedJob:
+    job = placed.job
     return AskedJob(
         user=job.user,
         submit_s=job.submit_s,
@@ -119,13 +121,13 @@ def _asked(one: Placed) -> AskedJob:
         name=plain_name(job.name),
         script=job.arguments or job.script,
         similar=job.similar,
-        platform=one.platform,
+        platform=placed.platform,
     )
 
 
 def _question(match: Match, like: Placed, now_s: float) -> AskedJob:
-    """The next job as far as the match says it, otherwise like the newest of its jobs."""
-    job, known = like.job, _asked(like)
+    """Describe the next job as far as the match says it, otherwise like the newest of its jobs."""
+    job, known = like.job, _asked_job(like)
     exact = match in (Match.SCRIPT, Match.ARGUMENTS)
     limit_s = job.time_limit_s
     if limit_s is not None and match not in (Match.LIMIT, Match.SHAPE):

@@ -18,7 +18,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
-from berth.plugin.history.decided_jobs import by_user, program_of
+from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, keys, plain_name
 from berth.plugin.history.run_times import JOBS, Placed, RunTimes
 from berth.plugin.site.site import Site
@@ -32,13 +32,13 @@ from berth.predictor.families.history.kind import HistoryWorkload, PastRun, Pred
 
 PREFIX = "history-"
 LEAST_RUNS = 2
-"""Before a job is placed by its past."""
+"""How many runs a job needs before it is placed by its past."""
 RUNS = 50
 """The last ones of a workload."""
 KEYS_OF_USER = 100
 """The ones used last."""
 GROUPS = 4_000
-"""That are looked at, the ones used last: a user may give other arguments each time."""
+"""How many groups are looked at, those used last: a user may give other arguments each time."""
 _LEARNT = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 _ENDED_WELL = frozenset(("completed", "timeout"))
 """Jobs that had memory enough; a failed one may not have had."""
@@ -57,7 +57,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What became of past jobs."""
+    """What was made of past jobs."""
 
     workloads: int
     runs: int
@@ -66,11 +66,11 @@ class Made:
 
 
 def platforms_by_queue(candidates: Iterable[Candidate]) -> Mapping[str, str]:
-    """The platform of queues that have only one."""
-    found: dict[str, set[str]] = {}
-    for one in candidates:
-        found.setdefault(one.queue, set()).add(one.platform)
-    return {queue: next(iter(names)) for queue, names in found.items() if len(names) == 1}
+    """Return the platform of queues that have only one."""
+    platforms: dict[str, set[str]] = {}
+    for candidate in candidates:
+        platforms.setdefault(candidate.queue, set()).add(candidate.platform)
+    return {queue: next(iter(names)) for queue, names in platforms.items() if len(names) == 1}
 
 
 def make_workloads(
@@ -91,7 +91,7 @@ def make_workloads(
         done += len(jobs)
         placed = [Placed(job, queues[job.queue]) for job in jobs if job.queue in queues]
         unplaced += len(jobs) - len(placed)
-        learnt = [one for one in placed if one.job.state in _LEARNT]
+        learnt = [placed_job for placed_job in placed if placed_job.job.state in _LEARNT]
         if site.learning.everybody:
             everybody += learnt
             if len(everybody) > 4 * JOBS:
@@ -103,8 +103,8 @@ def make_workloads(
         everybody = _last(everybody)
         times = RunTimes(everybody)
         users: dict[str, list[Placed]] = {}
-        for one in everybody:
-            users.setdefault(one.job.user, []).append(one)
+        for placed_job in everybody:
+            users.setdefault(placed_job.job.user, []).append(placed_job)
         for user, learnt in steps("users predicted", list(users.items())):
             put.all_of(user, _groups(learnt), times)
         put.all_of("", _groups(everybody, accounts=True), times)
@@ -112,29 +112,29 @@ def make_workloads(
 
 
 def _last(jobs: list[Placed]) -> list[Placed]:
-    """The last ones, in order of their ends."""
-    jobs.sort(key=lambda one: (one.job.end_s, one.job.cluster, one.job.job_id))
+    """Return the last jobs, in order of their ends."""
+    jobs.sort(key=lambda placed: (placed.job.end_s, placed.job.cluster, placed.job.job_id))
     return jobs[-2 * JOBS :]
 
 
 def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str, Group]]:
-    """Jobs of one user by key, those used last at the end; with ``accounts``, of all users by
+    """Group jobs of one user by key, those used last at the end; with ``accounts``, of all users by
     account and name."""
     groups: OrderedDict[str, Group] = OrderedDict()
-    for one in jobs:
-        for match, digest in _keys_of(one.job):
+    for placed in jobs:
+        for match, digest in _keys_of(placed.job):
             if accounts != (match is Match.ACCOUNT):
                 continue
-            group = groups.setdefault(digest, Group(_title(one.job), match))
+            group = groups.setdefault(digest, Group(_title(placed.job), match))
             groups.move_to_end(digest)
-            group.jobs.append(one)
+            group.jobs.append(placed)
             if len(groups) > GROUPS:
                 groups.popitem(last=False)
-    return [(key, one) for key, one in groups.items() if len(one.jobs) >= LEAST_RUNS]
+    return [(key, placed) for key, placed in groups.items() if len(placed.jobs) >= LEAST_RUNS]
 
 
 def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
-    return keys(job.user, job.cores, job.time_limit_s, program_of(job), account=job.account)
+    return keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account)
 
 
 def _title(job: PastJobRecord) -> str:
@@ -142,12 +142,12 @@ def _title(job: PastJobRecord) -> str:
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
 
 
-def run_of(one: Placed) -> PastRun:
-    """A past job as the family of histories takes it: memory of all its nodes and GPUs."""
-    job = one.job
+def run_of(placed: Placed) -> PastRun:
+    """Return a past job as the family of histories takes it: memory of all its nodes and GPUs."""
+    job = placed.job
     nodes, gpus = max(job.nodes, 1), max(job.gpus or 0, 1)
     return PastRun(
-        platform=one.platform,
+        platform=placed.platform,
         cores=job.cores,
         gpus=job.gpus or 0,
         runtime_s=max(job.elapsed_s, 1.0),
@@ -161,7 +161,7 @@ def run_of(one: Placed) -> PastRun:
 
 
 def _runs_on(runs: Iterable[PastRun]) -> RunsOn:
-    """What its runs used: cores, GPUs, or some of them each."""
+    """Return what its runs used: cores, GPUs, or both."""
     kinds = {Target.CUDA if run.gpus else Target.CPU for run in runs}
     return RunsOn(targets=tuple(sorted(kinds)))
 
@@ -178,9 +178,10 @@ class Putting:
     runs: int = 0
 
     def all_of(self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes) -> None:
-        """Those of a user that were used last; of the empty user: shared by all."""
+        """Put the workloads of a user that were used last; those of the empty user are shared by
+        all."""
         for digest, group in groups[-KEYS_OF_USER:]:
-            runs = tuple(run_of(one) for one in group.jobs)
+            runs = tuple(run_of(placed) for placed in group.jobs)
             predicted = tuple(times.of_match(group.match, group.jobs, self.now_s))
             if self._put(user, digest, group, runs, predicted):
                 self.workloads += 1
@@ -194,7 +195,8 @@ class Putting:
         runs: tuple[PastRun, ...],
         predicted: tuple[PredictedRun, ...],
     ) -> bool:
-        """False: the user's name is none that a workload can bear, or nothing is predicted."""
+        """Put one workload; False: no workload can bear the user's name, or nothing is
+        predicted."""
         owner = f"{user}/" if user else ""
         name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
         try:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from berth.plugin.store.records import (
-    Asked,
+    DecisionInputs,
     EvidenceRecord,
     OutcomeRecord,
     WorkloadRecord,
@@ -54,14 +54,14 @@ COUNTED = (Use.USED, Use.CENSORED)
 
 def evidence_of(
     outcome: OutcomeRecord,
-    decision: Asked | None,
+    decision: DecisionInputs | None,
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
     *,
     seen: EvidenceRecord | None,
     now_s: float,
 ) -> EvidenceRecord:
-    """What becomes of an outcome that has a workload and an end.
+    """Return the evidence of an outcome that has a workload and an end.
 
     ``forecast``: of the workload, without learning; None: there is no such workload any more, or
     nothing is predicted of it. ``seen``: what was made of the job before.
@@ -91,7 +91,7 @@ def evidence_of(
 
 def _use(
     outcome: OutcomeRecord,
-    decision: Asked | None,
+    decision: DecisionInputs | None,
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
     *,
@@ -99,7 +99,8 @@ def _use(
     ranked: bool,
     now_s: float,
 ) -> Use:
-    """The first thing that speaks against it; ``ranked``: the decision has a row for the place."""
+    """Return the first thing that speaks against it; ``ranked``: the decision has a row for the
+    candidate."""
     curves = forecast.curves if forecast is not None else {}
     submitted_s = decision.time_s if decision is not None else 0.0
     checks = (
@@ -136,20 +137,20 @@ def _was_suspended(outcome: OutcomeRecord) -> bool:
 
 
 def _ran_as(
-    outcome: OutcomeRecord, decision: Asked | None
+    outcome: OutcomeRecord, decision: DecisionInputs | None
 ) -> tuple[dict[str, Any] | None, float | None]:
-    """The row of the decision's ranking for where it ran, and the problem size."""
+    """Return the row of the decision's ranking for where it ran, and the problem size."""
     if decision is None:
         return None, None
     try:
         rows = json.loads(decision.ranked)
-        found = next((r for r in rows if r["candidate"] == outcome.candidate), None)
+        ranked_row = next((r for r in rows if r["candidate"] == outcome.candidate), None)
         size = json.loads(decision.request).get("size")
-        if found is None or not _whole(found["cores"]) or not _whole(found["gpus"]):
+        if ranked_row is None or not _whole(ranked_row["cores"]) or not _whole(ranked_row["gpus"]):
             return None, None
     except (ValueError, LookupError, TypeError, AttributeError):
         return None, None
-    return found, float(size) if isinstance(size, int | float) and size > 0 else None
+    return ranked_row, float(size) if isinstance(size, int | float) and size > 0 else None
 
 
 def _whole(value: object) -> bool:

@@ -34,9 +34,9 @@ class Learnt:
     """What one round did."""
 
     jobs: int
-    """That were looked at."""
+    """How many jobs were looked at."""
     used: int
-    """... and counted."""
+    """How many of them counted."""
     forecasts: tuple[tuple[str, str], ...]
     """Workload and user (empty: everybody) of those made anew."""
     notices: tuple[str, ...]
@@ -57,7 +57,7 @@ class Learner:
         everybody: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``everybody``: jobs of all users count for all users."""
+        """Take a store; with ``everybody`` jobs of all users count for all users."""
         self._store = store
         self._everybody = everybody
         self._clock = clock
@@ -92,8 +92,10 @@ class Learner:
         learnt: list[LearntRecord] = []
         more = len(pending) == BATCH
         if not more:
-            made = (self._forecasts(s, stored.inputs, now_s, learnt) for s in scopes.of.values())
-            more = not all(made)
+            complete = (
+                self._forecasts(s, stored.inputs, now_s, learnt) for s in scopes.of.values()
+            )
+            more = not all(complete)
         done = None if more else checked
         if not learning.put(_scored(fresh, scopes), learnt, replaces=replaces, checked=done):
             return Learnt(0, 0, (), (), more=True, stored=False)
@@ -119,9 +121,14 @@ class Learner:
             if len(pending) < BATCH:
                 break
             fresh, replaces = self._looked_at(pending, stored, now_s)
-            here = {r.user for r in fresh if r.use in COUNTED}
-            if scopes is None or replaces or not here <= readers or not scopes.extend(fresh):
-                stored, readers = Stored(self._store), readers | here
+            counted_users = {r.user for r in fresh if r.use in COUNTED}
+            if (
+                scopes is None
+                or replaces
+                or not counted_users <= readers
+                or not scopes.extend(fresh)
+            ):
+                stored, readers = Stored(self._store), readers | counted_users
                 scopes = self._scopes(stored, readers)
                 scopes.begin(fresh)
             if learning.put(_scored(fresh, scopes), [], replaces=replaces):
@@ -138,10 +145,10 @@ class Learner:
 
     def without(self, job_id: str) -> list[str]:
         """Leave a job out for good, and make anew what it moved; gives the workloads."""
-        found = [r for r in self._store.learning.of_all(1_000_000) if r.job_id == job_id]
-        for record in found:
+        records = [r for r in self._store.learning.of_all(1_000_000) if r.job_id == job_id]
+        for record in records:
             self._store.learning.set_use(record.cluster, record.job_id, Use.BY_HAND.value)
-        return sorted({record.workload for record in found})
+        return sorted({record.workload for record in records})
 
     def rebuild(self) -> Learnt:
         """Forget all and learn anew from the outcomes that the store holds."""
@@ -149,22 +156,22 @@ class Learner:
         return self.until_done()
 
     def until_done(self) -> Learnt:
-        """Rounds until nothing is left to do, or others keep being first."""
+        """Run rounds until nothing is left to do, or until other daemons keep being first."""
         if is_shown():
             self._there = self._store.learning.count_pending(self._clock() - LOOKED_BACK_S)
         total = self._backlog()
         beaten, all_of_them = 0, total.jobs > 0
         while total.more and beaten < _TRIES:
             report(_LOOKED_AT, total.jobs, self._there)
-            one = self.round(all_of_them=all_of_them)
+            learnt_round = self.round(all_of_them=all_of_them)
             all_of_them = True
-            beaten = 0 if one.stored else beaten + 1
+            beaten = 0 if learnt_round.stored else beaten + 1
             total = Learnt(
-                total.jobs + one.jobs,
-                total.used + one.used,
-                tuple(dict.fromkeys((*total.forecasts, *one.forecasts))),
-                tuple(dict.fromkeys((*total.notices, *one.notices))),
-                more=one.more,
+                total.jobs + learnt_round.jobs,
+                total.used + learnt_round.used,
+                tuple(dict.fromkeys((*total.forecasts, *learnt_round.forecasts))),
+                tuple(dict.fromkeys((*total.notices, *learnt_round.notices))),
+                more=learnt_round.more,
             )
         report(_LOOKED_AT, self._there, self._there)
         return total
@@ -172,8 +179,8 @@ class Learner:
     def _looked_at(
         self, pending: Sequence[OutcomeRecord], stored: Stored, now_s: float
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
-        """What becomes of each, and which of them were looked at before."""
-        decisions = self._store.decisions.asked({o.decision for o in pending if o.decision})
+        """Return the evidence of each outcome, and which jobs had evidence before."""
+        decisions = self._store.decisions.inputs({o.decision for o in pending if o.decision})
         before = self._store.learning.of_jobs({o.job_id for o in pending})
         fresh: list[EvidenceRecord] = []
         replaces: list[tuple[str, str]] = []
@@ -199,11 +206,11 @@ class Learner:
         scope: Scope,
         known: Mapping[tuple[str, str], str],
         now_s: float,
-        found: list[LearntRecord],
+        learnt: list[LearntRecord],
     ) -> bool:
         """Add those whose inputs are not the ``known`` ones; False: there are more of them."""
         for workload in steps("workloads looked at", scope.workloads()):
-            if len(found) >= MOST_FORECASTS:
+            if len(learnt) >= MOST_FORECASTS:
                 return False
             inputs = scope.inputs(workload)
             user = scope.user_of(workload)
@@ -211,8 +218,10 @@ class Learner:
                 continue
             base = scope.forecast(workload)
             runs = scope.history.runs(workload)
-            made = learnt_forecast(base, runs, scope.history.standing(workload))
-            found.append(LearntRecord(workload, user, made.to_json(), inputs, len(runs), now_s))
+            forecast = learnt_forecast(base, runs, scope.history.standing(workload))
+            learnt.append(
+                LearntRecord(workload, user, forecast.to_json(), inputs, len(runs), now_s)
+            )
         return True
 
 
@@ -221,21 +230,21 @@ def _scored(fresh: Iterable[EvidenceRecord], scopes: Scopes) -> list[EvidenceRec
 
 
 def _noticed(scopes: Scopes, since_s: float) -> tuple[str, ...]:
-    found = (text for s in scopes.of.values() for text in notices(s.history, since_s))
-    return tuple(dict.fromkeys(found))
+    sentences = (text for s in scopes.of.values() for text in notices(s.history, since_s))
+    return tuple(dict.fromkeys(sentences))
 
 
 def notices(history: SiteHistory, since_s: float) -> list[str]:
-    """Sentences about changes that were noticed by jobs that ended after a Unix time."""
-    return [sentence(one) for one in history.changes if one.noticed_s >= since_s]
+    """Return sentences about changes that were noticed by jobs that ended after a Unix time."""
+    return [sentence(change) for change in history.changes if change.noticed_s >= since_s]
 
 
-def sentence(one: Changed) -> str:
-    """A change in words."""
-    what = "platform" if one.is_platform else "workload"
-    way = "longer" if one.slower else "shorter"
-    moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.since_s))
+def sentence(change: Changed) -> str:
+    """Return a change in words."""
+    kind = "platform" if change.is_platform else "workload"
+    way = "longer" if change.slower else "shorter"
+    moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(change.since_s))
     return (
-        f"{what} {one.what}: jobs take clearly {way} than before since {moment} (noticed after "
-        f"{one.jobs} jobs); what was learnt before counts less"
+        f"{kind} {change.what}: jobs take clearly {way} than before since {moment} (noticed after "
+        f"{change.jobs} jobs); what was learnt before counts less"
     )

@@ -27,7 +27,7 @@ MOST_OF_USER = 5_000
 MOST_OF_ALL = 20_000
 """Evidence that is looked at: the last of a user's, and of all."""
 LEAST_OF_OWNER = 200
-"""... of each who owns a shared workload, at least."""
+"""The last jobs of each owner of a shared workload that are looked at, at least."""
 
 
 class Stored:
@@ -38,43 +38,43 @@ class Stored:
     """
 
     def __init__(self, store: Store, *, most: int = MOST_OF_ALL) -> None:
-        """``most``: jobs that are looked at of all."""
+        """Take a store; ``most``: how many of the last jobs of all users are looked at."""
         self._store = store
         self._most = most
         self._records: dict[str, WorkloadRecord | None] = {}
         self._forecasts: dict[str, tuple[Forecast, str] | None] = {}
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """None: there is none of that name any more."""
+        """Return the workload; None: there is none of that name any more."""
         if name not in self._records:
             self._records[name] = self._store.workload(name)
         return self._records[name]
 
     def read_workloads(self, names: Collection[str]) -> None:
-        """Those of these names, all at once."""
+        """Read the workloads of these names, all at once."""
         unread = [name for name in names if name not in self._records]
         self._records |= dict.fromkeys(unread)
-        self._records |= {one.name: one for one in self._store.workloads_of(unread)}
+        self._records |= {record.name: record for record in self._store.workloads_of(unread)}
 
     def read_forecasts(self, names: Collection[str]) -> None:
-        """Those of these workloads, all at once."""
+        """Read the forecasts of these workloads, all at once."""
         unread = [name for name in names if name not in self._forecasts]
-        found = self._store.forecasts_of(unread)
-        self._forecasts |= {name: _parsed(found.get(name)) for name in unread}
+        newest = self._store.forecasts_of(unread)
+        self._forecasts |= {name: _parsed(newest.get(name)) for name in unread}
 
     def forecast(self, name: str) -> Forecast | None:
-        """The newest forecast without learning; None: there is none that can be read."""
-        found = self._found(name)
-        return None if found is None else found[0]
+        """Return the newest forecast without learning; None: there is none that can be read."""
+        stored = self._with_digest(name)
+        return None if stored is None else stored[0]
 
     def digest(self, name: str) -> str:
-        """Of that forecast."""
-        found = self._found(name)
-        return "" if found is None else found[1]
+        """Return the digest of that forecast."""
+        stored = self._with_digest(name)
+        return "" if stored is None else stored[1]
 
     @cached_property
     def names(self) -> list[str]:
-        """Of all workloads."""
+        """The names of all workloads."""
         return self._store.names()
 
     @cached_property
@@ -89,7 +89,9 @@ class Stored:
         names = [name for name in self.names if owner_in(name) is None]
         self.read_workloads(names)
         shared = map(self.workload, names)
-        owners = sorted({one.owner for one in shared if one is not None and one.owner})
+        owners = sorted(
+            {workload.owner for workload in shared if workload is not None and workload.owner}
+        )
         each = max(LEAST_OF_OWNER, MOST_OF_ALL // max(len(owners), 1))
         return [r for owner in owners for r in self._store.learning.of_user(owner, each)]
 
@@ -104,10 +106,10 @@ class Stored:
         return self._store.learning.inputs()
 
     def of_user(self, user: str) -> list[EvidenceRecord]:
-        """The last ``MOST_OF_USER`` jobs of one user."""
+        """Return the last ``MOST_OF_USER`` jobs of one user."""
         return self._store.learning.of_user(user, MOST_OF_USER)
 
-    def _found(self, name: str) -> tuple[Forecast, str] | None:
+    def _with_digest(self, name: str) -> tuple[Forecast, str] | None:
         if name not in self._forecasts:
             self.read_forecasts([name])
         return self._forecasts[name]
@@ -119,7 +121,7 @@ class Scope:
     def __init__(self, stored: Stored, reader: str, *, everybody: bool = False) -> None:
         self.reader = reader
         self.records: list[EvidenceRecord] = []
-        """In the order in which they were added: that of their ends."""
+        """Records in the order in which they were added: that of their ends."""
         self._stored = stored
         self._everybody = everybody
         self._forecasts: dict[str, Forecast] = {}
@@ -136,29 +138,31 @@ class Scope:
         return self.history.add(_evidence(record), score)
 
     def workloads(self) -> list[str]:
-        """Workloads whose forecast for this reader may differ from that without learning."""
+        """Return the workloads whose forecast for this reader may differ from that without
+        learning."""
         ran = {record.workload for record in self.records if self._is_own(record)}
         if self.history.platforms:
             ran |= {name for name in self._stored.names if self._belongs(name)}
-        there = {
+        with_learnt = {
             workload
             for workload, user in self._stored.inputs
             if user == self.user_of(workload) and self._may_have(workload)
         }
-        return sorted(n for n in ran | there if self._learns(n))
+        return sorted(n for n in ran | with_learnt if self._learns(n))
 
     def user_of(self, workload: str) -> str:
-        """Under whose name the forecast is kept: everybody's where nobody else may use it."""
+        """Return under whose name the forecast is stored: everybody's where nobody else may use
+        it."""
         return EVERYBODY if owner_in(workload) is not None else self.reader
 
     def forecast(self, workload: str) -> Forecast:
-        """Without learning."""
-        found = self._stored.forecast(workload)
-        assert found is not None  # noqa: S101 - workloads() names only those that have one
-        return found
+        """Return the workload's forecast without learning."""
+        base = self._stored.forecast(workload)
+        assert base is not None  # noqa: S101 - workloads() names only those that have one
+        return base
 
     def inputs(self, workload: str) -> str:
-        """Digest of all that the forecast is made from."""
+        """Return the digest of all that the forecast is made from."""
         jobs = [
             (r.cluster, r.job_id, r.use, r.ended_s) for r in self.records if r.workload == workload
         ]
@@ -180,7 +184,7 @@ class Scope:
         return self.reader in {EVERYBODY, record.user}
 
     def _belongs(self, name: str) -> bool:
-        """Whether what other workloads teach concerns it: shared ones are everybody's."""
+        """Return whether what other workloads teach concerns it: shared ones are everybody's."""
         owner = owner_in(name)
         return owner == self.reader if owner is not None else self.reader == EVERYBODY
 
@@ -190,7 +194,7 @@ class Scope:
         return may_use(self.reader, name)
 
     def counts(self, record: EvidenceRecord) -> bool:
-        """Whether the reader may learn from the job."""
+        """Return whether the reader may learn from the job."""
         if record.use not in (Use.USED, Use.CENSORED):
             return False
         if self._current(record) is None:
@@ -200,7 +204,7 @@ class Scope:
         return self.counts_for_all(record)
 
     def counts_for_all(self, record: EvidenceRecord) -> bool:
-        """Whether every reader may."""
+        """Return whether every reader may learn from the job."""
         workload = self._current(record)
         if workload is None or record.use not in COUNTED:
             return False
@@ -225,26 +229,27 @@ class Scopes:
     def __init__(self, stored: Stored, readers: Iterable[str], *, everybody: bool = False) -> None:
         self.of = {reader: Scope(stored, reader, everybody=everybody) for reader in readers}
         self.scores: dict[tuple[str, str], float] = {}
-        """Of jobs that had none, by cluster and job."""
+        """Scores of jobs that had none, by cluster and job."""
         self._stored = stored
         self._everybody = everybody
         self._any = Scope(stored, EVERYBODY, everybody=everybody)
         self._newest: tuple[float, str, str] | None = None
 
     def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
-        """With all that is stored; ``fresh``: evidence that is not in the store yet."""
-        found = list(self._stored.last if self._everybody else self._stored.of_owners)
+        """Learn from all that is stored; ``fresh``: evidence that is not in the store yet."""
+        stored_records = list(self._stored.last if self._everybody else self._stored.of_owners)
         for reader in self.of:
             if reader != EVERYBODY:
-                found += self._stored.of_user(reader)
-        by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
+                stored_records += self._stored.of_user(reader)
+        by_key = {(r.cluster, r.job_id): r for r in (*stored_records, *fresh)}
         workloads = {record.workload for record in by_key.values()}
         self._stored.read_workloads(workloads)
         self._stored.read_forecasts(workloads)
         self._add(list(by_key.values()))
 
     def extend(self, fresh: Sequence[EvidenceRecord]) -> bool:
-        """With jobs that ended after all others; False: they did not, and nothing was learnt."""
+        """Learn from jobs that ended after all others; False: they did not, and nothing was
+        learnt."""
         if self._newest is not None and min(map(_in_time, fresh)) <= self._newest:
             return False
         self._add(fresh)
@@ -265,7 +270,7 @@ class Scopes:
 
 
 def scope_of(stored: Stored, reader: str, *, everybody: bool = False) -> Scope:
-    """One reader's, of all that is stored."""
+    """Return one reader's scope of all that is stored."""
     scopes = Scopes(stored, [reader], everybody=everybody)
     scopes.begin()
     return scopes.of[reader]
@@ -276,19 +281,19 @@ def _in_time(record: EvidenceRecord) -> tuple[float, str, str]:
 
 
 def with_score(record: EvidenceRecord, score: float | None) -> EvidenceRecord:
-    """The record with what it came as a surprise."""
+    """Return the record with its score: how much of a surprise the job was."""
     return record if score is None else replace(record, score=score)
 
 
 def _parsed(newest: ForecastRecord | None) -> tuple[Forecast, str] | None:
-    """A stored forecast and its digest; None: there is none, or it cannot be read."""
+    """Return a stored forecast and its digest; None: there is none, or it cannot be read."""
     if newest is None:
         return None
     try:
-        found = Forecast.from_json(newest.document)
+        forecast = Forecast.from_json(newest.document)
     except DocumentError:
         return None
-    return found, hashlib.sha256(newest.document.encode()).hexdigest()[:16]
+    return forecast, hashlib.sha256(newest.document.encode()).hexdigest()[:16]
 
 
 def _evidence(record: EvidenceRecord) -> Evidence:

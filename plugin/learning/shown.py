@@ -29,7 +29,7 @@ class Mover:
     job: str
     user: str
     platform: str
-    """Where it ran."""
+    """The platform where it ran."""
     runtime_s: float
     moved: float
     """Factor on the expected time; 1: not at all."""
@@ -41,41 +41,49 @@ class Moved:
     """A learnt time beside that without learning."""
 
     user: str
-    """Whose jobs it is for; empty: everybody's."""
+    """The user whose jobs it is for; empty: everybody's."""
     platform: str
     before_s: float
     after_s: float
     low_s: float
     high_s: float
     movers: tuple[Mover, ...]
-    """Those that moved it most first."""
+    """The jobs that moved it, the most important first."""
 
 
 def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved]:
-    """Learnt times of a workload on the platforms where jobs ran, for each reader."""
+    """Return learnt times of a workload on the platforms where jobs ran, for each reader."""
     stored = Stored(store)
-    found = []
+    moved_times = []
     for record in store.learning.forecasts(workload):
         reader = record.user or owner_in(workload) or EVERYBODY
         scope = scope_of(stored, EVERYBODY if everybody else reader, everybody=everybody)
         base = stored.forecast(workload)
         if base is None:
             continue
-        runs, standing = scope.history.runs(workload), scope.history.standing(workload)
+        runs, level = scope.history.runs(workload), scope.history.standing(workload)
         by_job = {f"{r.cluster}/{r.job_id}": r for r in scope.records if r.workload == workload}
-        after = learnt_forecast(base, runs, standing)
+        after = learnt_forecast(base, runs, level)
         for platform in scope.history.platforms:
             if platform not in base.curves:
                 continue
             point = _point(base, by_job.values(), platform)
-            then, now = (f.curves[platform].points[point].runtime_s for f in (base, after))
-            each = pulls(base, runs, standing, platform, point)
+            before, learnt = (f.curves[platform].points[point].runtime_s for f in (base, after))
+            each = pulls(base, runs, level, platform, point)
             movers = [_mover(by_job[p.job], p.log_move, p.weight) for p in each]
             movers.sort(key=lambda m: -abs(math.log(m.moved)))
-            found.append(
-                Moved(record.user, platform, then.mid, now.mid, now.low, now.high, tuple(movers))
+            moved_times.append(
+                Moved(
+                    record.user,
+                    platform,
+                    before.mid,
+                    learnt.mid,
+                    learnt.low,
+                    learnt.high,
+                    tuple(movers),
+                )
             )
-    return found
+    return moved_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +109,21 @@ class NewestJobs:
         return scope_of(self.stored, EVERYBODY, everybody=True).history
 
     def changes_since(self, since_s: float) -> Changes:
-        """Those that were noticed after a Unix time. Raises StoreError."""
-        found, last = notices(self.history, since_s), self.stored.last
+        """Return the changes that were noticed after a Unix time. Raises StoreError."""
+        sentences, last = notices(self.history, since_s), self.stored.last
         is_bound = len(last) == MOST_SHOWN and last[0].ended_s > since_s
         bound = [f"changes are looked for in the newest {MOST_SHOWN:,} jobs"] if is_bound else []
-        return Changes(found, bound)
+        return Changes(sentences, bound)
 
 
 def changes_since(store: Store, since_s: float) -> Changes:
-    """Those that were noticed after a Unix time, by the newest ``MOST_SHOWN`` jobs."""
+    """Return the changes that were noticed after a Unix time, by the newest ``MOST_SHOWN`` jobs."""
     return NewestJobs(store).changes_since(since_s)
 
 
 def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:
-    """Of the platform's curve: as the last job there ran; the last one where none did."""
+    """Return the index of the point on the platform's curve at which the last job there ran; the
+    last point where none did."""
     points = base.curves[platform].points
     ran = [
         (r.gpus or r.cores or 1) // (r.nodes or base.main_nodes)

@@ -1,4 +1,7 @@
-"""All metrics together: what cannot be asked is left out, and says so by a metric of its own."""
+"""All metrics together: of the daemon at each scrape, and of the store once a minute.
+
+What cannot be asked is left out, and a metric of its own says so. No metric names a user.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from berth.plugin.store import Store
 log = logging.getLogger("berth.metrics")
 
 STORE_PERIOD_S = 60.0
-"""Between two readings of the store, however often it is scraped."""
+"""Seconds between two readings of the store, however often it is scraped."""
 _ANSWER_S = 2.0
 Source = Callable[[], Iterable[Metric]]
 
@@ -46,20 +49,20 @@ class Exporter(Collector):
         self._next_s = 0.0
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric that can be had now."""
+        """Yield every metric that can be had now."""
         try:
-            found = list(self._daemon())
+            metrics = list(self._daemon())
         except (BerthError, KeyError, TypeError, ValueError) as error:
             log.warning("the daemon's metrics are missing: %s", error)
-            found = []
-        yield _up("berth_daemon_up", "1: the daemon answers.", bool(found))
-        yield from found
-        read = self._of_store()
+            metrics = []
+        yield _up("berth_daemon_up", "1: the daemon answers.", bool(metrics))
+        yield from metrics
+        store_metrics_read = self._of_store()
         yield _up("berth_store_up", "1: the store can be read.", self._store_up)
-        yield from read
+        yield from store_metrics_read
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: asking must not need a daemon when the exporter starts."""
+        """Yield nothing: asking must not need a daemon when the exporter starts."""
         return iter(())
 
     def _of_store(self) -> list[Metric]:
@@ -75,7 +78,7 @@ class Exporter(Collector):
 
 
 def exporter_of(site: Site) -> Exporter:
-    """Of the daemon and the store that a site file names."""
+    """Return the exporter of the daemon and the store that a site file names."""
 
     def of_daemon() -> Iterator[Metric]:
         return daemon_metrics(ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=_ANSWER_S))
@@ -101,8 +104,8 @@ def store_metrics(store: Store) -> Iterator[Metric]:
     from berth.plugin.learning.shown import MOST_SHOWN, changes_since  # noqa: PLC0415 - numpy
 
     now_s = time.time()
-    found, _ = newest_jobs(store, now_s - OUTCOME_DAYS * _DAY_S, now_s + _DAY_S)
-    yield from _accuracy([row for row in summarise(found, "platform") if row.name != "all"])
+    jobs, _ = newest_jobs(store, now_s - OUTCOME_DAYS * _DAY_S, now_s + _DAY_S)
+    yield from _accuracy([row for row in summarise(jobs, "platform") if row.name != "all"])
     learnt = GaugeMetricFamily(
         "berth_learnt_jobs",
         f"Of the newest {MOST:,} ended jobs of {OUTCOME_DAYS:g} days, by what they count for: "

@@ -13,7 +13,8 @@ _RECORDED = ("stored", "spooled", "dropped")
 
 
 def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """All of them. Raises KeyError, TypeError or ValueError for an answer of another version."""
+    """Yield all metrics. Raises KeyError, TypeError or ValueError for an answer of another
+    version."""
     yield _info("berth_build", "Version of the running daemon.", version=status["version"])
     yield _info("berth_mode", "What the site file has the daemon do.", mode=status["mode"])
     yield _gauge("berth_daemon_uptime_seconds", "Since the daemon started.", status["uptime_s"])
@@ -46,7 +47,7 @@ def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     for part in sorted(status["problems"]):
         problems.add_metric([part], 1)
     yield problems
-    yield from _places(status["places"])
+    yield from _candidates(status["places"])
 
 
 def _decisions(status: Mapping[str, Any]) -> Iterator[Metric]:
@@ -88,7 +89,7 @@ def _recorder(recorder: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _breakers(breakers: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
-    """A daemon of an earlier version reports none."""
+    """Return a daemon of an earlier version reports none."""
     for key, family in (
         ("openings", CounterMetricFamily(
             "berth_filter_breaker_openings",
@@ -111,13 +112,13 @@ def _breakers(breakers: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
             labels=["scheduler"],
         )),
     ):  # fmt: skip
-        for scheduler, one in sorted(breakers.items()):
-            if one[key] is not None:
-                family.add_metric([scheduler], one[key])
+        for scheduler, breaker in sorted(breakers.items()):
+            if breaker[key] is not None:
+                family.add_metric([scheduler], breaker[key])
         yield family
 
 
-def _places(places: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+def _candidates(candidates: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     families = {
         key: GaugeMetricFamily(name, text, labels=["place", "platform"])
         for key, name, text in (
@@ -130,19 +131,19 @@ def _places(places: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     slices = GaugeMetricFamily(
         "berth_mig_slices_idle", "MIG slices without a job.", labels=["place", "platform"]
     )
-    asked = GaugeMetricFamily(
+    pending = GaugeMetricFamily(
         "berth_mig_jobs_pending", "Jobs that wait for slices.", labels=["place", "platform"]
     )
-    for name, place in sorted(places.items()):
-        labels = [name, place["platform"]]
+    for name, state in sorted(candidates.items()):
+        labels = [name, state["platform"]]
         for key, family in families.items():
-            family.add_metric(labels, float(place[key]))
-        if place["slices"]:
-            slices.add_metric(labels, float(place["idle_gpus"]))
-            asked.add_metric(labels, float(place["pending_jobs"]))
+            family.add_metric(labels, float(state[key]))
+        if state["slices"]:
+            slices.add_metric(labels, float(state["idle_gpus"]))
+            pending.add_metric(labels, float(state["pending_jobs"]))
     yield from families.values()
     yield slices
-    yield asked
+    yield pending
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -33,7 +33,7 @@ class _Quiet(WSGIRequestHandler):
     timeout = _TIMEOUT_S
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class
-        """Scrapes are not logged."""
+        """Log nothing: scrapes are too many."""
 
     def address_string(self) -> str:
         return "peer"
@@ -61,7 +61,7 @@ class _UnixServer(_Server):
 
 
 def listening(address: str, app: Callable[..., object], *, remote: bool = False) -> WSGIServer:
-    """A server bound to ``HOST:PORT`` or ``unix:PATH``.
+    """Return a server bound to ``HOST:PORT`` or ``unix:PATH``.
 
     Raises UsageError for an address that is neither, or not of this machine unless ``remote``;
     BerthError where it cannot be had.
@@ -115,14 +115,14 @@ log = logging.getLogger("berth.metrics")
 
 
 def registry_of(site_file: Path) -> CollectorRegistry:
-    """Of the site's metrics alone. Raises DocumentError."""
+    """Return a registry of the site's metrics alone. Raises DocumentError."""
     registry = CollectorRegistry()
     registry.register(exporter_of(load_site(site_file)))
     return registry
 
 
 def as_text(site_file: Path) -> str:
-    """One reading in Prometheus's text format, for a textfile collector."""
+    """Return one reading in Prometheus's text format, for a textfile collector."""
     return generate_latest(registry_of(site_file)).decode()
 
 

@@ -23,7 +23,8 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.on_gpu import profiles_of
 from berth.predictor.families.slices.slices_family import SlicesFamily, slice_workload_of
-from berth.predictor.hardware.mig import Geometry, lookup
+from berth.predictor.hardware.mig.geometry import Geometry
+from berth.predictor.hardware.mig.slices import lookup
 
 FILE_ENDINGS = MODEL_FILES | {".json", ".toml"}
 """Of texts that are read as files, whether there is one or not."""
@@ -96,7 +97,7 @@ def workload_named(
     path = Path(text)
     if path.exists() or path.suffix in FILE_ENDINGS:
         return read_file(path, options)
-    if options is not None and options.given():
+    if options is not None and options.stated():
         raise UsageError(
             f"there is no file {text!r}, and options are for files: what a workload of the store "
             "is stands there"

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from berth.plugin.store.store import Store
 
 NOMINAL = 0.90
-"""What the intervals promise."""
+"""The coverage that the intervals promise."""
 FEWEST = 20
-"""Below so many jobs nothing is said about coverage."""
+"""How many jobs are needed to say something about coverage."""
 MOST = 20_000
 """Jobs that are summed up, the newest ones: a share of theirs is known to 0.4 %."""
 MOST_COUNTED = 500_000
-"""Where there are more, it is said that there are more."""
+"""Where there are more jobs, messages say "or more"."""
 _Z = 1.96
 
 GROUPS = ("platform", "candidate", "workload", "bundle")
-"""What jobs are summed up by."""
+"""The attributes that jobs are summed up by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,18 @@ class Accuracy:
 
     name: str
     jobs: int
-    """That ended, however they ended."""
+    """How many jobs ended, however they ended."""
     compared: int
-    """That completed and had a prediction."""
+    """How many completed and had a prediction."""
     timeouts: int
     """Killed by their time limit, among those with a prediction."""
     median_error: float | None
-    """Of abs(real / predicted - 1)."""
+    """The median of abs(real / predicted - 1)."""
     p90_error: float | None
     bias: float | None
     """Median of real / predicted: over 1, jobs take longer than predicted."""
     overruns: int
-    """Of the timeouts, those that had run longer than the interval said."""
+    """How many of the timeouts had run longer than the interval said."""
     coverage: float | None
     """Share of real times inside the 90 % interval, of those compared and the overruns."""
     coverage_low: float | None
@@ -75,7 +75,7 @@ class Accuracy:
 
 
 def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Accuracy]:
-    """One Accuracy for each group (``GROUPS``), the largest first; then all, if several."""
+    """Return one Accuracy for each group (``GROUPS``), the largest first; then all, if several."""
     groups: dict[str, _Sums] = {}
     group_of = attrgetter(by)
     for outcome in outcomes:
@@ -90,28 +90,28 @@ def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Acc
 
 
 def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[EndedJob], int]:
-    """The newest ``MOST`` jobs that ended between two Unix times, and how many did;
+    """Return the newest ``MOST`` jobs that ended between two Unix times, and how many did;
     ``MOST_COUNTED`` where as many or more did."""
-    found = store.outcomes.newest(since_s, until_s, MOST)
-    if len(found) < MOST:
-        return found, len(found)
-    return found, store.outcomes.count(since_s, until_s, MOST_COUNTED)
+    jobs = store.outcomes.newest(since_s, until_s, MOST)
+    if len(jobs) < MOST:
+        return jobs, len(jobs)
+    return jobs, store.outcomes.count(since_s, until_s, MOST_COUNTED)
 
 
-def newest_only(what: str, some: int, of: int, done: str = "looked at") -> list[str]:
-    """A sentence where only the newest of them are looked at; nothing where all are."""
+def newest_only(things: str, some: int, of: int, done: str = "looked at") -> list[str]:
+    """Return a sentence where only the newest of them are looked at; nothing where all are."""
     if of <= some:
         return []
-    return [f"of {number(of)} {what} the newest {some:,} are {done}"]
+    return [f"of {number(of)} {things} the newest {some:,} are {done}"]
 
 
 def number(counted: int) -> str:
-    """Of things that were counted up to ``MOST_COUNTED``, in words."""
+    """Return in words how many things were counted, up to ``MOST_COUNTED``."""
     return f"{counted:,}" if counted < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
 
 
 def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:
-    """Real over predicted time; None where they cannot be compared."""
+    """Return real over predicted time; None where they cannot be compared."""
     elapsed_s = outcome.elapsed_s
     if outcome.state != "completed" or not outcome.predicted_s or elapsed_s is None:
         return None
@@ -119,7 +119,7 @@ def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:
 
 
 def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
-    """Whether the real time is in the predicted interval."""
+    """Return whether the real time is in the predicted interval."""
     low_s, high_s = outcome.predicted_low_s, outcome.predicted_high_s
     if outcome.elapsed_s is None or low_s is None or high_s is None:
         return False
@@ -128,7 +128,7 @@ def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
 
 @dataclass(slots=True)
 class _Sums:
-    """Of one group's jobs: each is looked at once."""
+    """Sums over one group's jobs, each of which is looked at once."""
 
     jobs: int = 0
     timeouts: int = 0
@@ -138,9 +138,9 @@ class _Sums:
 
     def add(self, outcome: OutcomeRecord | EndedJob) -> None:
         self.jobs += 1
-        found = ratio(outcome)
-        if found is not None:
-            self.ratios.append(found)
+        real_over_predicted = ratio(outcome)
+        if real_over_predicted is not None:
+            self.ratios.append(real_over_predicted)
             self.inside += is_inside(outcome)
         elif outcome.state == "timeout":
             self.timeouts += outcome.predicted_s is not None
@@ -149,18 +149,18 @@ class _Sums:
     @classmethod
     def of_all(cls, groups: Iterable[_Sums]) -> _Sums:
         total = cls()
-        for one in groups:
-            total.jobs += one.jobs
-            total.timeouts += one.timeouts
-            total.overruns += one.overruns
-            total.inside += one.inside
-            total.ratios += one.ratios
+        for group in groups:
+            total.jobs += group.jobs
+            total.timeouts += group.timeouts
+            total.overruns += group.overruns
+            total.inside += group.inside
+            total.ratios += group.ratios
         return total
 
 
 def _accuracy(name: str, sums: _Sums) -> Accuracy:
     ratios, inside, overruns = sums.ratios, sums.inside, sums.overruns
-    errors = sorted(abs(found - 1) for found in ratios)
+    errors = sorted(abs(real_over_predicted - 1) for real_over_predicted in ratios)
     counted = len(ratios) + overruns
     low, high = _wilson(inside, counted) if counted else (None, None)
     return Accuracy(
@@ -184,7 +184,7 @@ def _is_overrun(timeout: OutcomeRecord | EndedJob) -> bool:
 
 
 def _wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's score interval (1927) of a share, at 95 %."""
+    """Return Wilson's score interval (1927) of a share, at 95 %."""
     share, z2 = hits / count, _Z * _Z
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)

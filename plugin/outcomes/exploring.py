@@ -22,7 +22,7 @@ from berth.predictor.core.forecast import Forecast
 
 READ_EVERY_S = 60.0
 STALE_S = 600.0
-"""What was read so long ago is not relied on."""
+"""Seconds after which a reading of the store is not relied on."""
 HOUR_S = 3_600.0
 _OPTED_OUT = re.compile(r"(?:^|[\s,;])berth-explore:off(?:$|[\s,;])")
 _STILL_COMING = 2
@@ -43,9 +43,9 @@ class Hour:
     """The decisions of one hour, in mode enforce."""
 
     jobs: Mapping[str, int]
-    """By workload."""
+    """How many jobs each workload had."""
     spent: Mapping[str, Spent]
-    """By decision."""
+    """What was spent, by decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,33 +90,37 @@ class Ledger:
         jobs: Counter[str] = Counter()
         for hour in hours.values():
             jobs.update(hour.jobs)
-        spent = {name: one for hour in hours.values() for name, one in hour.spent.items()}
+        spent = {
+            name: spent_on_job
+            for hour in hours.values()
+            for name, spent_on_job in hour.spent.items()
+        }
         self._book = Book(hours, read_s, dict(jobs), spent)
 
     def allowance(self, workload: str) -> Allowance | None:
-        """What may be spent on one more job of a workload; None: nothing."""
+        """Return what may be spent on one more job of a workload; None: nothing."""
         book = self._book
         if self._is_old(book):
             return None
         spent = self._spent(book)
         allowance = Allowance(
-            self.explore.core_hours - sum(one.core_hours for one in spent),
+            self.explore.core_hours - sum(spent_on_job.core_hours for spent_on_job in spent),
             book.jobs.get(workload, 0),
-            sum(one.workload == workload for one in spent),
+            sum(spent_on_job.workload == workload for spent_on_job in spent),
         )
         return allowance if allowance.open(self.explore) else None
 
     def take(self, decision: str, workload: str, core_hours: float) -> None:
-        """A job was sent somewhere to learn."""
+        """Note that a job was sent somewhere to learn."""
         self._own[decision] = Spent(self._clock(), workload, core_hours)
 
     def summary(self) -> dict[str, object]:
-        """For ``stats``."""
+        """Return the figures for ``stats``."""
         spent = self._spent(self._book)
         return {
             "known": not self._is_old(self._book),
             "jobs": len(spent),
-            "core_hours": round(sum(one.core_hours for one in spent), 3),
+            "core_hours": round(sum(spent_on_job.core_hours for spent_on_job in spent), 3),
             "budget": self.explore.core_hours,
             "days": self.explore.period_s / 86_400.0,
         }
@@ -126,16 +130,27 @@ class Ledger:
 
     def _spent(self, book: Book) -> list[Spent]:
         since_s = self._clock() - self.explore.period_s
-        for name in [n for n, one in self._own.items() if n in book.spent or one.time_s < since_s]:
+        for name in [
+            n
+            for n, spent_on_job in self._own.items()
+            if n in book.spent or spent_on_job.time_s < since_s
+        ]:
             del self._own[name]
-        return [*(one for one in book.spent.values() if one.time_s >= since_s), *self._own.values()]
+        return [
+            *(
+                spent_on_job
+                for spent_on_job in book.spent.values()
+                if spent_on_job.time_s >= since_s
+            ),
+            *self._own.values(),
+        ]
 
 
 def allowance_for(
     ledger: Ledger, kind: str | None, comment: str | None, request: Request,
     forecast: Forecast | None,
 ) -> Allowance | None:  # fmt: skip
-    """What may be spent on sending a job where most is learnt; None: nothing.
+    """Return what may be spent on sending a job where most is learnt; None: nothing.
 
     ``kind``: of the job (nobody who waits at a terminal is kept waiting); ``comment``: its user's.
     """
@@ -156,16 +171,19 @@ def _hour(decisions: Decisions, number: int) -> Hour:
     return Hour(
         jobs,
         {
-            one.id: Spent(one.time_s, one.workload or "", _core_hours(one.ranked))
-            for one in explored
+            decision.id: Spent(
+                decision.time_s, decision.workload or "", _core_hours(decision.ranked)
+            )
+            for decision in explored
         },
     )
 
 
 def _core_hours(ranked: str) -> float:
-    """Of a record that somebody has damaged: endless, so that nothing more is spent."""
+    """Return the core hours of a decision; infinity where its record is damaged, so that nothing
+    more is spent."""
     try:
-        found = float(json.loads(ranked)[0]["explored"]["core_hours"])
+        core_hours = float(json.loads(ranked)[0]["explored"]["core_hours"])
     except (ValueError, LookupError, TypeError):
         return math.inf
-    return found if found >= 0 else math.inf
+    return core_hours if core_hours >= 0 else math.inf

@@ -20,7 +20,8 @@ from berth.plugin.pictures.figure import INK, check_ending, drawing, element, sa
 from berth.predictor.core.prediction import Bound
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, Spot
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 MOST_PANELS = 4
 LABELLED = 4

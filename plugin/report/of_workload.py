@@ -246,7 +246,8 @@ def _roofline(
     from berth.plugin.pictures import roofline as picture
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline
-    from berth.predictor.hardware.roofs import Numbers, roofs
+    from berth.predictor.hardware.device import Numbers
+    from berth.predictor.hardware.roofs import roofs
 
     graph = graph_of(document)
     names = [best[0].platform]

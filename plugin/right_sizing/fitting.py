@@ -1,4 +1,10 @@
-"""What a new job asks too much, in a sentence, and a smaller request where its user wants one."""
+"""What a new job asks too much, in a sentence, and a smaller request where its user wants one.
+
+A request stays where a command of the script takes what its job was given, for its run would
+change: a JVM's heap, ``samtools sort``'s buffers, STAR's and GATK's limits follow the allocation.
+What the list (``self_sizing.json``) does not know, and what a script hides in another, is not
+noticed.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +25,11 @@ from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
 
 WISH = "berth-memory:fit"
-"""In a job's comment: make my memory request fit."""
+"""A word in a job's comment that asks to make its memory request fit."""
 _WISH = re.compile(rf"(?:^|[\s,;]){WISH}(?:[\s,;]|$)")
 _MIB = 2**20
 KEY_CHARACTERS = 16
-"""Of a key's digest, in a job's stamp."""
+"""How many characters of a key's digest a job's stamp holds."""
 
 
 class Watch(NamedTuple):
@@ -47,7 +53,7 @@ class Fit(NamedTuple):
 
 
 def wants(settings: RightSizing, job: Job, request: Request) -> bool:
-    """Whether this job's request may be made smaller."""
+    """Return whether this job's request may be made smaller."""
     if job.comment and WISH in job.comment and _WISH.search(job.comment):
         return True
     return (
@@ -59,22 +65,27 @@ def wants(settings: RightSizing, job: Job, request: Request) -> bool:
 
 
 def need_of(
-    found: Callable[[str], MemoryNeedRecord | None], digests: Iterable[str]
+    look_up: Callable[[str], MemoryNeedRecord | None], digests: Iterable[str]
 ) -> MemoryNeedRecord | None:
-    """Of the closest of a job's keys under which something is known."""
-    return next(filter(None, map(found, digests)), None)
+    """Return the need under the closest of a job's keys for which one is known."""
+    return next(filter(None, map(look_up, digests)), None)
 
 
 def fit(
     job: Job, request: Request, need: MemoryNeedRecord, settings: RightSizing, watch: Watch
 ) -> Fit | None:
-    """None: it asks for no more than it should, or nothing is known."""
-    asked = request.resources.memory_bytes_per_node
-    if asked is None or need.enough_bytes is None or asked < WORTH_SAYING * need.enough_bytes:
+    """Return what is said and done about a job's memory; None: it asks for no more than it should,
+    or nothing is known."""
+    asked_bytes = request.resources.memory_bytes_per_node
+    if (
+        asked_bytes is None
+        or need.enough_bytes is None
+        or asked_bytes < WORTH_SAYING * need.enough_bytes
+    ):
         return None
     polled = " as polled" if need.polled else ""
     sentence = (
-        f"It asks {format_bytes(asked)} a node, needed at most "
+        f"It asks {format_bytes(asked_bytes)} a node, needed at most "
         f"{format_bytes(need.peak_bytes)}{polled} in {need.runs} runs."
     )
     if not watch.enforce or not wants(settings, job, request):
@@ -88,12 +99,12 @@ def fit(
 
 
 def key_of(need: MemoryNeedRecord) -> str:
-    """As it stands in a job's stamp."""
+    """Return the key as it stands in a job's stamp."""
     return need.digest[7 : 7 + KEY_CHARACTERS]
 
 
 def why_not(job: Job, request: Request, need: MemoryNeedRecord, watch: Watch) -> str | None:
-    """Why a request must not be made smaller though its user wants that; None: it may."""
+    """Return why a request must not be made smaller though its user wants that; None: it may."""
     guard = watch.guard
     parts = bool(job.array) or job.het is not None
     by_node = bool(job.memory_mib_per_node) and "shape" not in request.pinned
@@ -120,7 +131,7 @@ _SUFFIX = re.compile(r"\.(?:sh|py|pl|jar|exe|bin)$")
 
 
 def sizes_itself(script: str) -> str | None:
-    """What in the script sizes itself, as it is called there; None: nothing that is known."""
+    """Return the command in the script that sizes itself; None: none that is known."""
     commands, following, variables = _known()
     for variable in variables:
         if variable in script:
@@ -130,12 +141,12 @@ def sizes_itself(script: str) -> str | None:
         if text.startswith("#"):
             continue
         words: list[str] = _WORD.findall(text)
-        for place, word in enumerate(words):
+        for index, word in enumerate(words):
             called = word.rpartition("/")[2]
             name = _SUFFIX.sub("", called).lower()
             if name in commands or called.endswith(".jar"):
                 return called
-            if name in following and not following[name].isdisjoint(words[place + 1 :]):
+            if name in following and not following[name].isdisjoint(words[index + 1 :]):
                 return called
     return None
 
@@ -143,9 +154,9 @@ def sizes_itself(script: str) -> str | None:
 @cache
 def _known() -> tuple[frozenset[str], dict[str, frozenset[str]], tuple[str, ...]]:
     text = resources.files(__package__).joinpath("self_sizing.json").read_text(encoding="utf-8")
-    read = json.loads(text)
+    document = json.loads(text)
     return (
-        frozenset(one.lower() for one in read["commands"]),
-        {name: frozenset(words) for name, words in read["with"].items()},
-        tuple(read["variables"]),
+        frozenset(command.lower() for command in document["commands"]),
+        {name: frozenset(words) for name, words in document["with"].items()},
+        tuple(document["variables"]),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
-from berth.plugin.history.decided_jobs import by_user, program_of
+from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, keys, workload_key
 from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
@@ -18,7 +18,7 @@ _RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 
 @dataclass(slots=True)
 class _Peaks:
-    """Of the jobs of one key."""
+    """Peaks of the jobs of one key."""
 
     largest: int = 0
     runs: int = 0
@@ -39,23 +39,23 @@ def learn_needs(store: Store, now_s: float) -> int:
     """Make those of every user anew from past jobs and outcomes; gives how many."""
     count = 0
     for user, jobs in by_user(store):
-        found = list(needs_of(user, jobs, now_s))
-        store.memory_needs.put(found)
-        count += len(found)
-    found = list(_of_profiles(store.outcomes.between(0.0, now_s + 86_400.0), now_s))
-    store.memory_needs.put(found)
-    return count + len(found)
+        needs = list(needs_of(user, jobs, now_s))
+        store.memory_needs.put(needs)
+        count += len(needs)
+    needs = list(_of_profiles(store.outcomes.between(0.0, now_s + 86_400.0), now_s))
+    store.memory_needs.put(needs)
+    return count + len(needs)
 
 
 def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
-    """Of one user's jobs in order of their ends: the largest peak of all that are stored."""
+    """Yield the largest peaks of one user's jobs, which are in order of their ends, by key."""
     groups: OrderedDict[str, _Peaks] = OrderedDict()
     for job in jobs:
         if job.state not in _RAN:
             continue
-        for match, digest in keys(job.user, job.cores, job.time_limit_s, program_of(job)):
+        for match, digest in keys(job.user, job.cores, job.time_limit_s, description_of(job)):
             if match is Match.LIMIT:
-                continue  # how long a job may run says nothing of its memory
+                continue  # the time limit says nothing about the memory
             groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)
             groups.move_to_end(digest)
             if len(groups) > GROUPS:
@@ -66,12 +66,13 @@ def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator
 
 
 def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
-    """By user and the workload that their jobs named or were matched with."""
+    """Yield the largest peaks by user and the workload that their jobs named or were matched
+    with."""
     groups: dict[tuple[str, str], _Peaks] = {}
-    for one in outcomes:
-        if one.user and one.workload and one.state in _RAN:
-            peaks = groups.setdefault((one.user, one.workload), _Peaks())
-            peaks.add(one.max_rss_bytes, "polled", one.state)
+    for outcome in outcomes:
+        if outcome.user and outcome.workload and outcome.state in _RAN:
+            peaks = groups.setdefault((outcome.user, outcome.workload), _Peaks())
+            peaks.add(outcome.max_rss_bytes, "polled", outcome.state)
     for (user, workload), peaks in groups.items():
         if peaks.runs >= LEAST_RUNS:
             yield _record(workload_key(user, workload), user, peaks, now_s)

@@ -22,7 +22,7 @@ class NodeFacts:
     architecture: str = "x86_64"
     features: tuple[str, ...] = ()
     gpus: Mapping[str, int] = field(default_factory=dict)
-    """For example ``{"gpu:h200": 4}``."""
+    """GPUs by type, for example ``{"gpu:h200": 4}``."""
     idle_gpus: Mapping[str, int] = field(default_factory=dict)
     system: str | None = None
     """Operating system and kernel as the node reports them; None: the scheduler does not say."""
@@ -50,9 +50,9 @@ class QueueFacts:
     not_for_users: str | None = None
     """Why it is not offered to users, in the scheduler's word: ``hidden``, ``RootOnly``."""
     closed: str | None = None
-    """Where it is not up: the scheduler's word for that and what it means for jobs."""
+    """The scheduler's word for a queue that is not up, and what it means for jobs."""
     default_memory: DefaultMemory | None = None
-    """What a job that asks for no memory holds; None: memory is not shared out."""
+    """The memory of a job that asks for none; None: memory is not shared out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,20 +17,21 @@ _HOSTS = re.compile(r"([^\[\],]*+)(?:\[([0-9,-]*+)\]([^\[\],]*+))?+(?:,|\Z)")
 
 
 def idset(text: object) -> list[int]:
-    """``0-2,5`` or ``[0-2,5]`` as numbers, as written. Raises SchedulerError."""
+    """Return the numbers of ``0-2,5`` or ``[0-2,5]``, in their order. Raises SchedulerError."""
     if not isinstance(text, str):
         raise SchedulerError(f"{text!r} is no list of ranks"[:160])
     body = text.strip()
     if body.startswith("[") and body.endswith("]"):
         body = body[1:-1]
-    found: list[int] = []
+    numbers_read: list[int] = []
     for numbers, _ in _ranges(body) if body else ():
-        found.extend(numbers)
-    return found
+        numbers_read.extend(numbers)
+    return numbers_read
 
 
 def hostlist(text: object) -> list[str]:
-    """``node[0-2],gpu[08-10]`` as names, in order; Slurm's, too. Raises SchedulerError."""
+    """Return the names of ``node[0-2],gpu[08-10]``, in order; Slurm's, too. Raises
+    SchedulerError."""
     if not isinstance(text, str):
         raise SchedulerError(f"{text!r} is no list of hosts"[:160])
     names: list[str] = []
@@ -44,7 +45,7 @@ def hostlist(text: object) -> list[str]:
         if match[2] is not None:
             before, after = before.lstrip(), after.rstrip()
             for numbers, width in _ranges(ranges):
-                if width == len(str(numbers[0])):  # a third of the time
+                if width == len(str(numbers[0])):  # takes a third of the time of the general case
                     names.extend([f"{before}{n}{after}" for n in numbers])
                 else:
                     names.extend([f"{before}{n:0{width}d}{after}" for n in numbers])
@@ -56,7 +57,7 @@ def hostlist(text: object) -> list[str]:
 
 
 def _ranges(text: str) -> Iterator[tuple[range, int]]:
-    """The numbers of ``0-2,5``, each range with the digits that its first was written with."""
+    """Yield the numbers of ``0-2,5``, each range with the number of digits of its first number."""
     left = MOST
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
@@ -70,7 +71,7 @@ def _ranges(text: str) -> Iterator[tuple[range, int]]:
 
 
 def compressed(names: Iterable[str]) -> str:
-    """``cn[0001-4500],gpu1``: what ``hostlist`` reads as these names, sorted, each once.
+    """Return ``cn[0001-4500],gpu1``: what ``hostlist`` reads as these names, sorted, each once.
 
     Only numbers at the end of a name are put in brackets: Slurm reads no others everywhere.
     """
@@ -85,7 +86,8 @@ def compressed(names: Iterable[str]) -> str:
 
 
 def _bracketed(before: str, numbers: Sequence[tuple[int, str]]) -> list[str]:
-    """Names that differ in their last number only; a range has the width of its first number."""
+    """Compress names that differ in their last number only; a range has the width of its first
+    number."""
     ranges: list[tuple[str, int, str]] = []
     alone = []
     for number, digits in numbers:

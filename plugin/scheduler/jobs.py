@@ -46,7 +46,7 @@ class WorkersJob:
     count: int
     time_limit_s: float
     cores: int = 1
-    """Of each copy."""
+    """Cores of each copy."""
     account: str | None = None
     qos: str | None = None
 
@@ -65,7 +65,7 @@ class Outcome:
     ``cancelled`` or ``unknown``."""
     queue: str
     elapsed_s: float
-    """From its start to its end, or until now; without the time it was suspended."""
+    """Seconds from its start to its end, or until now; without the time it was suspended."""
     nodes: str = ""
     peak_memory_bytes: int | None = None
     """The most host memory that a node held."""
@@ -80,9 +80,10 @@ class Outcome:
     end_s: float | None = None
     node_count: int | None = None
     cores: int | None = None
-    """As the scheduler counts them: on Slurm hardware threads, where the site counts those."""
+    """Cores as the scheduler counts them: on Slurm hardware threads, where the site counts
+    those."""
     gpus: int | None = None
-    """In all, whole GPUs or slices."""
+    """Whole GPUs or slices of all nodes together."""
     time_limit_s: float | None = None
     energy_j: float | None = None
     stamp_lost: bool = False
@@ -98,7 +99,7 @@ class JobNow:
     """A job that the scheduler knows at present. None: it does not say. Times are Unix seconds."""
 
     state: str
-    """As ``Outcome`` names it."""
+    """The state as ``Outcome`` names it."""
     queue: str
     waits_for: str | None = None
     """Why it waits, in a few words that a user understands, with the scheduler's own word."""
@@ -116,10 +117,10 @@ class PresentJob:
     job_id: str
     user: str
     queues: tuple[str, ...]
-    """Where it runs, or may start."""
+    """The queues where it runs, or may start."""
     running: bool
     cores: int
-    """In all, as the scheduler counts them."""
+    """Cores of all nodes together, as the scheduler counts them."""
     submit_s: float
     may_start: bool = True
     """False: it is held, or waits for something else than its turn, room and ``after``."""
@@ -127,9 +128,9 @@ class PresentJob:
     name: str = ""
     nodes: int = 1
     gpus: int = 0
-    """In all, whole GPUs or slices."""
+    """Whole GPUs or slices of all nodes together."""
     node_names: tuple[str, ...] = ()
-    """Those that it runs on."""
+    """The nodes that it runs on."""
     priority: float = 0.0
     """Larger ones start first."""
     time_limit_s: float | None = None
@@ -154,13 +155,13 @@ class EndedJobs:
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """What was found, or done, about one pending job that was looked at again."""
+    """The result of placing one pending job anew."""
 
     job: str
     queue: str
-    """Where it waited."""
+    """The queue where it waited."""
     to: str | None
-    """Where it should go; None: it stays."""
+    """The queue where it should go; None: it stays."""
     moved: bool
     decision: str | None
     """Id of the new decision."""
@@ -171,6 +172,6 @@ _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})(?![0-9a-z])")
 
 
 def stamped_decision(text: str) -> str | None:
-    """The id in a stamp (``berth/1 id=...``) somewhere in ``text``; None: there is none."""
-    found = _STAMP.search(text)
-    return None if found is None else found[1]
+    """Return the id in a stamp (``berth/1 id=...``) somewhere in ``text``; None: there is none."""
+    match = _STAMP.search(text)
+    return None if match is None else match[1]

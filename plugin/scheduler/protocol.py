@@ -43,11 +43,11 @@ class PilotPlan(Protocol):
     """A pilot job, and the real job that waits for it, ready to be submitted."""
 
     name: str
-    """Of the profile to be."""
+    """The name of the profile to be."""
     profile: Path
 
     def shown(self) -> str:
-        """Scripts and commands as shell, for ``--dry-run``."""
+        """Return scripts and commands as shell, for ``--dry-run``."""
         ...
 
     def submit(self) -> tuple[tuple[str, ...], str | None]:
@@ -56,7 +56,7 @@ class PilotPlan(Protocol):
 
 
 class NoSettings(Document):
-    """For schedulers without a table of their own in the site file."""
+    """Settings of schedulers without a table of their own in the site file."""
 
 
 class Scheduler(Protocol):
@@ -67,17 +67,17 @@ class Scheduler(Protocol):
     """
 
     name: ClassVar[str]
-    """In the site file and in the submit protocol: lower case, one word."""
+    """Its name in the site file and in the submit protocol: lower case, one word."""
     title: ClassVar[str]
-    """In sentences, for example ``Slurm``."""
+    """Its name in sentences, for example ``Slurm``."""
     queue_word: ClassVar[str] = "queue"
-    """What it calls a queue: ``partition``, ``queue``; ``--WORD=auto`` asks Berth to choose."""
+    """Its word for a queue: ``partition``, ``queue``; ``--WORD=auto`` asks Berth to choose."""
     config_file: ClassVar[str] = "the scheduler's configuration"
-    """Where its queues are defined, in words."""
+    """The name, in words, of the file where its queues are defined."""
     daemon_users: ClassVar[tuple[str, ...]] = ()
     """Users that ask the daemon where the site file names none; empty: this scheduler's name."""
     opt_out: ClassVar[str] = "BERTH_WORKLOAD=off"
-    """What a submitter writes so that Berth leaves one job alone."""
+    """The words that a submitter writes so that Berth leaves one job alone."""
     typed_gpus: ClassVar[bool] = False
     """GPUs and slices have types (``gpu:h100``); else all of a node are counted as ``gpu``."""
     lists_queues: ClassVar[bool] = False
@@ -94,13 +94,13 @@ class Scheduler(Protocol):
     """Its own table in the site file, which bears its name."""
 
     def __init__(self, settings: Any = None) -> None:
-        """``settings``: of ``settings_type``; None: its defaults."""
+        """Take settings of ``settings_type``; None: its defaults."""
 
-    # What every scheduler has
+    # Methods that every scheduler implements
 
     @abstractmethod
     def read(self, *, full: bool = True) -> ClusterFacts:
-        """The cluster as it is now.
+        """Read the cluster as it is now.
 
         Not ``full``: without what takes long and does not change, the cluster's name and the
         nodes' memory; the daemon reads so every few seconds.
@@ -109,7 +109,7 @@ class Scheduler(Protocol):
 
     @abstractmethod
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-        """The submitting command: the request as asked, with the edit put in."""
+        """Return the submitting command: the request as asked, with the edit put in."""
         ...
 
     @abstractmethod
@@ -119,56 +119,59 @@ class Scheduler(Protocol):
 
     @abstractmethod
     def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
-        """What is known of these jobs; ids that the scheduler has forgotten are absent."""
+        """Return what is known of these jobs; ids that the scheduler has forgotten are absent."""
         ...
 
     @abstractmethod
     def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
-        """Jobs of all users that ended between two Unix times, as far as it remembers.
+        """Return jobs of all users that ended between two Unix times, as far as it remembers.
 
         ``known``: Unix time of the end by job id. A job that ended at that time is left out, so
         that what is costly to ask of a job is asked once.
         """
         ...
 
-    # What has a default
+    # Methods with a default
 
     def is_here(self) -> bool:
-        """Whether this machine has its commands: ``berth init`` asks the first that is here."""
+        """Return whether this machine has its commands: ``berth init`` asks the first that is
+        here."""
         return False
 
     def job_id(self, text: str) -> str | None:
-        """The id that ``text`` is, as the store has it; None: it is no id of this scheduler."""
+        """Return the id that ``text`` is, as the store has it; None: it is no id of this
+        scheduler."""
         return None
 
     def stamped(self, job_id: str) -> str | None:
-        """Id of the decision whose stamp the job carries; None: none, or no longer known."""
+        """Return the id of the decision whose stamp the job carries; None: none, or no longer
+        known."""
         return None
 
     def job_now(self, job_id: str) -> JobNow | None:
-        """How a job stands, by one short question; None: the scheduler knows it no more."""
-        found = self.outcomes([job_id]).get(job_id)
-        if found is None or found.state == "unknown":
+        """Return how a job stands, by one short question; None: the scheduler knows it no more."""
+        outcome = self.outcomes([job_id]).get(job_id)
+        if outcome is None or outcome.state == "unknown":
             return None
         return JobNow(
-            found.state,
-            found.queue,
-            start_s=found.start_s,
-            nodes=found.nodes,
-            elapsed_s=found.elapsed_s,
-            time_limit_s=found.time_limit_s,
+            outcome.state,
+            outcome.queue,
+            start_s=outcome.start_s,
+            nodes=outcome.nodes,
+            elapsed_s=outcome.elapsed_s,
+            time_limit_s=outcome.time_limit_s,
         )
 
     def present_jobs(self) -> tuple[PresentJob, ...]:
-        """All jobs that run or wait, of all users, as far as we may see them."""
+        """Return all jobs that run or wait, of all users, as far as we may see them."""
         raise UsageError(f"{self.title} cannot be asked for the jobs that run and wait")
 
     def reservations(self) -> tuple[ReservationFacts, ...]:
-        """Nodes that are kept from jobs, now or later; none where it has no such thing."""
+        """Return nodes that are kept from jobs, now or later; none where it has no such thing."""
         return ()
 
     def past_jobs(self, cluster: str, since_s: float) -> Read:
-        """Jobs that ended after a Unix time, Berth's and others', from its accounting."""
+        """Return jobs that ended after a Unix time, Berth's and others', from its accounting."""
         raise UsageError(
             f"{self.title} cannot be asked for past jobs", hint="give a file that it wrote"
         )
@@ -177,30 +180,33 @@ class Scheduler(Protocol):
         """Add digests of the texts of their scripts to jobs of ``past_jobs``, where it has them."""
 
     def begins_past_jobs(self, line: str) -> bool:
-        """Whether a file whose first line this is holds past jobs as its accounting writes them."""
+        """Return whether a file whose first line this is holds past jobs as its accounting writes
+        them."""
         return False
 
     def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
-        """Past jobs from such a file; ``utc``: its times are not this machine's local ones.
+        """Return past jobs from such a file; ``utc``: its times are not this machine's local ones.
 
         Raises DocumentError.
         """
         raise UsageError(f"Berth reads no accounting files of {self.title}")
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
-        """Lines for ``config_file`` that make a queue ``name`` with the nodes of ``like``."""
+        """Return lines for ``config_file`` that make a queue ``name`` with the nodes of
+        ``like``."""
         return ()
 
     def check_filter(self, site: Site) -> Findings:
-        """For ``berth doctor``: is the submit filter installed as the site file says?"""
+        """Check for ``berth doctor`` that the submit filter is installed as the site file says."""
         return iter(())
 
     def check_setup(self, site: Site) -> Findings:
-        """For ``berth doctor``: is the scheduler configured so that Berth can serve it?"""
+        """Check for ``berth doctor`` that the scheduler is configured so that Berth can serve
+        it."""
         return iter(())
 
     def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
-        """The job as the scheduler's own document, checked by it where it is here."""
+        """Return the job as the scheduler's own document, checked by it where it is here."""
         raise UsageError(f"{self.title} has no jobspec")
 
     def replace_pending(
@@ -216,14 +222,15 @@ class Scheduler(Protocol):
     def plan_pilot(
         self, site: Site, command: tuple[str, ...], options: Mapping[str, Any]
     ) -> PilotPlan:
-        """The jobs of ``berth pilot submit``; ``options``: as its command line has them."""
+        """Plan the jobs of ``berth pilot submit``; ``options``: as its command line has them."""
         raise UsageError(
             f"pilot jobs cannot be submitted to {self.title}",
             hint="run berth pilot run inside a job, then berth workload add",
         )
 
     def slice_config(self, nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
-        """Configuration of nodes (``cores`` cores each) that are cut into slices: GPUs by node.
+        """Return the configuration of nodes (``cores`` cores each) that are cut into slices: GPUs
+        by node.
 
         Raises UsageError, or PlanRefused for a node that jobs could not choose.
         """
@@ -233,26 +240,28 @@ class Scheduler(Protocol):
         )
 
     def node_command(self, job: NodeJob) -> tuple[str, ...]:
-        """The command for ``submit`` that runs a script alone on one node, or on two."""
+        """Return the command for ``submit`` that runs a script alone on one node, or on two."""
         raise UsageError(
             f"nodes of {self.title} cannot be measured by jobs",
             hint="run berth pilot node there, then berth calibrate --measured FILE",
         )
 
     def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
-        """The commands for ``submit`` that run copies of a script: one array, or a job each."""
+        """Return the commands for ``submit`` that run copies of a script: one array, or a job
+        each."""
         raise UsageError(
             f"workers cannot be submitted to {self.title}",
             hint="start them by hand, on any machine that sees the folder",
         )
 
     def any_left(self, job_ids: Sequence[str]) -> bool:
-        """Whether any of these jobs, or any task of those that are arrays, waits or runs."""
+        """Return whether any of these jobs, or any task of those that are arrays, waits or runs."""
         known = self.outcomes(job_ids)
-        return any(known[one].state not in ENDED if one in known else True for one in job_ids)
+        return any(known[job].state not in ENDED if job in known else True for job in job_ids)
 
     def waiting_for(self, pilot_job: str) -> str | None:
-        """The pending job of this user that waits for the pilot job's end; None: there is none."""
+        """Return the pending job of this user that waits for the pilot job's end; None: there is
+        none."""
         return None
 
     def change_waiting(self, job_id: str, request: Request, edit: Edit) -> None:
@@ -260,5 +269,5 @@ class Scheduler(Protocol):
         raise UsageError(f"pending jobs of {self.title} cannot be changed")
 
     def mig_settings(self) -> type[NodeSettings]:
-        """Its table in ``mig.toml``: how a node of this scheduler gives out MIG slices."""
+        """Return its table in ``mig.toml``: how a node of this scheduler gives out MIG slices."""
         raise UsageError(f"Berth does not cut the GPUs of nodes under {self.title}")

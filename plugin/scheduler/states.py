@@ -13,15 +13,15 @@ from berth.policies.values import Candidate, CandidateState, DefaultMemory, Queu
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one reading of the cluster says to who decides."""
+    """One reading of the cluster, as decisions need it."""
 
     states: Mapping[str, CandidateState]
-    """Of the candidates, by name."""
+    """Present states of the candidates, by name."""
     default_memory: Mapping[str | None, DefaultMemory] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """What a job that asks for no memory holds, by queue (None: it names none); not those where
-    memory is not shared out."""
+    """The memory of a job that asks for none, by queue (None: the job names no queue); queues where
+    memory is not shared out are left out."""
 
 
 ReadStates = Callable[[], Reading]
@@ -51,7 +51,7 @@ def default_memory_of(facts: ClusterFacts) -> Mapping[str | None, DefaultMemory]
 
 
 def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[str, CandidateState]:
-    """The state of each candidate; one whose queue is not there is down. Read-only."""
+    """Return each candidate's state, read-only; a candidate whose queue is not there is down."""
     by_queue: dict[str, list[NodeFacts]] = {}
     for node in facts.nodes:
         for queue in node.queues:
@@ -60,12 +60,12 @@ def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[s
 
 
 def nodes_of(candidate: Candidate, facts: ClusterFacts) -> tuple[NodeFacts, ...]:
-    """The nodes of a place, those that are down or drained among them."""
+    """Return the nodes of a candidate, also those that are down or drained."""
     return tuple(n for n in facts.nodes if candidate.queue in n.queues and _is_of(candidate, n))
 
 
 def room_of(candidate: Candidate, nodes: Iterable[NodeFacts]) -> tuple[int, int, int, int]:
-    """Cores and GPUs of the place on these nodes, and how many of each are idle."""
+    """Return the candidate's cores and GPUs on these nodes, and how many of each are idle."""
     cores = gpus = idle_cores = idle_gpus = 0
     for node in nodes:
         cores, idle_cores = cores + node.cores, idle_cores + node.idle_cores
@@ -101,7 +101,7 @@ def _is_of(candidate: Candidate, node: NodeFacts) -> bool:
 
 
 def selects(node: NodeFacts, constraint: str | None, gres: str | None) -> bool:
-    """Whether a job that asks for these features and that GPU type may get the node.
+    """Return whether a job that asks for these features and that GPU type may get the node.
 
     A job that asks for no GPU (``gres`` None) may get a node with GPUs.
     """
@@ -111,7 +111,7 @@ def selects(node: NodeFacts, constraint: str | None, gres: str | None) -> bool:
 
 
 def _count(gpus: Mapping[str, int], gres: str | None) -> int:
-    """GPUs of that type; of any type where none, or only ``gpu``, is named."""
+    """Count the GPUs of that type; of any type where none, or only ``gpu``, is named."""
     return sum(
         count
         for name, count in gpus.items()

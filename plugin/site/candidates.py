@@ -20,8 +20,16 @@ from berth.plugin.site.document import EnergyTable, SiteDocument
 from berth.plugin.site.energy import powers
 from berth.policies.carbon import Intensity
 from berth.policies.values import Candidate, Translation
-from berth.predictor.hardware.mig import SliceProfile, geometry_of, lookup
-from berth.predictor.hardware.mig.slices import MARK, derived, part_of, part_of_gpu, slice_platform
+from berth.predictor.hardware.mig.geometry import SliceProfile
+from berth.predictor.hardware.mig.slices import (
+    MARK,
+    derived,
+    geometry_of,
+    lookup,
+    part_of,
+    part_of_gpu,
+    slice_platform,
+)
 
 SLICE_MARK = "{profile}"
 _PADDING = re.compile(r"gpu:off\d+")

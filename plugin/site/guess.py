@@ -18,10 +18,8 @@ from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.site.stub import gpu_stub
 from berth.predictor.hardware.catalogue import candidates, device_of, devices
 from berth.predictor.hardware.device import Device
-from berth.predictor.hardware.mig import geometry_of
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
-from berth.predictor.hardware.mig.slices import slice_of, slice_platform
-from berth.predictor.hardware.mig.table import geometries
+from berth.predictor.hardware.mig.slices import geometries, geometry_of, slice_of, slice_platform
 
 _MEMORY = re.compile(r"(?<!\d)(\d+)gb?(?![a-z0-9])")
 _V3 = ("x86-64-v3",)

@@ -1,7 +1,10 @@
 """What became of Slurm's jobs: from its accounting, else from what slurmctld remembers.
 
 Slurm keeps a decision's stamp in the job's AdminComment, which no user can set. Of sacct no field
-is asked for that a user writes; the controller is asked for JSON.
+is asked for that a user writes. The controller is asked for JSON (``squeue --json``), because no
+text of a user's can stand for another field there: with ``scontrol show job`` a job name such as
+``x UserId=root(0)`` or one with a line end can. The answer is read job by job: decoding it at once
+would keep the interpreter from the daemon's answering thread.
 """
 
 from __future__ import annotations
@@ -52,14 +55,14 @@ SACCT_FIELDS = (
 _SACCT = ("sacct", "-a", "-n", "-P", "--noconvert", "-o", ",".join(SACCT_FIELDS))
 _ENDED_STATES = "BF,CA,CD,DL,F,NF,OOM,PR,TO"
 _TIMEOUT_S = 60.0
-"""For everything that ended in some hours; nobody waits for it."""
+"""Seconds for reading everything that ended in some hours; nobody waits for it."""
 _MINUTE_S = 60.0
 _DISABLED = "accounting storage is disabled"
 
 
 @dataclass
 class _Reading:
-    """What was understood, and the first thing that was not."""
+    """The outcomes that could be read, and the first problem."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
@@ -67,13 +70,14 @@ class _Reading:
     problem: str | None = None
 
     def by_number(self) -> dict[str, Outcome]:
-        """By number: a name may change while slurmdbd learns of an array."""
+        """Return the outcomes by job number: a name may change while slurmdbd learns of an
+        array."""
         named = {self.numbers.get(name, name): outcome for name, outcome in self.outcomes.items()}
         return {number: replace(o, job_id=number) for number, o in named.items()}
 
 
 def of_jobs(job_ids: Sequence[str]) -> dict[str, Outcome]:
-    """By job id. Raises SchedulerError or ToolMissing."""
+    """Return what became of these jobs, by id. Raises SchedulerError or ToolMissing."""
     if not job_ids:
         return {}
     try:
@@ -91,13 +95,14 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
     except ToolMissing:
         reading = _all_remembered()
     except SchedulerError as error:
-        # An accounting that is only down has them later: nothing may be taken for it meanwhile.
+        # Where slurmdbd is only down, accounting will have these jobs later: slurmctld, which has
+        # forgotten some, must not be asked in its place.
         if _DISABLED not in error.message:
             raise
         reading = _all_remembered()
     else:
         reading = _read_sacct(text)
-    found = tuple(
+    outcomes = tuple(
         outcome
         for outcome in reading.by_number().values()
         if outcome.state in ENDED
@@ -105,18 +110,18 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
         and since_s <= outcome.end_s <= until_s
         and known.get(outcome.job_id) != outcome.end_s
     )
-    return EndedJobs(found, reading.problem)
+    return EndedJobs(outcomes, reading.problem)
 
 
 def _utc(unix_s: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_s))
 
 
-# The accounting
+# From sacct
 
 
 def parse_sacct(text: str) -> dict[str, Outcome]:
-    """From ``sacct -P`` lines. Raises SchedulerError where one cannot be read."""
+    """Return the outcomes in ``sacct -P`` lines. Raises SchedulerError where one cannot be read."""
     reading = _read_sacct(text)
     if reading.problem is not None:
         raise SchedulerError(reading.problem)
@@ -124,7 +129,7 @@ def parse_sacct(text: str) -> dict[str, Outcome]:
 
 
 def _read_sacct(text: str) -> _Reading:
-    """Every line that can be read; steps only add their peak memory to their job."""
+    """Read every line that can be read; steps only add their peak memory to their job."""
     reading = _Reading()
     peaks: dict[str, int] = {}
     gpu_peaks: dict[str, int] = {}
@@ -180,17 +185,17 @@ def _accounted(job_id: str, record: Record) -> Outcome:
     )
 
 
-# The controller
+# From squeue --json
 
 
 def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
-    """Those of these jobs that slurmctld still knows, by the id that was asked for."""
+    """Return those of these jobs that slurmctld still knows, by the id that was asked for."""
     reading = _all_remembered()
     named = reading.outcomes | reading.by_number()
-    found = {job_id: named[job_id] for job_id in job_ids if job_id in named}
-    if reading.problem is not None and len(found) < len(job_ids):
+    remembered = {job_id: named[job_id] for job_id in job_ids if job_id in named}
+    if reading.problem is not None and len(remembered) < len(job_ids):
         raise SchedulerError(reading.problem)
-    return {job_id: replace(outcome, job_id=job_id) for job_id, outcome in found.items()}
+    return {job_id: replace(outcome, job_id=job_id) for job_id, outcome in remembered.items()}
 
 
 def _all_remembered() -> _Reading:
@@ -207,11 +212,11 @@ def _all_remembered() -> _Reading:
     return reading
 
 
-# Their notations
+# Notations
 
 
 def _exit_status(text: str) -> int | None:
-    """``1:0``: status and signal; as a shell would say it."""
+    """Return the exit status as a shell reports it, from ``1:0`` (status and signal)."""
     match = re.fullmatch(r"(\d{1,3}):(\d{1,3})", text)
     if match is None:
         return None
@@ -225,7 +230,8 @@ _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError
 
 
 def jobs_in(text: str) -> Iterator[Mapping[str, Any]]:
-    """The objects of the answer's list ``jobs``. Raises SchedulerError where there is none."""
+    """Yield the objects of the answer's list ``jobs``. Raises SchedulerError where there is
+    none."""
     try:
         position = _after(text, 0, "{")
         while text[position] != "}":
@@ -250,7 +256,7 @@ def _elements(text: str, position: int) -> Iterator[Mapping[str, Any]]:
 
 
 def _after(text: str, position: int, mark: str) -> int:
-    """The place of what follows ``mark``, which must be there unless it is a comma."""
+    """Return the position behind ``mark``, which must be there unless it is a comma."""
     while text[position].isspace():
         position += 1
     if text[position] == mark:
@@ -263,7 +269,7 @@ def _after(text: str, position: int, mark: str) -> int:
 
 
 def outcome_of(job: Mapping[str, Any]) -> tuple[str, Outcome]:
-    """A job's number, and what became of it under the name that its user knows (``7_2``).
+    """Return a job's number, and its outcome under the name that its user knows (``7_2``).
 
     Raises SchedulerError where a field is not as Slurm writes it.
     """
@@ -308,7 +314,8 @@ def _outcome(job: Mapping[str, Any]) -> tuple[str, Outcome]:
 
 
 def _whole(value: Any) -> int | None:
-    """A number as 22.05 writes it, or as later ones do, with ``set`` and ``infinite`` beside it."""
+    """Read a number as 22.05 writes it, or as later versions do (``set``, ``infinite``,
+    ``number``)."""
     if isinstance(value, Mapping):
         if not value.get("set", True) or value.get("infinite"):
             return None
@@ -336,7 +343,7 @@ def _moment(value: Any) -> float | None:
 def _elapsed_s(
     job: Mapping[str, Any], state: str, start_s: float | None, end_s: float | None
 ) -> float:
-    """Without the time that it was suspended."""
+    """Return how long the job ran, without the time that it was suspended."""
     until_s = time.time() if state == "running" else end_s
     if state == "pending" or start_s is None or until_s is None:
         return 0.0
@@ -347,10 +354,10 @@ def _elapsed_s(
 
 
 def _wait_status(value: Any) -> int | None:
-    """As a shell would say it, from a wait status or its parts."""
+    """Return the exit status as a shell reports it, from a wait status or from its parts."""
     if isinstance(value, Mapping):
-        status, found = _whole(value.get("return_code")), value.get("signal") or {}
-        signal = _whole(found.get("id", found.get("signal_id"))) or 0
+        status, signalled = _whole(value.get("return_code")), value.get("signal") or {}
+        signal = _whole(signalled.get("id", signalled.get("signal_id"))) or 0
     else:
         raw = _whole(value)
         status, signal = (None, 0) if raw is None else (raw >> 8 & 0xFF, raw & 0x7F)
@@ -358,6 +365,6 @@ def _wait_status(value: Any) -> int | None:
 
 
 def _requested_gpus(by_node: str, nodes: int | None) -> int | None:
-    """As asked by node: ``gres:gpu:h200:1``, or ``gres/gpu:h200:1``."""
-    asked = by_node.replace("gres:", "").replace("gres/", "")
-    return sum(gres(asked).values()) * (nodes or 1) or None
+    """Return the GPUs asked for by node: ``gres:gpu:h200:1``, or ``gres/gpu:h200:1``."""
+    requested = by_node.replace("gres:", "").replace("gres/", "")
+    return sum(gres(requested).values()) * (nodes or 1) or None

@@ -43,7 +43,7 @@ _RECONFIGURE = "add it to slurm.conf, then scontrol reconfigure"
 
 
 def check_setup(site: Site) -> Findings:
-    """Every check; those of files only where this host is slurmctld's."""
+    """Yield the findings of every check; files are checked only on slurmctld's own host."""
     asked_s = time.time()
     text = commands.run(("scontrol", "show", "config"))
     config = parse_configuration(text)
@@ -70,10 +70,10 @@ def check_setup(site: Site) -> Findings:
 
 
 def _version(config: Mapping[str, str]) -> Findings:
-    found = re.match(r"(\d+)\.(\d+)", config.get("SLURM_VERSION", ""))
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)", config.get("SLURM_VERSION", ""))
+    if match is None:
         return
-    version = (int(found[1]), int(found[2]))
+    version = (int(match[1]), int(match[2]))
     if not OLDEST <= version <= NEWEST:
         span = f"{OLDEST[0]}.{OLDEST[1]:02d} to {NEWEST[0]}.{NEWEST[1]:02d}"
         yield Finding(
@@ -85,14 +85,14 @@ def _version(config: Mapping[str, str]) -> Findings:
 
 
 def _clock(text: str, asked_s: float) -> Findings:
-    """The first line tells slurmctld's time when it answered, in the local time zone."""
-    found = re.match(r"Configuration data as of (\S+)", text)
-    if found is None:
+    """Compare slurmctld's clock, which the first line tells in local time, with this host's."""
+    match = re.match(r"Configuration data as of (\S+)", text)
+    if match is None:
         return
-    there_s = moment_s(found[1], utc=False)
-    if there_s is None:
+    controller_s = moment_s(match[1], utc=False)
+    if controller_s is None:
         return
-    apart_s = there_s - asked_s
+    apart_s = controller_s - asked_s
     if abs(apart_s) > APART_S:
         side = "ahead of" if apart_s > 0 else "behind"
         yield Finding(
@@ -115,7 +115,7 @@ def _plugins(config: Mapping[str, str]) -> Findings:
     if not _is_here(config):
         return
     folders = [Path(part) for part in config.get("PluginDir", "").split(":") if part]
-    plugin = next(filter(_there, (folder / "job_submit_lua.so" for folder in folders)), None)
+    plugin = next(filter(_exists, (folder / "job_submit_lua.so" for folder in folders)), None)
     if plugin is None and any(folder.is_dir() for folder in folders):
         yield Finding(
             "slurm.conf",
@@ -132,7 +132,7 @@ def _plugins(config: Mapping[str, str]) -> Findings:
 
 
 def _client_filter(config: Mapping[str, str]) -> Findings:
-    """Where slurm.conf names a Lua client filter, this host needs the file to submit at all."""
+    """Check the client filter's file: where slurm.conf names one, nobody can submit without it."""
     named = {name.removeprefix("cli_filter/") for name in listed(config, "CliFilterPlugins")}
     if "lua" not in named:
         return
@@ -144,7 +144,8 @@ def _client_filter(config: Mapping[str, str]) -> Findings:
 
 
 def _unread(path: Path, config: Mapping[str, str]) -> Findings:
-    """slurmctld goes on with the file that it read before, and ends at its next start."""
+    """Check that slurmctld may read the file: it goes on with the one that it read before, and ends
+    at its next start."""
     uid = _slurm_uid(config)
     for person in persons({uid} if uid else ()):
         wall = wall_before(path, READ, person)
@@ -196,7 +197,7 @@ def _selection(site: Site, config: Mapping[str, str]) -> Findings:
 
 
 def _users(site: Site, config: Mapping[str, str]) -> Findings:
-    """May slurmctld ask the daemon, and may the daemon see what it must read?"""
+    """Check that slurmctld may ask the daemon, and that the daemon may see what it must read."""
     user, uid = _slurm_user(config), _slurm_uid(config)
     try:
         owner = pwd.getpwuid(site.daemon.socket.stat().st_uid)
@@ -210,8 +211,8 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
             "no answer",
             f'scheduler_users = ["{user}"] in the site file',
         )
-    hidden = [what for what in ("jobs", "nodes", "reservations")
-              if what in listed(config, "PrivateData")]  # fmt: skip
+    hidden = [kind for kind in ("jobs", "nodes", "reservations")
+              if kind in listed(config, "PrivateData")]  # fmt: skip
     if (
         hidden
         and owner is not None
@@ -229,7 +230,7 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
 def check_running(
     site: Site, config: Mapping[str, str], processes: Path = Path("/proc")
 ) -> Findings:
-    """slurmctld has the groups that its user had when it started, not those of now."""
+    """Check the groups of the running slurmctld: they are those of its start, not those of now."""
     uid, path = _slurm_uid(config), site.daemon.socket
     for person in persons({uid} if uid else ()):
         if wall_before(path, WRITE, person) is not None:
@@ -247,7 +248,7 @@ def check_running(
 
 
 def _running(processes: Path, uid: int) -> Iterator[tuple[str, frozenset[int]]]:
-    """Each slurmctld of the user: its process and its groups."""
+    """Yield the process id and the groups of each slurmctld that the user runs."""
     for file in sorted(processes.glob("[0-9]*/status")):
         try:
             text = file.read_text()
@@ -264,7 +265,7 @@ def _slurm_user(config: Mapping[str, str]) -> str:
 
 
 def _slurm_uid(config: Mapping[str, str]) -> int | None:
-    """None: this host does not know that user."""
+    """Return the uid of SlurmUser; None: this host does not know that user."""
     try:
         return pwd.getpwnam(_slurm_user(config)).pw_uid
     except KeyError:
@@ -273,14 +274,14 @@ def _slurm_uid(config: Mapping[str, str]) -> int | None:
 
 def _is_operator(user: str) -> bool:
     try:
-        said = commands.run(("sacctmgr", "-nP", "show", "user", user, "format=AdminLevel"))
+        level = commands.run(("sacctmgr", "-nP", "show", "user", user, "format=AdminLevel"))
     except (SchedulerError, ToolMissing):
         return False
-    return said.strip() in ("Operator", "Administrator")
+    return level.strip() in ("Operator", "Administrator")
 
 
 def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
-    """The filter runs in whichever controller is active."""
+    """Warn where several hosts run slurmctld and the store is a file of one of them."""
     hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
     if len(hosts) > 1 and Database(site.daemon.store).path is not None:
         yield Finding(
@@ -292,32 +293,38 @@ def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
 
 
 def check_munge(config: Mapping[str, str]) -> Findings:
-    """Can this user make a credential, and does this host's munged accept it?"""
+    """Check that this user can make a credential which this host's munged accepts."""
     if shutil.which("munge") is None or shutil.which("unmunge") is None:
         return
-    at = re.search(r"socket=([^,\s]+)", config.get("AuthInfo", ""))
-    where = () if at is None else ("--socket", at[1])
-    made = run_bounded(("munge", "--no-input", *where))
-    read = made and made.returncode == 0 and run_bounded(("unmunge", *where), made.stdout)
-    if not read or read.returncode != 0:
-        last = read or made
-        said = "it hangs" if not last else last.stderr.decode("utf-8", "replace").strip()[:200]
+    socket_option = re.search(r"socket=([^,\s]+)", config.get("AuthInfo", ""))
+    socket_words = () if socket_option is None else ("--socket", socket_option[1])
+    credential = run_bounded(("munge", "--no-input", *socket_words))
+    decoded = (
+        credential
+        and credential.returncode == 0
+        and run_bounded(("unmunge", *socket_words), credential.stdout)
+    )
+    if not decoded or decoded.returncode != 0:
+        failed = decoded or credential
+        reason = (
+            "it hangs" if not failed else failed.stderr.decode("utf-8", "replace").strip()[:200]
+        )
         yield Finding(
             "munge",
             Status.FAIL,
-            f"munge makes no credential that holds here: {said}",
+            f"munge makes no credential that holds here: {reason}",
             "is munged running, with the cluster's key and the right clock? munge -n | unmunge",
         )
 
 
 def _is_here(config: Mapping[str, str]) -> bool:
-    """Whether this host runs slurmctld, by its names in the configuration."""
+    """Return whether this host runs slurmctld, by its names in the configuration."""
     names = {socket.gethostname(), socket.gethostname().partition(".")[0], os.uname().nodename}
     hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
     return any(re.split(r"[(\s]", host)[0] in names for host in hosts)
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:

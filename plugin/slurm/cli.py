@@ -120,16 +120,16 @@ def putback_list(site_file: Path, as_json: bool) -> None:
     from berth.plugin.site import load_site  # noqa: PLC0415
 
     path = load_site(site_file).daemon.ruled_out
-    found = ruled_out.load(path)
+    ruled = ruled_out.load(path)
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in found]))
+        click.echo(json.dumps([asdict(entry) for entry in ruled]))
         return
-    for one in found:
+    for entry in ruled:
         click.echo(
-            f"{one.candidate}: not for user {one.user} nor workload {one.workload or '(none)'}: "
-            f"Slurm kept job {one.job} waiting ({one.reason})"
+            f"{entry.candidate}: not for user {entry.user} nor workload "
+            f"{entry.workload or '(none)'}: Slurm kept job {entry.job} waiting ({entry.reason})"
         )
-    if not found:
+    if not ruled:
         click.echo("no place is ruled out")
     stopped = guard.load_or_nobody(guard.beside(path)).stopped
     if stopped:

@@ -48,7 +48,8 @@ class MemoryDefaults:
     whole_cores: bool = False
     """Jobs are given all threads of a core, and the memory of each."""
     fewest_threads: int = 1
-    """Of the cores of any node: only where a queue's cores have more does it matter."""
+    """The fewest threads of a core on any node: only where a queue's cores have more does it
+    matter."""
 
     @staticmethod
     def of(config: str, nodes: Sequence[NodeFacts] = ()) -> MemoryDefaults:
@@ -143,12 +144,12 @@ UNUSABLE = re.compile(
 
 
 def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFacts:
-    """Queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
+    """Return queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
     now_s = time.time()
     partitions = commands.run(("scontrol", "-a", "-o", "show", "partition"), timeout_s=timeout_s)
     nodes = commands.run(("scontrol", "-a", "-d", "-o", "show", "node"), timeout_s=timeout_s)
-    asked = ("squeue", "-a", "-h", "-t", "PENDING", "-o", "%P|%r")
-    waiting = commands.run(asked, timeout_s=timeout_s)
+    pending_words = ("squeue", "-a", "-h", "-t", "PENDING", "-o", "%P|%r")
+    waiting = commands.run(pending_words, timeout_s=timeout_s)
     version = commands.run(("sinfo", "-V"), timeout_s=timeout_s)
     config = commands.run(("scontrol", "show", "config"), timeout_s=timeout_s)
     return parse_cluster(partitions, nodes, waiting, version, config, as_of_s=now_s)
@@ -157,7 +158,7 @@ def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFac
 def parse_cluster(
     partitions: str, nodes: str, waiting: str, version: str, config: str = "", *, as_of_s: float
 ) -> ClusterFacts:
-    """From the commands' texts. Raises SchedulerError where they are not what Slurm writes.
+    """Parse the commands' texts. Raises SchedulerError where they are not what Slurm writes.
 
     Jobs that are held, or wait for others or for a date, wait before nobody.
     """
@@ -165,19 +166,21 @@ def parse_cluster(
     pending = Counter(
         name for names, _, reason in lines if waits_for_room(reason) for name in names.split(",")
     )
-    found = tuple(_node(r) for r in records(nodes, "NodeName"))
-    defaults = MemoryDefaults.of(config, found)
-    queues = [_queue(r, pending, defaults, found) for r in records(partitions, "PartitionName")]
+    node_facts = tuple(_node(r) for r in records(nodes, "NodeName"))
+    defaults = MemoryDefaults.of(config, node_facts)
+    queues = [
+        _queue(r, pending, defaults, node_facts) for r in records(partitions, "PartitionName")
+    ]
     if not queues:
         raise SchedulerError("Slurm has no partitions that this user may see")
-    if not found:
+    if not node_facts:
         raise SchedulerError("Slurm has no nodes that this user may see")
     return ClusterFacts(
         name="slurm",
         version=version.strip()[:64],
         as_of_s=as_of_s,
         queues={q.name: q for q in queues},
-        nodes=found,
+        nodes=node_facts,
     )
 
 
@@ -210,14 +213,14 @@ def _queue(
 
 
 def not_for_users(*, hidden: bool, root_only: bool) -> str | None:
-    """Why a partition is not offered to users; None: it is."""
+    """Return why a partition is not offered to users; None: it is."""
     if root_only:
         return "RootOnly=YES"
     return "Hidden=YES" if hidden else None
 
 
 def _bounds(record: Record) -> QueueBounds:
-    """Limits of a partition; Slurm writes UNLIMITED, or nothing, where there is none."""
+    """Return limits of a partition; Slurm writes UNLIMITED, or nothing, where there is none."""
 
     def most(key: str) -> int | None:
         return count(record.get(key, ""))
@@ -267,22 +270,23 @@ def _node(record: Record) -> NodeFacts:
 
 
 def system_of(text: str | None) -> str | None:
-    """``Linux 6.1.0-18-amd64`` from that and the build's date; None where it is not given."""
+    """Return ``Linux 6.1.0-18-amd64`` of that and the build's date; None where there is no such
+    text."""
     words = (text or "").split()
     return " ".join(words[:2]) if len(words) >= 2 else None
 
 
 def read_reservations() -> tuple[ReservationFacts, ...]:
-    """Those that are or will be. Raises SchedulerError and ToolMissing."""
+    """Return the present and future reservations. Raises SchedulerError and ToolMissing."""
     return parse_reservations(commands.run(("scontrol", "-o", "show", "reservation"), utc=True))
 
 
 def parse_reservations(text: str) -> tuple[ReservationFacts, ...]:
-    """Times are UTC. Reservations of parts of nodes, or of licences, are left out.
+    """Parse reservations with times in UTC. Those of parts of nodes, or of licences, are left out.
 
     Raises SchedulerError for what is no such list.
     """
-    found = []
+    reservations = []
     for record in records(text, "ReservationName"):
         begin_s = moment_s(record.get("StartTime", ""), utc=True)
         end_s = moment_s(record.get("EndTime", ""), utc=True)
@@ -292,5 +296,5 @@ def parse_reservations(text: str) -> tuple[ReservationFacts, ...]:
         if "PART_NODES" in record.get("Flags", "") or "FLEX" in record.get("Flags", ""):
             continue
         name = record["ReservationName"]
-        found.append(ReservationFacts(name, frozenset(hostlist(nodes)), begin_s, end_s))
-    return tuple(found)
+        reservations.append(ReservationFacts(name, frozenset(hostlist(nodes)), begin_s, end_s))
+    return tuple(reservations)

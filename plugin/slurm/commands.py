@@ -1,4 +1,7 @@
-"""Runs Slurm's own commands: bounded in time, in the C locale, failures as one sentence."""
+"""Runs Slurm's own commands: bounded in time, in the C locale, failures as one sentence.
+
+Also reads slurmctld's configuration, as ``scontrol show config`` prints it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ def run(
     utc: bool = False,
     submits: bool = False,
 ) -> str:
-    """Standard output of one Slurm command; with ``utc`` it reads and writes times in UTC.
+    """Run one Slurm command and return its standard output; with ``utc`` it reads and writes times
+    in UTC.
 
     What ``submits`` runs in the caller's own environment, which the job inherits.
 
@@ -69,24 +73,24 @@ def _failed(name: str, status: int, stderr: str) -> SchedulerError:
             f"{name} found no Slurm configuration on this machine",
             hint="set SLURM_CONF, or run this on a login node of the cluster",
         )
-    said = lines[-1].removeprefix(f"{name}: ").removeprefix("error: ") if lines else "no message"
+    reason = lines[-1].removeprefix(f"{name}: ").removeprefix("error: ") if lines else "no message"
     down = "Unable to contact slurm controller" in stderr or "Connection refused" in stderr
     hint = "is slurmctld up? `scontrol ping` tells" if down else None
-    return SchedulerError(f"{name} failed with status {status}: {said[:300]}", hint=hint)
+    return SchedulerError(f"{name} failed with status {status}: {reason[:300]}", hint=hint)
 
 
 def read_configuration() -> dict[str, str]:
-    """Values by key. Raises SchedulerError or ToolMissing."""
+    """Return slurmctld's configuration by key. Raises SchedulerError or ToolMissing."""
     return parse_configuration(run(("scontrol", "show", "config")))
 
 
 def parse_configuration(text: str) -> dict[str, str]:
-    """``KEY = VALUE`` lines; others are left out."""
+    """Parse the ``KEY = VALUE`` lines of ``scontrol show config``; other lines are left out."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def listed(configuration: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """The members of a value that is a list; none where it is ``(null)``."""
+    """Return the members of a value that is a list; none where it is ``(null)``."""
     value = configuration.get(key, "")
     return () if value in ("", "(null)", "none") else tuple(filter(None, value.split(",")))

@@ -1,4 +1,4 @@
-"""Where the submit filter is, and its configuration as the site file has it."""
+"""The submit filter: where it is, its configuration, and the Lua that slurmctld runs it with."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ FILTER_PATH = Path(__file__).with_name("job_submit.lua")
 """The Lua file to install beside ``slurm.conf``, or to load from the site's own."""
 
 CLIENT_FILTER_PATH = Path(__file__).with_name("cli_filter.lua")
-"""What sbatch, srun and salloc may load, so that options that slurmctld keeps from Lua count."""
+"""The file that sbatch, srun and salloc may load, so that options that slurmctld hides from Lua
+count."""
 
 _CONFIG_PATH = "/etc/berth/filter.conf"
-"""Where the filter looks for its configuration unless BERTH_FILTER_CONFIG names another file."""
+"""The filter's configuration file unless BERTH_FILTER_CONFIG names another."""
 
 _FIRST_PAUSE_S = 1.0
 
 
 def filter_config(site: Site) -> str:
-    """The text of ``filter.conf``: ``key = value`` lines, read again while slurmctld runs."""
+    """Return the text of ``filter.conf``: ``key = value`` lines, read again while slurmctld
+    runs."""
     daemon = site.daemon
     values: dict[str, object] = {
         "socket": daemon.socket,
@@ -52,14 +54,15 @@ def filter_config(site: Site) -> str:
 
 
 def check(site: Site) -> Findings:
-    """For ``berth doctor``: is the filter's configuration what the site file makes of it?"""
+    """Check for ``berth doctor`` that the filter's configuration is what the site file makes of
+    it."""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
     from berth.plugin.doctor.findings import READ, persons, wall_before  # noqa: PLC0415
 
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
     advice = f"berth slurm filter-config --site {site.source} > {path}"
     try:
-        there = path.read_text(errors="replace")
+        installed = path.read_text(errors="replace")
     except FileNotFoundError:
         text = f"{path} does not exist: the filter uses its defaults"
         yield Finding("filter", Status.WARN, text, advice)
@@ -69,29 +72,29 @@ def check(site: Site) -> Findings:
         if wall is not None:
             text = f"{person.pw_name} may not {wall}: the filter uses its defaults"
             yield Finding("filter", Status.FAIL, text, f"chmod o+r {path}, o+x {path.parent}")
-    apart = ", ".join(_apart(_settings(there), _settings(filter_config(site))))
-    if apart:
-        text = f"{path} does not agree with the site file: {apart}"
+    differences = ", ".join(_differences(_settings(installed), _settings(filter_config(site))))
+    if differences:
+        text = f"{path} does not agree with the site file: {differences}"
         yield Finding("filter", Status.WARN, text, advice)
     else:
         yield Finding("filter", Status.OK, f"{path} agrees with the site file")
 
 
 def _settings(text: str) -> dict[str, str]:
-    """By key; a line that is no ``key = value`` is a key without a value."""
+    """Return the settings by key; a line that is no ``key = value`` is a key without a value."""
     lines = (line.strip() for line in text.splitlines())
     parts = (line.partition("=") for line in lines if line and line[0] != "#")
     return {key.strip(): value.strip() for key, _, value in parts}
 
 
-def _apart(there: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
-    """How the settings in the file differ from those that are wanted."""
+def _differences(installed: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
+    """Yield how the settings in the file differ from the wanted ones."""
     for key, value in wanted.items():
-        if key not in there:
+        if key not in installed:
             yield f"{key} is missing"
-        elif there[key] != value:
-            yield f"{key} is {there[key] or 'empty'}, not {value}"
-    yield from (f"{key[:40]!r} is not of the site file" for key in there if key not in wanted)
+        elif installed[key] != value:
+            yield f"{key} is {installed[key] or 'empty'}, not {value}"
+    yield from (f"{key[:40]!r} is not of the site file" for key in installed if key not in wanted)
 
 
 _PATIENCE_S = 10.0
@@ -101,7 +104,8 @@ _SHOWN = 200
 
 
 def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
-    """Is the file that slurmctld loads this Berth's, or does it load one? And is it Lua?"""
+    """Check that the file which slurmctld loads is valid Lua, and is or loads this Berth's
+    filter."""
     advice = f"cp {FILTER_PATH} {path}, or load it from yours (docs/slurm.md)"
     try:
         text = path.read_text(errors="replace")
@@ -127,7 +131,7 @@ def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
 
 
 def check_client_filter(path: Path) -> Findings:
-    """Is the file there that sbatch, srun and salloc load? Without it they end with an error."""
+    """Check that the file is there which sbatch, srun and salloc load: without it they fail."""
     advice = f"cp {CLIENT_FILTER_PATH} {path}"
     try:
         text = path.read_text(errors="replace")
@@ -148,12 +152,12 @@ def check_client_filter(path: Path) -> Findings:
 
 
 def _loading(path: Path, text: str, advice: str) -> Findings:
-    """The site's own file: what it loads must be there, and be this version's."""
+    """Check what the site's own file loads: it must be there, and be this version's."""
     code = re.sub(r"--[^\n]*", "", text)
     for name in _LOADED.findall(code):
         loaded = Path(name)
         try:
-            found = loaded.read_text(errors="replace")
+            loaded_text = loaded.read_text(errors="replace")
         except OSError as error:
             yield Finding(
                 "filter",
@@ -162,7 +166,7 @@ def _loading(path: Path, text: str, advice: str) -> Findings:
                 f"correct it to {FILTER_PATH}",
             )
             return
-        if "Berth's submit filter" in found and found != FILTER_PATH.read_text():
+        if "Berth's submit filter" in loaded_text and loaded_text != FILTER_PATH.read_text():
             yield Finding(
                 "filter", Status.WARN, f"{path} loads {loaded}, another version's filter", advice
             )
@@ -171,7 +175,8 @@ def _loading(path: Path, text: str, advice: str) -> Findings:
 
 
 def check_libraries(plugin: Path) -> Findings:
-    """Has the Lua that the plugin is linked with the libraries that the filter needs?"""
+    """Check that the Lua which the plugin is linked with has the libraries that the filter
+    needs."""
     interpreter = interpreter_of(plugin)
     if interpreter is None:
         return
@@ -188,25 +193,25 @@ def check_libraries(plugin: Path) -> Findings:
 
 
 def interpreter_of(plugin: Path) -> str | None:
-    """A Lua of the plugin's version; None: this host has no such command."""
+    """Return the path of a Lua of the plugin's version; None: this host has none."""
     version = _lua_of(plugin)
     return None if version is None else shutil.which(f"lua{version}")
 
 
 def run_bounded(
-    command: tuple[str, ...], given: bytes = b""
+    command: tuple[str, ...], stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes] | None:
-    """A command that may hang; None where it does, or cannot be started."""
+    """Run a command that may hang; None where it does, or cannot be started."""
     try:
         return subprocess.run(
-            command, input=given, capture_output=True, timeout=_PATIENCE_S, check=False
+            command, input=stdin, capture_output=True, timeout=_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
 
 
 def _syntax(interpreter: str, path: Path) -> str | None:
-    """What keeps the file from being compiled; it is not run."""
+    """Return what keeps the file from being compiled; the file is not run."""
     words = (interpreter, "-e", "assert(loadfile(io.read('*l')))")
     done = run_bounded(words, os.fsencode(path))
     if done is None or done.returncode == 0:
@@ -216,12 +221,12 @@ def _syntax(interpreter: str, path: Path) -> str | None:
 
 
 def _lua_of(plugin: Path) -> str | None:
-    """``5.1``, by the library's name inside the plugin; None: not found."""
+    """Return ``5.1``, by the library's name inside the plugin; None: there is no such name."""
     try:
-        found = re.search(rb"liblua-?(5\.\d)", plugin.read_bytes())
+        match = re.search(rb"liblua-?(5\.\d)", plugin.read_bytes())
     except OSError:
         return None
-    return None if found is None else found[1].decode()
+    return None if match is None else match[1].decode()
 
 
 def _loads(interpreter: str, name: str) -> bool:

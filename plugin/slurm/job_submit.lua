@@ -55,13 +55,13 @@ local RANGES = {
 local have_socket, socket = pcall(require, "socket")
 local have_unix, unix = pcall(require, "socket.unix")
 local have_json, json = pcall(require, "cjson")
-local usable = have_socket and have_unix and have_json
+local libraries_loaded = have_socket and have_unix and have_json
 local new_peer = type(unix) == "table" and unix.stream or unix
 
 local now = have_socket and socket.gettime or os.time
 
--- A node's GPU types change only when slurmctld is started anew, and then this file is loaded: what
--- the daemon read of them before is of no use.
+-- A node's GPU types change only when slurmctld starts again, which loads this file: the daemon must
+-- not use what it read of them before this moment.
 local loaded_at = math.ceil(now())
 
 ---------------------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ end
 
 local NO_SUCH_FILE, NOT_A_FOLDER = 2, 20
 
--- A switch that cannot be looked at (its file or folder is another user's alone) stops us, too.
-local function killed()
+-- Whether the kill switch is there. One that we may not look at turns the filter off, too.
+local function switched_off()
   local file, problem, number = io.open(config.kill_switch, "r")
   if file then
     file:close()
@@ -139,7 +139,7 @@ end
 
 local breaker = { failures = 0, pause_s = nil, closed_again_at = nil, undecided = 0 }
 
--- A submission that goes by without an answer; the next question says how many there were.
+-- Count a submission that goes on without an answer; the next request reports how many there were.
 function breaker.passed_by()
   if breaker.undecided == 0 then
     breaker.since_ms, breaker.opened = math.floor(1000 * now()), nil
@@ -183,23 +183,23 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The exchange: one line out, one line back, one deadline for all of it.
 
--- The connection is kept from one submission to the next: connecting costs the daemon more than
--- some answers do. It is used again only after a whole, clean exchange.
-local kept = { peer = nil, path = nil }
+-- The connection is cached from one submission to the next: connecting costs the daemon more than
+-- some answers do. It is used again only after a complete exchange without an error.
+local cached = { peer = nil, path = nil }
 
-local function connect(left)
+local function connect(seconds_left)
   local peer = new_peer()
-  peer:settimeout(left())
+  peer:settimeout(seconds_left())
   local connected, problem = peer:connect(config.socket)
   if connected then return peer end
   peer:close()
   return nil, problem
 end
 
--- The kept connection, unless the daemon has closed it or there is something unasked on it.
-local function take_kept()
-  local peer, path = kept.peer, kept.path
-  kept.peer = nil
+-- The cached connection, unless the daemon has closed it or has sent something unasked on it.
+local function take_cached()
+  local peer, path = cached.peer, cached.path
+  cached.peer = nil
   if not peer then return nil end
   peer:settimeout(0)
   local byte, problem = peer:receive(1)
@@ -208,16 +208,16 @@ local function take_kept()
   return nil
 end
 
-local function converse(peer, line, left)
-  peer:settimeout(left())
+local function converse(peer, line, seconds_left)
+  peer:settimeout(seconds_left())
   local sent, problem = peer:send(line)
   if not sent then return nil, problem end
   local received = ""
   while true do
-    local wait = left()
+    local wait = seconds_left()
     if wait <= 0 then return nil, "timeout" end
-    -- Wait for one byte, then take what else is there, so that neither a short answer nor an
-    -- endless one can hold the lock.
+    -- Wait for one byte, then read what else has arrived: neither a partial answer nor an endless
+    -- one can then hold slurmctld's lock.
     peer:settimeout(wait)
     local first
     first, problem = peer:receive(1)
@@ -237,20 +237,21 @@ end
 local function exchange(line)
   local limit = config.deadline_ms / 1000
   local stop = now() + limit
-  local function left()
+  local function seconds_left()
     return math.max(0, math.min(stop - now(), limit)) -- the clock may be set back meanwhile
   end
-  -- A daemon that restarts, or tidies up, may close a kept connection just as it is used again.
-  for _, peer in ipairs({ take_kept() or false, false }) do
+  -- A daemon that restarts may close a cached connection at the moment when it is used again: then
+  -- a second, fresh connection is tried.
+  for _, peer in ipairs({ take_cached() or false, false }) do
     local reused, problem = peer ~= false, nil
     if not reused then
-      peer, problem = connect(left)
+      peer, problem = connect(seconds_left)
       if not peer then return nil, problem end
     end
     local fine, reply
-    fine, reply, problem = pcall(converse, peer, line, left)
+    fine, reply, problem = pcall(converse, peer, line, seconds_left)
     if fine and reply then
-      kept.peer, kept.path = peer, config.socket
+      cached.peer, cached.path = peer, config.socket
       return reply
     end
     pcall(peer.close, peer)
@@ -269,7 +270,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The request: what the daemon needs to know of the job.
 
--- The daemon reads UTF-8; one user's bytes in another encoding must not look like a broken daemon.
+-- The daemon reads UTF-8 only, and refuses other bytes: one user's text in another encoding must not
+-- count as a failure of the daemon.
 local UTF8_SEQUENCES = {
   "[\194-\223][\128-\191]", "\224[\160-\191][\128-\191]", "[\225-\236\238\239][\128-\191][\128-\191]",
   "\237[\128-\159][\128-\191]", "\240[\144-\191][\128-\191][\128-\191]",
@@ -293,22 +295,23 @@ local function count_of(value, unset)
   return value
 end
 
-local function listed(list, name)
+local function in_list(list, name)
   return ("," .. list .. ","):find("," .. name .. ",", 1, true) ~= nil
 end
 
 local function allows(allowed, denied, name)
   if allowed and allowed ~= "" and allowed ~= "ALL" then
-    return name ~= nil and listed(allowed, name)
+    return name ~= nil and in_list(allowed, name)
   end
-  return not (denied and denied ~= "" and name and listed(denied, name))
+  return not (denied and denied ~= "" and name and in_list(denied, name))
 end
 
--- Slurm lists the partitions whose user and group rules admit the submitter; what else would make
--- it refuse the job there (state, account, QOS, a reservation needed) is checked here.
-local function usable_partitions(job, part_list, own)
-  local account = own.account or own.default_account
-  local qos = own.qos or job.default_qos
+-- The partitions that the job could be sent to, by name and as records. Slurm's list holds those
+-- whose user and group rules admit the submitter; what else would make it refuse the job (state,
+-- account, QOS, a reservation needed) is checked here.
+local function usable_partitions(job, part_list, fields)
+  local account = fields.account or fields.default_account
+  local qos = fields.qos or job.default_qos
   local names, records = {}, {}
   for name, part in pairs(part_list) do
     local flags = part.flags or 0
@@ -327,22 +330,22 @@ local function usable_partitions(job, part_list, own)
   return names, records
 end
 
--- Since 23.11 `--cpus-per-task=4` also stands in tres_per_task, as `cpu=4`: that is no gres.
+-- Since 23.11 `--cpus-per-task=4` also appears in tres_per_task, as `cpu=4`: that is no gres.
 local CPUS_OF_TASK = "cpu=%d+"
 
-local function gres_per_task(own)
-  local text = text_of(own.tres_per_task)
+local function gres_per_task(fields)
+  local text = text_of(fields.tres_per_task)
   return text and text_of((text:gsub(CPUS_OF_TASK, ""):gsub("^,+", ""):gsub(",+$", "")))
 end
 
-local function first_gres(own)
-  return text_of(own.gres) or text_of(own.tres_per_job) or gres_per_task(own)
-    or text_of(own.tres_per_socket)
+local function first_gres(fields)
+  return text_of(fields.gres) or text_of(fields.tres_per_job) or gres_per_task(fields)
+    or text_of(fields.tres_per_socket)
 end
 
--- Counts in `gres` are of a node; those of `--gpus` are of the whole job, of `--gpus-per-task` of
--- each of its tasks. Nil: no such form.
-local function gpus_in_all(own, tasks)
+-- How many GPUs the whole job asks for by `--gpus` or `--gpus-per-task`. Nil: it uses neither (counts
+-- in `gres` are per node).
+local function gpus_in_all(fields, tasks)
   local function counted(text)
     local sum
     for part in (text or ""):gmatch("[^,]+") do
@@ -351,72 +354,72 @@ local function gpus_in_all(own, tasks)
     end
     return sum
   end
-  local of_tasks = counted(gres_per_task(own))
-  return count_of(counted(text_of(own.tres_per_job)) or of_tasks and of_tasks * tasks, 2 ^ 53)
+  local of_tasks = counted(gres_per_task(fields))
+  return count_of(counted(text_of(fields.tres_per_job)) or of_tasks and of_tasks * tasks, 2 ^ 53)
 end
 
--- Where a job can ask for GPUs, in the order in which they are looked for.
+-- The fields by which a job can ask for GPUs, in the order in which they are read.
 local GRES_FIELDS = { "gres", "tres_per_job", "tres_per_task", "tres_per_socket" }
 
--- "gpu:2", "gres:gpu", "gres/gpu=2": GPUs of any type, and nothing else.
+-- Whether the text asks for GPUs of any type and for nothing else: "gpu:2", "gres:gpu", "gres/gpu=2".
 local function names_no_type(text)
   local bare = text:gsub("^gres[:/]", "")
   return bare == "gpu" or bare:find("^gpu[:=]%d+$") ~= nil
 end
 
--- The field of a job that asks for GPUs of any type, if that is all it asks for; and its text.
-local function untyped_field(own)
-  local found, text
+-- The one field that asks for GPUs of any type, and its text; nil where the job asks for more.
+local function untyped_field(fields)
+  local asking_field, text
   for _, field in ipairs(GRES_FIELDS) do
-    local here
-    if field == "tres_per_task" then here = gres_per_task(own) else here = text_of(own[field]) end
-    if here then
-      if found or here ~= own[field] then return nil end
-      found, text = field, here
+    local value
+    if field == "tres_per_task" then value = gres_per_task(fields) else value = text_of(fields[field]) end
+    if value then
+      if asking_field or value ~= fields[field] then return nil end
+      asking_field, text = field, value
     end
   end
-  if text and names_no_type(text) then return found, text end
+  if text and names_no_type(text) then return asking_field, text end
   return nil
 end
 
--- What was written after the script's name: nil for none, false for what cannot be sent.
+-- The words after the script's name: nil where there are none, false where they cannot be sent.
 local function arguments(job)
   local argv = job.argv
   if not argv or argv[1] == nil then return nil end
-  local found, bytes = {}, 0
+  local words, bytes = {}, 0
   for index = 1, #argv do -- argv[0] is the script
     bytes = bytes + #argv[index]
     if bytes > MAX_ARGUMENT_BYTES or index > MAX_ARGUMENTS then return false end
     if not is_utf8(argv[index]) then return false end
-    found[index] = argv[index]
+    words[index] = argv[index]
   end
-  return found
+  return words
 end
 
--- Whether the user wrote anything there, whatever its length and its bytes.
-local function written(value)
+-- Whether the field holds any text, of whatever length and encoding.
+local function is_written(value)
   return type(value) == "string" and value ~= ""
 end
 
--- Texts that decide where a job can run: one that cannot be sent leaves the job where it is.
+-- Fields that decide where a job can run: if one of them cannot be sent, the job stays where it is.
 local DECISIVE = {
   "account", "qos", "partition", "features", "prefer", "gres", "tres_per_job", "tres_per_task",
   "tres_per_socket", "array_inx",
 }
 
--- The comment, or Berth's own words in it where the rest cannot be sent.
+-- The comment; only Berth's own words of it where the rest cannot be sent.
 local function sendable_comment(comment)
-  if text_of(comment) or not written(comment) then return text_of(comment) end
+  if text_of(comment) or not is_written(comment) then return text_of(comment) end
   local words = {}
   for word in comment:gmatch("berth[%w-]*:[%w_.+@:/-]*") do words[#words + 1] = word end
   return text_of(table.concat(words, " "))
 end
 
--- Nodes that the user excludes might be all that have what Berth would ask for.
+-- Fields that pin the job. Excluded nodes count: they might be all that have what Berth would ask for.
 local PINS = { req_nodes = "nodelist", exc_nodes = "nodelist", licenses = "licenses" }
 
--- What a node must have (--tmp, --sockets-per-node, --cores-per-socket, --threads-per-core) is a
--- choice of nodes, too: elsewhere Slurm may refuse the job.
+-- Whether the user demands something of each node (--tmp, --sockets-per-node, --cores-per-socket,
+-- --threads-per-core): that is a choice of nodes, too, and elsewhere Slurm may refuse the job.
 local function wants_special_nodes(job)
   local function over(field, unset, least)
     local value = count_of(job[field], unset)
@@ -426,25 +429,26 @@ local function wants_special_nodes(job)
     or over("cores_per_socket", nil, 1) or over("threads_per_core", nil, 1)
 end
 
--- Directives that sbatch acts on and does not show to Lua: "no GPU", a deadline, cores set aside.
--- `shortest`: what getopt takes for the option, so that `--dead=...` counts as well.
-local function says_none(value) return value:lower():gsub("^gres[:/]", "") == "none" end
-local function says_zero(value) return value:find("^0+$") ~= nil or value:find("[:=]0+$") ~= nil end
-local function anything() return true end
+-- Options that sbatch obeys and does not show to Lua: "no GPU", a deadline, cores set aside.
+-- `shortest`: the shortest prefix that getopt accepts, so that `--dead=...` counts as well.
+local function is_none(value) return value:lower():gsub("^gres[:/]", "") == "none" end
+local function is_zero(value) return value:find("^0+$") ~= nil or value:find("[:=]0+$") ~= nil end
+local function is_any() return true end
 local HIDDEN = {
-  { name = "gres", shortest = "gre", hides = says_none },
-  { name = "gpus-per-task", shortest = "gpus-per-t", hides = says_zero },
-  { name = "deadline", shortest = "dea", hides = anything },
-  { name = "core-spec", shortest = "core-", hides = anything },
-  { name = "thread-spec", shortest = "thread-", hides = anything },
+  { name = "gres", shortest = "gre", hides = is_none },
+  { name = "gpus-per-task", shortest = "gpus-per-t", hides = is_zero },
+  { name = "deadline", shortest = "dea", hides = is_any },
+  { name = "core-spec", shortest = "core-", hides = is_any },
+  { name = "thread-spec", shortest = "thread-", hides = is_any },
 }
--- The same choices as sbatch takes them from its environment.
+-- The same options as environment variables of sbatch.
 local HIDDEN_VARIABLES = {
-  SBATCH_GRES = says_none, SBATCH_GPUS_PER_TASK = says_zero,
-  SBATCH_CORE_SPEC = anything, SBATCH_THREAD_SPEC = anything,
+  SBATCH_GRES = is_none, SBATCH_GPUS_PER_TASK = is_zero,
+  SBATCH_CORE_SPEC = is_any, SBATCH_THREAD_SPEC = is_any,
 }
 
--- Add the words of a directive, split as sbatch does: quotes group, a backslash escapes, # ends.
+-- Append the words of a directive, split as sbatch splits them: quotes group, a backslash escapes, #
+-- starts a comment.
 local function add_words(text, words)
   if not text:find("[\"'\\]") then
     for word in text:gsub("#.*", ""):gmatch("%S+") do words[#words + 1] = word end
@@ -473,9 +477,9 @@ local function add_words(text, words)
   words[#words + 1] = word
 end
 
--- The words of all directives of a script: those before its first command, which sbatch reads.
--- A second value says what else keeps the job: what cannot be read to its end, or burst buffers
--- (their plugin reads `#BB`, `#DW` and the like from the script itself).
+-- The words of a script's directives, which sbatch reads up to the first command. The second value
+-- names what else keeps the job where it is: directives that are too long to read, or burst buffers
+-- (whose plugin reads `#BB` and `#DW` lines from the script itself).
 local function directives_of(script)
   local words, bytes, from = {}, 0, 1
   for _ = 1, MAX_HEAD_LINES do
@@ -498,7 +502,7 @@ local function directives_of(script)
   return words, "a script whose directives are too many to read"
 end
 
--- The hidden choice among these words of options, or nil.
+-- The first hidden option among these words, or nil.
 local function hidden_option(words)
   for index, word in ipairs(words) do
     if word:find("^%-[a-zA-Z]*S") and word:find("^%-[HhIkKOQsvVWXZ]*S") then return word end
@@ -513,26 +517,26 @@ local function hidden_option(words)
   return nil
 end
 
--- What keeps a job by its script or its environment alone, or nil.
-local function unseen_choice(own)
-  if not own.script then return nil end
-  local words, other = directives_of(own.script)
+-- The option that only the script or the environment shows and that keeps the job, or nil.
+local function hidden_choice(fields)
+  if not fields.script then return nil end
+  local words, other = directives_of(fields.script)
   local option = hidden_option(words) or other
   if option then return option end
   for variable, hides in pairs(HIDDEN_VARIABLES) do
-    local value = own.environment[variable]
-    if written(value) and hides(value) then return variable end
+    local value = fields.environment[variable]
+    if is_written(value) and hides(value) then return variable end
   end
   return nil
 end
 
--- "gres:gpu:2" as the number in it; nil where there is none, or more than one kind.
+-- The number in a value such as "gres:gpu:2"; nil where it has another form or several kinds.
 local function per_gpu(value)
   local text = text_of(value)
   return text and tonumber(text:match("^gres[:/]gpu[:=](%d+)$") or text:match("^gpu[:=](%d+)$"))
 end
 
--- Tasks that share cores (--overcommit) or are counted by GPU have a shape of their own.
+-- Whether the shape must stay: tasks share cores (--overcommit), or are counted by GPU.
 local function keeps_shape(job, details)
   local tasks, cpus = details.tasks, count_of(job.min_cpus, slurm.NO_VAL)
   if tasks and cpus and cpus < tasks * (details.cpus_per_task or 1) then return true end
@@ -542,22 +546,24 @@ end
 -- `shared` of --exclusive, --exclusive=user, --exclusive=mcs and (since 24.05) --exclusive=topo.
 local WHOLE_NODES = { [0] = true, [2] = true, [3] = true, [4] = true }
 
--- Each read of a field costs slurmctld a search by its name: what is looked at in several places.
-local function looked_at(job, comment)
-  local own = { comment = comment, reservation = job.reservation, script = job.script }
-  for _, field in ipairs(DECISIVE) do own[field] = job[field] end
-  if not own.account then own.default_account = job.default_account end
-  if own.script then
+-- The fields that several functions need, read once: each read of a job's field costs slurmctld a
+-- search by name.
+local function read_fields(job, comment)
+  local fields = { comment = comment, reservation = job.reservation, script = job.script }
+  for _, field in ipairs(DECISIVE) do fields[field] = job[field] end
+  if not fields.account then fields.default_account = job.default_account end
+  if fields.script then
     -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
     local environment = job.environment
-    own.environment = environment
-    own.workload, own.mode = environment["BERTH_WORKLOAD"], environment["BERTH_MODE"]
-    own.quiet = environment["BERTH_QUIET"]
+    fields.environment = environment
+    fields.workload, fields.mode = environment["BERTH_WORKLOAD"], environment["BERTH_MODE"]
+    fields.quiet = environment["BERTH_QUIET"]
   end
-  return own
+  return fields
 end
 
--- Slurm looks names up among the host's users, which takes longer than all else that is read.
+-- User names by uid, cached: Slurm looks them up among the host's users, which takes longer than all
+-- other reads together.
 local names_of = { by_uid = {}, until_s = -1 }
 
 local function user_of(job, uid)
@@ -573,19 +579,19 @@ local function user_of(job, uid)
   return name or nil
 end
 
-local function describe(job, partitions, own)
-  local script, uid = own.script, job.user_id
+local function describe(job, partitions, fields)
+  local script, uid = fields.script, job.user_id
   local details = {
     uid = uid,
     user = user_of(job, uid),
-    account = text_of(own.account),
-    default_account = text_of(own.default_account),
-    qos = text_of(own.qos),
-    reservation = text_of(own.reservation),
+    account = text_of(fields.account),
+    default_account = text_of(fields.default_account),
+    qos = text_of(fields.qos),
+    reservation = text_of(fields.reservation),
     name = text_of(job.name),
-    queue = text_of(own.partition),
+    queue = text_of(fields.partition),
     queues = partitions,
-    comment = sendable_comment(own.comment),
+    comment = sendable_comment(fields.comment),
     nodes = count_of(job.min_nodes, slurm.NO_VAL),
     max_nodes = count_of(job.max_nodes, slurm.NO_VAL),
     tasks = count_of(job.num_tasks, slurm.NO_VAL),
@@ -593,12 +599,12 @@ local function describe(job, partitions, own)
     tasks_per_node = count_of(job.ntasks_per_node),
     memory_mib_per_node = count_of(job.min_mem_per_node, 2 ^ 53),
     memory_mib_per_cpu = count_of(job.min_mem_per_cpu, 2 ^ 53),
-    gres = first_gres(own),
-    features = text_of(own.features),
-    prefer = text_of(own.prefer),
+    gres = first_gres(fields),
+    features = text_of(fields.features),
+    prefer = text_of(fields.prefer),
     exclusive = WHOLE_NODES[job.shared] and 1 or nil,
     time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
-    array = text_of(own.array_inx),
+    array = text_of(fields.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),
     scheduler_since_s = loaded_at,
   }
@@ -608,7 +614,7 @@ local function describe(job, partitions, own)
   if least and least > derived then details.min_cpus_per_node = least end
   if details.gres then
     local nodes = details.nodes or 1
-    details.gpus = gpus_in_all(own, details.tasks or nodes * (details.tasks_per_node or 1))
+    details.gpus = gpus_in_all(fields, details.tasks or nodes * (details.tasks_per_node or 1))
     details.cpus_per_gpu = per_gpu(job.cpus_per_tres)
     details.memory_mib_per_gpu = per_gpu(job.mem_per_tres)
   end
@@ -622,30 +628,30 @@ local function describe(job, partitions, own)
     end
     -- The daemon must know that there is a text which it does not see.
     if not details.script then details.script_unread = 1 end
-    details.workload, details.mode = text_of(own.workload), text_of(own.mode)
+    details.workload, details.mode = text_of(fields.workload), text_of(fields.mode)
   end
   -- Later components of a batch het job have no script either, but are no less batch.
   local component = details.het and details.het > 0
   details.kind = (script or component) and "batch" or "interactive"
   local pinned = {}
   for field, name in pairs(PINS) do
-    if written(job[field]) then pinned[#pinned + 1] = name end
+    if is_written(job[field]) then pinned[#pinned + 1] = name end
   end
-  if written(own.reservation) then pinned[#pinned + 1] = "reservation" end
-  if written(own.qos) then pinned[#pinned + 1] = "qos" end
+  if is_written(fields.reservation) then pinned[#pinned + 1] = "reservation" end
+  if is_written(fields.qos) then pinned[#pinned + 1] = "qos" end
   if keeps_shape(job, details) then pinned[#pinned + 1] = "shape" end
   if wants_special_nodes(job) then pinned[#pinned + 1] = "nodelist" end
   if #pinned > 0 then details.pinned = pinned end
   return details
 end
 
-local function opted_out(own)
-  -- What cannot be read might say "off".
-  if own.mode == "off" or written(own.mode) and not text_of(own.mode)
-    or written(own.workload) and not text_of(own.workload) then
+local function opted_out(fields)
+  -- A text that cannot be read might mean "off".
+  if fields.mode == "off" or is_written(fields.mode) and not text_of(fields.mode)
+    or is_written(fields.workload) and not text_of(fields.workload) then
     return true
   end
-  local comment = own.comment
+  local comment = fields.comment
   for word in (type(comment) == "string" and comment or ""):gmatch("[^%s,;]+") do
     if word == "berth:off" then return true end
   end
@@ -653,9 +659,10 @@ local function opted_out(own)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What Berth does not know how to carry to another place: read only where a job is to be moved.
+-- Options that Berth cannot carry to another partition; read only where a job is to be moved.
 
--- `alone`: no matter on one node; `newer`: not shown by every version. Numbers are set from 1 on; bits are of `bitflags`.
+-- `alone`: does not matter on one node; `newer`: not shown by every version. Numbers count as set
+-- from 1 on; the bits are those of `bitflags`.
 local UNTRANSLATED = {
   { "batch_features", "--batch" }, { "burst_buffer", "--bb" }, { "clusters", "--clusters" },
   { "network", "--network" }, { "power_flags", "--power" }, { "reboot", "--reboot" },
@@ -667,37 +674,50 @@ local UNTRANSLATED = {
 }
 local BOUND_TO_SOCKETS = 0x10 -- --gres-flags=enforce-binding
 local SPREAD = 0x100 -- --spread-job: over all nodes of the partition
-local UNKNOWN_HERE = {} -- numbers that this version's Lua does not show
+local NOT_SHOWN = {} -- fields that this version's Lua does not show
 
 local function is_set(value)
   if type(value) == "number" then
     return value >= 1 and value ~= 65534 and value ~= 65535 and value < 4294967293
   end
-  return value == true or written(value)
+  return value == true or is_written(value)
+end
+
+-- The partitions that the edits name; an empty table for one that is not open to the submitter.
+local function edited_partitions(edits, partitions)
+  local parts = {}
+  for name in tostring(edits.queue or ""):gmatch("[^,]+") do
+    parts[#parts + 1] = partitions[name] or {}
+  end
+  return parts
+end
+
+-- The minutes that a partition gives to a job without a time limit; nil: not known, or without end.
+local function limit_by_default(part)
+  return count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
 end
 
 -- Whether a job without a time limit gets less there than the least time that the user asked for.
 local function below_least_time(job, edits, details, partitions)
   local least = count_of(job.time_min, slurm.NO_VAL)
   if not least or least == 0 or details.time_limit_min or edits.time_limit_min then return false end
-  for name in tostring(edits.queue or ""):gmatch("[^,]+") do
-    local part = partitions[name] or {}
-    local given = count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
-    if not given or given < least then return true end
+  for _, part in ipairs(edited_partitions(edits, partitions)) do
+    local limit = limit_by_default(part)
+    if not limit or limit < least then return true end
   end
   return false
 end
 
--- Whether it goes to a partition with OverSubscribe=EXCLUSIVE.
-local function of_whole_nodes(edits, partitions)
-  for name in tostring(edits.queue or ""):gmatch("[^,]+") do
-    if (partitions[name] or {}).max_share == 0 then return true end
+-- Whether the job goes to a partition that gives whole nodes (OverSubscribe=EXCLUSIVE).
+local function goes_to_whole_nodes(edits, partitions)
+  for _, part in ipairs(edited_partitions(edits, partitions)) do
+    if part.max_share == 0 then return true end
   end
   return false
 end
 
--- Whether a command of the script would see the number of tasks that is written for it (its own
--- variables, or an inner job's), or names its tasks by node, which another number would cut.
+-- Whether the script would notice a number of tasks written for it: it reads Slurm's variables,
+-- submits jobs that inherit them, or names nodes for its steps.
 local function reads_tasks(script)
   if type(script) ~= "string" then return false end
   for line in script:gmatch("[^\r\n]+") do
@@ -711,11 +731,11 @@ local function reads_tasks(script)
   return false
 end
 
--- Why this job must not be moved as the edits say: the option's name, or nil.
-local function untranslated(job, edits, details, partitions, own)
+-- The option that keeps this job from being moved as the edits say, or nil.
+local function untranslated(job, edits, details, partitions, fields)
   for _, field in ipairs(DECISIVE) do
-    local value = own[field]
-    if written(value) and not text_of(value) then
+    local value = fields[field]
+    if is_written(value) and not text_of(value) then
       return "a " .. field .. " that is too long or not in UTF-8"
     end
   end
@@ -723,9 +743,9 @@ local function untranslated(job, edits, details, partitions, own)
   local tasks = edits.tasks or details.tasks or 1
   for _, rule in ipairs(UNTRANSLATED) do
     local field, option = rule[1], rule[2]
-    if not UNKNOWN_HERE[field] and not (rule.alone and nodes == 1) then
+    if not NOT_SHOWN[field] and not (rule.alone and nodes == 1) then
       local value = job[field]
-      if rule.newer and value == nil then UNKNOWN_HERE[field] = true end
+      if rule.newer and value == nil then NOT_SHOWN[field] = true end
       if is_set(value) then return option end
     end
   end
@@ -735,70 +755,71 @@ local function untranslated(job, edits, details, partitions, own)
     return "--gres-flags=enforce-binding"
   end
   if flagged(SPREAD) and not (tasks == 1 and edits.tasks) then return "--spread-job" end
-  if edits.queue and not details.tasks and details.kind == "batch" and not own.whole_nodes
-    and of_whole_nodes(edits, partitions)
-    and (details.min_cpus_per_node or reads_tasks(own.script)) then
-    -- Their number must be written there: a script would read it, or mpirun have started one on each core.
+  if edits.queue and not details.tasks and details.kind == "batch" and not fields.whole_nodes
+    and goes_to_whole_nodes(edits, partitions)
+    and (details.min_cpus_per_node or reads_tasks(fields.script)) then
+    -- A number of tasks would have to be written there, which the script would read; without one
+    -- mpirun would start a rank on each core.
     return details.min_cpus_per_node and "--mincpus without a number of tasks"
       or "a script without a number of tasks that reads it, or submits jobs"
   end
   if edits.gres and not details.gres then
-    -- Seen with 22.05: beside GPUs only the tasks' own cores are given.
+    -- Seen with 22.05: with GPUs Slurm gives only the cores of the tasks.
     if details.min_cpus_per_node then return "--mincpus" end
     -- Seen with 26.05: such a job never starts there.
     if (count_of(job.ntasks_per_socket) or 0) >= 1 then return "--ntasks-per-socket" end
-    -- they would hold for the GPUs that are added
-    if written(job.cpus_per_tres) then return "--cpus-per-gpu" end
-    if written(job.mem_per_tres) then return "--mem-per-gpu" end
+    -- These would apply to the GPUs that are added.
+    if is_written(job.cpus_per_tres) then return "--cpus-per-gpu" end
+    if is_written(job.mem_per_tres) then return "--mem-per-gpu" end
     -- A Slurm that shows segments (26.05; 24.11 does not) has no GPUs for tasks that share a core.
     if (count_of(job.ntasks_per_core) or 0) > 1 and job.segment_size ~= nil then
       return "--ntasks-per-core"
     end
   end
   if details.memory_mib_per_cpu == 0 then
-    return "--mem-per-cpu=0 (all memory of a node)" -- another node's is more than its queue may allow
+    return "--mem-per-cpu=0 (all memory of a node)" -- another node may have more than its partition allows
   end
-  if details.memory_mib_per_cpu and of_whole_nodes(edits, partitions) then
-    return "--mem-per-cpu" -- it would hold for every core of the node
+  if details.memory_mib_per_cpu and goes_to_whole_nodes(edits, partitions) then
+    return "--mem-per-cpu" -- it would be counted for every core of the node
   end
   if below_least_time(job, edits, details, partitions) then return "--time-min" end
   local per_socket = count_of(job.ntasks_per_socket)
-  -- Slurm wants as many cores of a socket as so many tasks take, whether or not there are so many.
+  -- Slurm demands the cores for so many tasks on a socket even where the job has fewer tasks.
   if per_socket and per_socket >= 1 and (tasks > per_socket or edits.cpus_per_task) then
     return "--ntasks-per-socket"
   end
-  return unseen_choice(own)
+  return hidden_choice(fields)
 end
 
 ---------------------------------------------------------------------------------------------------
 -- The answer: checked as a whole, then carried out as a whole.
 
-local function whole(value, most)
+local function is_whole(value, most)
   return type(value) == "number" and value >= 1 and value <= most and value % 1 == 0
 end
 
-local function plain(value, pattern)
+local function is_plain(value, pattern)
   return type(value) == "string" and #value <= 256 and value:find(pattern) ~= nil
 end
 
 local CHECKS = {
   queue = function(value)
-    return plain(value, "^[%w_.%-][%w_.,%-]*$") and not value:find(",,") and not value:find(",$")
+    return is_plain(value, "^[%w_.%-][%w_.,%-]*$") and not value:find(",,") and not value:find(",$")
   end,
-  features = function(value) return plain(value, "^[%w_.:=&|!%[%]()*,%-]+$") end,
-  gres = function(value) return plain(value, "^[%w_.:,/+%-]+$") end,
-  nodes = function(value) return whole(value, 100000) end,
-  tasks = function(value) return whole(value, 10000000) end,
-  cpus_per_task = function(value) return whole(value, 65000) end,
-  memory_mib_per_node = function(value) return whole(value, 2 ^ 40) end,
-  memory_mib_per_cpu = function(value) return whole(value, 2 ^ 40) end,
-  time_limit_min = function(value) return whole(value, 5256000) end,
+  features = function(value) return is_plain(value, "^[%w_.:=&|!%[%]()*,%-]+$") end,
+  gres = function(value) return is_plain(value, "^[%w_.:,/+%-]+$") end,
+  nodes = function(value) return is_whole(value, 100000) end,
+  tasks = function(value) return is_whole(value, 10000000) end,
+  cpus_per_task = function(value) return is_whole(value, 65000) end,
+  memory_mib_per_node = function(value) return is_whole(value, 2 ^ 40) end,
+  memory_mib_per_cpu = function(value) return is_whole(value, 2 ^ 40) end,
+  time_limit_min = function(value) return is_whole(value, 5256000) end,
 }
 
 local LAYOUT = { "nodes", "tasks", "cpus_per_task" }
 local SHAPE = { "nodes", "tasks", "cpus_per_task", "memory_mib_per_node", "memory_mib_per_cpu" }
 
--- True where the edit only adds a type to GPUs that were asked for without one.
+-- Whether the edit only adds a type to GPUs that the user asked for without one.
 local function adds_type(edits, details)
   return edits.gres ~= nil and details.gres ~= nil and names_no_type(details.gres)
     and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.+%-]*%a[%w_.+%-]*:%d+$") ~= nil
@@ -819,12 +840,12 @@ local function over_limits(part, name, edits, details, limit)
   return nil
 end
 
--- True where nothing changes but the memory of a node, which gets less. The job stays where it is.
+-- Whether the edits only make the memory request of a node smaller. The job then stays in its partition.
 local function only_fits_memory(edits, details)
   local asked, wanted = details.memory_mib_per_node, edits.memory_mib_per_node
   return wanted ~= nil and next(edits) == "memory_mib_per_node"
     and next(edits, "memory_mib_per_node") == nil
-    and asked ~= nil and whole(wanted, asked - 1)
+    and asked ~= nil and is_whole(wanted, asked - 1)
 end
 
 -- Why these edits must not be made, or nil.
@@ -853,8 +874,8 @@ local function objection(edits, details, partitions)
   if edits.features and details.features then return "the user chose features" end
   if edits.gres and details.gres and not typing then return "the user chose gres" end
   if details.kind == "interactive" then
-    -- srun and salloc start their steps with the shape they were given, not with the job's; memory
-    -- that was not asked for is the job's.
+    -- srun and salloc start their steps with the shape of their own options, not with the job's; memory
+    -- that they did not ask for is taken from the job.
     local asked = details.memory_mib_per_node or details.memory_mib_per_cpu or details.memory_mib_per_gpu
     for _, key in ipairs(asked and SHAPE or LAYOUT) do
       if edits[key] then return "an interactive job keeps its shape" end
@@ -870,7 +891,7 @@ local function objection(edits, details, partitions)
     return "the time limit would be lowered"
   end
   if not edits.queue then return not explicit and next(edits) and "no partition is named" or nil end
-  -- Several are a list: Slurm starts the job in the one where it can first.
+  -- Of several partitions Slurm starts the job in the first that has room: it must fit each of them.
   for name in edits.queue:gmatch("[^,]+") do
     local problem = over_limits(partitions[name], name, edits, details, limit)
     if problem then return problem end
@@ -878,37 +899,31 @@ local function objection(edits, details, partitions)
   return nil
 end
 
--- Where the job goes that is left alone; an empty table where that is not known.
-local function own_partition(own, part_list)
-  if written(own.partition) then return part_list[own.partition] or {} end
+-- The partition of the job as its user wrote it; an empty table where that is not known.
+local function own_partition(fields, part_list)
+  if is_written(fields.partition) then return part_list[fields.partition] or {} end
   for _, part in pairs(part_list) do
     if (part.flags or 0) % 2 == 1 then return part end -- the default one
   end
   return {}
 end
 
--- The minutes that a partition gives who asks for no time limit; nil: not known, or without end.
-local function limit_by_default(part)
-  return count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
-end
-
--- The time limit that a job without one is given, so that it has as long as where it was, or as long
--- as may be there; nil: it has by itself.
-local function kept_limit(own, edits, details, partitions)
-  if details.time_limit_min or edits.time_limit_min or not own.limit_min then return nil end
-  local kept, shorter = own.limit_min, false
-  for name in tostring(edits.queue or ""):gmatch("[^,]+") do
-    local part = partitions[name] or {}
-    local given = limit_by_default(part)
-    shorter = shorter or given ~= nil and given < own.limit_min
-    kept = math.min(kept, count_of(part.max_time, slurm.NO_VAL) or kept)
+-- The time limit to write for a job without one, so that it may run as long as in its own partition,
+-- or as long as the new ones allow; nil: they give it as much without being asked.
+local function carried_limit(fields, edits, details, partitions)
+  if details.time_limit_min or edits.time_limit_min or not fields.limit_min then return nil end
+  local limit, shorter = fields.limit_min, false
+  for _, part in ipairs(edited_partitions(edits, partitions)) do
+    local by_default = limit_by_default(part)
+    shorter = shorter or by_default ~= nil and by_default < fields.limit_min
+    limit = math.min(limit, count_of(part.max_time, slurm.NO_VAL) or limit)
   end
-  return shorter and kept or nil
+  return shorter and limit or nil
 end
 
--- The steps of the edit, in order: { table, key, value }. Memory stands last: its unset value
--- cannot be put back from Lua.
-local function plan(job, edits, details, own, partitions)
+-- The steps of the edit, in order: { table, key, value }. Memory comes last, because an unset memory
+-- request cannot be restored from Lua.
+local function plan(job, edits, details, fields, partitions)
   local steps = {}
   local function set(field, value)
     if value ~= nil then steps[#steps + 1] = { job, field, value } end
@@ -916,9 +931,9 @@ local function plan(job, edits, details, own, partitions)
   set("partition", edits.queue)
   set("features", edits.features)
   if edits.gres and details.gres then
-    -- The words and the count stay as they are, wherever they stand. Without a count Slurm would
-    -- read the type "1g.5gb" as one.
-    local field, text = untyped_field(own)
+    -- The user's words and count stay, in whichever field they are. A count is added where there is
+    -- none: Slurm would read the type "1g.5gb" as a count.
+    local field, text = untyped_field(fields)
     if not field then error("the GPUs are asked for in several ways") end
     local typed = text:gsub("gpu", (edits.gres:gsub(":%d+$", "")), 1)
     set(field, text:find("%d$") and typed or typed .. ":1")
@@ -928,9 +943,9 @@ local function plan(job, edits, details, own, partitions)
   end
   set("min_nodes", edits.nodes)
   set("max_nodes", edits.nodes)
-  set("time_limit", edits.time_limit_min or kept_limit(own, edits, details, partitions))
-  local environment = own.environment or {}
-  -- srun inside the job takes its defaults from these, which sbatch has set for the old shape.
+  set("time_limit", edits.time_limit_min or carried_limit(fields, edits, details, partitions))
+  local environment = fields.environment or {}
+  -- srun inside the job takes its defaults from variables that sbatch has set for the old shape.
   local function export(key, value, always)
     if always or environment[key] ~= nil then
       steps[#steps + 1] = { environment, key, tostring(value) }
@@ -944,9 +959,9 @@ local function plan(job, edits, details, own, partitions)
   if edits.tasks or edits.cpus_per_task then
     set("num_tasks", tasks)
     set("cpus_per_task", edits.cpus_per_task)
-    local per_task = text_of(own.tres_per_task)
+    local per_task = text_of(fields.tres_per_task)
     if per_task then set("tres_per_task", (per_task:gsub(CPUS_OF_TASK, "cpu=" .. cpus))) end
-    -- sbatch derives these from the tasks it was given; left alone they would contradict the edit.
+    -- sbatch has derived these from the old tasks: unchanged they would contradict the edit.
     set("min_cpus", tasks * cpus)
     if not details.min_cpus_per_node or details.min_cpus_per_node < cpus then
       set("pn_min_cpus", cpus)
@@ -954,10 +969,10 @@ local function plan(job, edits, details, own, partitions)
     if details.tasks_per_node and tasks_per_node < details.tasks_per_node then
       set("ntasks_per_node", tasks_per_node)
     end
-  elseif edits.queue and not named and details.kind == "batch" and not own.whole_nodes
-    and not details.min_cpus_per_node and not reads_tasks(own.script) then
-    -- Who names no tasks has one on each node. In a partition of whole nodes, or with other cores by
-    -- default, srun and mpirun would start as many as fit.
+  elseif edits.queue and not named and details.kind == "batch" and not fields.whole_nodes
+    and not details.min_cpus_per_node and not reads_tasks(fields.script) then
+    -- A job that names no tasks has one on each node. In a partition of whole nodes, or with another
+    -- default of cores, srun and mpirun would start as many as fit.
     set("num_tasks", tasks)
     export("SLURM_NTASKS", tasks, true)
     export("SLURM_NPROCS", tasks, true)
@@ -999,18 +1014,18 @@ local function carry_out(steps)
   return done
 end
 
--- What the edit replaces, so that `berth slurm putback` can restore it: `was=partition:auto;gres:-;...`.
--- `-` is unset; what is no plain character of a value is written %XX.
-local function was(job, steps, details)
-  local found = {}
+-- The values that the edit replaces, for `berth slurm putback`: `was=partition:auto;gres:-;...`. `-`
+-- means unset; special characters of a value are written %XX.
+local function replaced_values(job, steps, details)
+  local values = {}
   local function note(key, value)
     local text = "-"
     if type(value) == "number" then
       if value < 4294967293 and value ~= 65534 then text = string.format("%.0f", value) end
-    elseif written(value) then
+    elseif is_written(value) then
       text = value:gsub("[^%w_.]", function(c) return string.format("%%%02X", c:byte()) end)
     end
-    found[#found + 1] = key .. ":" .. text
+    values[#values + 1] = key .. ":" .. text
   end
   for _, step in ipairs(steps) do
     if step[1] == job then
@@ -1020,7 +1035,7 @@ local function was(job, steps, details)
   end
   note("memory_mib_per_node", details.memory_mib_per_node)
   note("memory_mib_per_cpu", details.memory_mib_per_cpu)
-  return " was=" .. table.concat(found, ";")
+  return " was=" .. table.concat(values, ";")
 end
 
 local function stamped(job, text, addition)
@@ -1034,47 +1049,47 @@ local function stamp(job, text)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What the user is told. `slurm.log_user` speaks before sbatch prints the id, to a terminal or not;
--- where Slurm then refuses the job sbatch writes "error:" before it, hence "note:". cli_filter.lua does it better: it says by a word
--- in the comment that it is there, and prints what it finds in the stamp once the job is accepted.
+-- The line for the user. `slurm.log_user` writes before sbatch prints the id, to a terminal or not, and
+-- sbatch puts "error:" before it where Slurm refuses the job: hence "note:". Where cli_filter.lua is
+-- installed it adds a word to the comment, and prints the line from the stamp once the job is accepted.
 
 local CLIENT_WORD = "^(.-)%s?berth%-client:(%l+)$"
 
--- What the client filter says (`tty`: a person is looking; else: say nothing; nil: it is not there)
--- and the comment without its word, which is taken off the job.
+-- What the client filter reports (`tty`: a person is looking; another word: nobody is; nil: it is not
+-- installed), and the comment without its word, which is removed from the job.
 local function client_of(job)
   local comment = job.comment
   if type(comment) ~= "string" then return nil, nil end
-  local own_words, says = comment:match(CLIENT_WORD)
-  if not says then return nil, comment end
+  local own_words, client = comment:match(CLIENT_WORD)
+  if not client then return nil, comment end
   job.comment = own_words
-  return says, own_words ~= "" and own_words or nil
+  return client, own_words ~= "" and own_words or nil
 end
 
 local function tell(audience, job, text)
   if not text_of(text, MAX_REPLY_BYTES) then return end
   text = one_line(text:gsub("^[Bb]erth: *", ""), MAX_MESSAGE_BYTES - #"berth: note: ")
   if audience.client == "tty" then
-    local said = ("berth: " .. text):gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
+    local encoded = ("berth: " .. text):gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
     local before = job.admin_comment
-    if #(before or "") + #said > 4 * MAX_STAMP_BYTES then return end
-    job.admin_comment = (before and before .. " " or "") .. "said=" .. said
+    if #(before or "") + #encoded > 4 * MAX_STAMP_BYTES then return end
+    job.admin_comment = (before and before .. " " or "") .. "said=" .. encoded
   elseif not audience.client then
     local quiet = audience.quiet
     if quiet == nil and job.script then quiet = job.environment["BERTH_QUIET"] end
-    if not written(quiet) or quiet == "0" then slurm.log_user("berth: note: %s", text) end
+    if not is_written(quiet) or quiet == "0" then slurm.log_user("berth: note: %s", text) end
   end
 end
 
 ---------------------------------------------------------------------------------------------------
--- The site's own check is asked about the job as it would be. It gets a view: reads show the edit,
--- writes are held back, so that nothing needs to be put back where it refuses.
+-- The site's own check is asked about the job as it would be. It gets a view: reads show the edit, and
+-- writes are collected, so that nothing has to be undone where it refuses.
 
 local OTHER_MEMORY = { min_mem_per_node = "min_mem_per_cpu", min_mem_per_cpu = "min_mem_per_node" }
 local TABLES_OF_JOB = { environment = true, spank_job_env = true }
 
--- A view of `target`, and a function that shows a value in it. What is written to the view goes to
--- `writes` as steps.
+-- A view of `target`, a function that sets what it shows, and its views of inner tables. What is
+-- written to the view is appended to `writes` as steps.
 local function view_of(target, writes)
   local shown, values, views = {}, {}, {}
   local function show(key, value)
@@ -1102,27 +1117,27 @@ local function view_of(target, writes)
   return view, show, views
 end
 
--- The job with these steps done, as a view; `writes` gets what the check adds to them.
-local function edited_view(job, own, steps, writes)
+-- A view of the job as these steps make it; what the check writes is appended to `writes`.
+local function edited_view(job, fields, steps, writes)
   local view, show, views = view_of(job, writes)
   local environment, show_variable
-  if own.environment then
-    environment, show_variable = view_of(own.environment, writes)
+  if fields.environment then
+    environment, show_variable = view_of(fields.environment, writes)
     views.environment = environment
   end
   for _, step in ipairs(steps) do
     if step[1] == job then
       show(step[2], step[3])
-    elseif step[1] == own.environment then -- interactive jobs have none
+    elseif step[1] == fields.environment then -- interactive jobs have none
       show_variable(step[2], step[3])
     end
   end
   return view
 end
 
--- Run a function that may never end: true and its value, or false and why it has none. One that
--- waits inside a C function (`os.execute`, a slow pattern) cannot be stopped. (Not in a coroutine:
--- slurmctld answers reads of a job on its main stack only.)
+-- Run a function that may never end: true and its value, or false and the error. One that waits inside
+-- a C function (`os.execute`, a slow pattern) cannot be stopped. (Not in a coroutine: slurmctld answers
+-- reads of a job on its main stack only.)
 local function run_bounded(call, ...)
   if type(debug) ~= "table" or not debug.sethook then return pcall(call, ...) end
   local hook, mask, count = debug.gethook()
@@ -1141,24 +1156,24 @@ local function run_bounded(call, ...)
   return fine, value
 end
 
--- Ask the site's check about the edited job. True and what it wrote and told, where it accepts.
-local function accepted_by(check, job, own, steps, part_list, uid)
-  local writes, told = {}, {}
-  local view = edited_view(job, own, steps, writes)
+-- Ask the site's check about the edited job. Where it accepts: true, its writes and its messages.
+local function accepted_by(check, job, fields, steps, part_list, uid)
+  local writes, messages = {}, {}
+  local view = edited_view(job, fields, steps, writes)
   local log_user, user_msg = slurm.log_user, slurm.user_msg
-  slurm.log_user = function(...) told[#told + 1] = string.format(...) end
-  slurm.user_msg = function(text) told[#told + 1] = tostring(text) end
+  slurm.log_user = function(...) messages[#messages + 1] = string.format(...) end
+  slurm.user_msg = function(text) messages[#messages + 1] = tostring(text) end
   local fine, code = run_bounded(check, view, part_list, uid)
   slurm.log_user, slurm.user_msg = log_user, user_msg
-  if fine and code == slurm.SUCCESS then return true, writes, told end
+  if fine and code == slurm.SUCCESS then return true, writes, messages end
   if not fine then log("check", "the site's check failed for an edited job: " .. tostring(code)) end
   return false
 end
 
 ---------------------------------------------------------------------------------------------------
 
--- What stays on a job that was to be moved and is not: the same decision, with our reason.
-local function stamp_kept(job, text, code)
+-- Stamp a job that was to be moved and is not: the same decision, with the filter's reason.
+local function stamp_unmoved(job, text, code)
   if not text_of(text, MAX_STAMP_BYTES) then return end
   text = text:gsub(" action=%S+", " action=keep", 1):gsub(" code=%S+", " code=" .. code, 1)
   stamp(job, text)
@@ -1176,22 +1191,21 @@ local function ask(details)
   return reply
 end
 
--- Make the edit of a reply. True, and whether the site's check has accepted the job; or nil and why
--- it was not made.
-local function make_edit(job, reply, details, partitions, own, site)
+-- Make the edit of a reply. True; or nil with the problem, or with the code to stamp.
+local function make_edit(job, reply, details, partitions, fields, site)
   local problem = objection(reply.edits, details, partitions)
   if not problem and not text_of(reply.stamp, MAX_STAMP_BYTES) then
     problem = "no stamp would explain it"
   end
   if problem then return nil, problem end
-  local steps = plan(job, reply.edits, details, own, partitions)
-  -- First of all: no job is changed without a stamp that says so.
-  local text = stamped(job, reply.stamp, was(job, steps, details))
+  local steps = plan(job, reply.edits, details, fields, partitions)
+  -- The stamp is the first step: no job is changed without one.
+  local text = stamped(job, reply.stamp, replaced_values(job, steps, details))
   table.insert(steps, 1, { job, "admin_comment", text })
-  local told = {}
+  local messages = {}
   if site.check then
     local accepts, writes
-    accepts, writes, told = accepted_by(site.check, job, own, steps, site.part_list, site.uid)
+    accepts, writes, messages = accepted_by(site.check, job, fields, steps, site.part_list, site.uid)
     if not accepts then return nil, nil, "site-rule" end
     for _, step in ipairs(writes) do
       if step[1] == job and step[2] == "admin_comment" and not tostring(step[3]):find(text, 1, true) then
@@ -1203,25 +1217,26 @@ local function make_edit(job, reply, details, partitions, own, site)
   local done
   done, problem = carry_out(steps)
   if not done then return nil, problem end
-  for _, line in ipairs(told) do slurm.log_user("%s", line) end
+  for _, line in ipairs(messages) do slurm.log_user("%s", line) end
   return true
 end
 
--- Whether there was an answer, and whether the site's check has accepted the job as it now is.
+-- Decide about one job. Returns whether there was an answer, and whether the site's check has accepted
+-- the job as it now is.
 local function consider(job, comment, audience, site)
-  if not usable then return false end
+  if not libraries_loaded then return false end
   read_config()
-  if killed() then return false end
+  if switched_off() then return false end
   if not breaker.allows() then
     breaker.passed_by()
     return false
   end
-  local own = looked_at(job, comment)
-  audience.quiet = own.quiet or false
-  if opted_out(own) then return true end
-  local names, partitions = usable_partitions(job, site.part_list, own)
+  local fields = read_fields(job, comment)
+  audience.quiet = fields.quiet or false
+  if opted_out(fields) then return true end
+  local names, partitions = usable_partitions(job, site.part_list, fields)
   if #names == 0 then return true end
-  local details = describe(job, names, own)
+  local details = describe(job, names, fields)
   local reply = ask(details)
   if not reply then return false end
   audience.text = reply.message
@@ -1229,22 +1244,22 @@ local function consider(job, comment, audience, site)
     stamp(job, reply.stamp)
     return true
   end
-  local own_part = own_partition(own, site.part_list)
-  own.whole_nodes = details.exclusive or own_part.max_share == 0
-  own.limit_min = limit_by_default(own_part)
+  local own_part = own_partition(fields, site.part_list)
+  fields.whole_nodes = details.exclusive or own_part.max_share == 0
+  fields.limit_min = limit_by_default(own_part)
   local option = not only_fits_memory(reply.edits, details)
-    and untranslated(job, reply.edits, details, partitions, own)
+    and untranslated(job, reply.edits, details, partitions, fields)
   if option then
-    stamp_kept(job, reply.stamp, "untranslated")
+    stamp_unmoved(job, reply.stamp, "untranslated")
     audience.text = config.messages == "all"
       and "the job stays as it is: Berth cannot carry " .. option .. " to another place" or nil
     return true
   end
-  local done, problem, code = make_edit(job, reply, details, partitions, own, site)
+  local done, problem, code = make_edit(job, reply, details, partitions, fields, site)
   if done then return true, site.check ~= nil end
   audience.text = nil
   if code then
-    stamp_kept(job, reply.stamp, code)
+    stamp_unmoved(job, reply.stamp, code)
     return true
   end
   log("refused", "an answer was not carried out: " .. tostring(problem))
@@ -1287,7 +1302,7 @@ function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
 end
 
 pcall(function()
-  if not usable then
+  if not libraries_loaded then
     log("library", "lua-socket or lua-cjson is missing: jobs go on unchanged")
   end
 end)

@@ -29,7 +29,7 @@ from berth.plugin.slurm.records import (
     node_peak_bytes,
     state_of,
 )
-from berth.plugin.slurm.submitted import said
+from berth.plugin.slurm.submitted import dependencies_in_line
 from berth.plugin.store.records import PastJobRecord
 
 COLUMNS = (
@@ -37,9 +37,10 @@ COLUMNS = (
     "TimelimitRaw", "AllocCPUS", "NNodes", "NTasks", "ReqMem", "MaxRSS", "AllocTRES",
     "TRESUsageInMax", "JobName",
 )  # fmt: skip
-"""What a file should hold; the name last, as users write it and it may hold a ``|``."""
+"""The columns that a file should hold; the name is last, as users write it and it may hold a
+``|``."""
 _ASKED = (*COLUMNS, "SubmitLine")
-"""What is asked of a running Slurm."""
+"""The columns that a running Slurm is asked for."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
 _NEVER = frozenset(("", "Unknown", "None", "N/A"))
@@ -47,7 +48,7 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
 _WRAP = re.compile(r"\s--wrap[= ]")
 _OF_COMPONENT = ":".__ne__
-"""What stands before the next component of a heterogeneous job."""
+"""Whether a word is not the ``:`` before the next component of a heterogeneous job."""
 _NAMING = ("-J", "--job-name")
 _MINUTE_S = 60.0
 _MOST = 2**31
@@ -62,12 +63,13 @@ _ASK_TIMEOUT_S = 600.0
 
 
 def ask(cluster: str, since_s: float) -> Read:
-    """Jobs that sacct has since a Unix time. Raises SchedulerError and ToolMissing."""
+    """Return jobs that sacct has since a Unix time. Raises SchedulerError and ToolMissing."""
     begin, end = (
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
         for moment in (max(since_s, 0.0), time.time() + 1.0)
     )
-    # Users write names and command lines, with bars and line ends in them; this they cannot guess.
+    # Users write names and command lines, with bars and line ends in them: a separator that nobody
+    # can guess.
     bar = f"<{secrets.token_hex(8)}>"
     text = commands.run(
         ("sacct", "-a", "-P", f"--delimiter={bar}", "--noconvert", "-S", begin, "-E", end,
@@ -80,15 +82,15 @@ def ask(cluster: str, since_s: float) -> Read:
 
 
 def add_scripts(read: Read) -> None:
-    """The texts of the scripts of each user's and name's last jobs, as far as they are stored."""
+    """Add the scripts of the last jobs of each user and name, as far as accounting stores them."""
     if not submitted.are_stored():
         return
     wanted: dict[str, list[str]] = {}
-    taken: dict[tuple[str, str], int] = {}
+    looked_at: dict[tuple[str, str], int] = {}
     for job in sorted(read.jobs.values(), key=lambda job: -job.end_s):
         kind = job.user, plain_name(job.name)
-        taken[kind] = taken.get(kind, 0) + (job.job_id in read.given)
-        if job.job_id in read.given and job.user and taken[kind] <= _SCRIPTS_OF_KIND:
+        looked_at[kind] = looked_at.get(kind, 0) + (job.job_id in read.with_arguments)
+        if job.job_id in read.with_arguments and job.user and looked_at[kind] <= _SCRIPTS_OF_KIND:
             wanted.setdefault(job.user, []).append(job.job_id)
     for job_id, script in submitted.scripts_of(wanted).items():
         digest = described("", (), script).script
@@ -96,23 +98,24 @@ def add_scripts(read: Read) -> None:
 
 
 def joined(text: str, bar: str, columns: int) -> Iterator[str]:
-    """The lines of sacct's output, those of fields with line ends in them put together."""
-    found: list[str] = []
+    """Yield the lines of sacct's output; fields with line ends in them are put together."""
+    parts: list[str] = []
     bars = 0
     for line in text.split("\n"):
         more = line.count(bar)
-        if found and bars >= columns - 1 and more:
-            yield "\n".join(found)
-            found, bars = [], 0
-        found.append(line)
+        if parts and bars >= columns - 1 and more:
+            yield "\n".join(parts)
+            parts, bars = [], 0
+        parts.append(line)
         bars += more
-    yield "\n".join(found)
+    yield "\n".join(parts)
 
 
 def read_sacct(
     lines: Iterable[str], cluster: str, *, source: str, utc: bool = False, bar: str = "|"
 ) -> Read:
-    """Times are the local ones of this machine, or ``utc``. Raises DocumentError for no header.
+    """Read sacct's lines, with times in this machine's zone or in UTC. Raises DocumentError for no
+    header.
 
     ``bar``: what stands between fields.
     """
@@ -126,15 +129,17 @@ def read_sacct(
             header = _header(line, source, bar)
             continue
         if line.split(bar)[: len(header)] == list(header):
-            continue  # two files, one after the other
+            continue  # the header of a second file, appended to the first
         try:
             fields = _fields(line, header, bar)
             job_id, dot, _ = fields["JobID"].partition(".")
             if dot:
                 _step(job_id, fields, steps)
                 continue
-            given = _given(name_of(fields.get("JobName", "")), fields.get("SubmitLine", ""))
-            job = _job(job_id, fields, given or Described(), cluster, utc=utc)
+            arguments = _submitted_arguments(
+                name_of(fields.get("JobName", "")), fields.get("SubmitLine", "")
+            )
+            job = _job(job_id, fields, arguments or Described(), cluster, utc=utc)
         except Unreadable as error:
             read.refuse(number, line, error)
             continue
@@ -143,8 +148,8 @@ def read_sacct(
         else:
             read.add(job)
             _note(job_id, fields, read)
-            if given is not None:
-                read.given.add(job_id)
+            if arguments is not None:
+                read.with_arguments.add(job_id)
     if header is None:
         raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
     for job_id, peaks in steps.items():
@@ -203,18 +208,18 @@ def _step(job_id: str, fields: Fields, steps: dict[str, _Peaks]) -> None:
 
 
 def _with_peaks(job: PastJobRecord, peaks: _Peaks) -> PastJobRecord:
-    found = replace(job, gpu_peak_bytes=peaks.gpu_bytes or None)
+    with_gpu_peak = replace(job, gpu_peak_bytes=peaks.gpu_bytes or None)
     if peaks.host_bytes <= (job.peak_bytes or 0):
-        return found
-    return replace(found, peak_bytes=peaks.host_bytes, peak_source="polled")
+        return with_gpu_peak
+    return replace(with_gpu_peak, peak_bytes=peaks.host_bytes, peak_source="polled")
 
 
 def _job(
-    job_id: str, fields: Fields, given: Described, cluster: str, *, utc: bool
+    job_id: str, fields: Fields, arguments: Described, cluster: str, *, utc: bool
 ) -> PastJobRecord | None:
     if _JOB.fullmatch(job_id) is None:
         if re.fullmatch(r"\d{1,18}_\[.*", job_id):
-            return None  # tasks of an array that wait
+            return None  # waiting tasks of an array
         raise Unreadable("JobID is not a job's")
     state = state_of(fields["State"])
     if state == "unknown":
@@ -235,8 +240,8 @@ def _job(
         user=name_of(fields["User"]),
         account=name_of(fields.get("Account", "")),
         name=name_of(fields.get("JobName", "")),
-        arguments=given.arguments,
-        similar=given.similar,
+        arguments=arguments.arguments,
+        similar=arguments.similar,
         queue=name_of(fields.get("Partition", "")),
         state=state,
         submit_s=start_s if submit_s is None else submit_s,
@@ -254,21 +259,24 @@ def _job(
 
 
 def _note(job_id: str, fields: Fields, read: Read) -> None:
-    """Whom the job waited for, by the line that submitted it."""
-    found = said(fields.get("SubmitLine", ""))
+    """Note which jobs the job waited for, by the line that submitted it."""
+    submitted_line = dependencies_in_line(fields.get("SubmitLine", ""))
     array, _, task = job_id.partition("_")
-    after = [*found.after, *(f"{one}_{task}" if task else one for one in found.with_task)]
-    if found.singleton:
+    after = [
+        *submitted_line.after,
+        *(f"{array_id}_{task}" if task else array_id for array_id in submitted_line.with_task),
+    ]
+    if submitted_line.singleton:
         after.append(SINGLETON)
     if after:
         read.after[job_id] = tuple(after)
-    if found.at_once is not None and task:
-        read.array_limits[array] = found.at_once
-    read.not_followed += found.others
+    if submitted_line.at_once is not None and task:
+        read.array_limits[array] = submitted_line.at_once
+    read.not_followed += submitted_line.others
 
 
-def _given(name: str, line: str) -> Described | None:
-    """The script's arguments in the line that submitted it, or a wrapped command; None: not said.
+def _submitted_arguments(name: str, line: str) -> Described | None:
+    """Return the script's arguments, or the wrapped command, of a submit line; None: it has none.
 
     A script that was renamed is not found in its line; options after ``--wrap`` are taken for the
     command's: such jobs are matched by name and shape alone.
@@ -277,9 +285,9 @@ def _given(name: str, line: str) -> Described | None:
     if wrapped is not None and not plain_name(name):
         return described(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
     words = line.split()
-    for place in range(1, len(words)):
-        if PurePosixPath(words[place]).name == name and words[place - 1] not in _NAMING:
-            return described(name, list(takewhile(_OF_COMPONENT, words[place + 1 :])))
+    for index in range(1, len(words)):
+        if PurePosixPath(words[index]).name == name and words[index - 1] not in _NAMING:
+            return described(name, list(takewhile(_OF_COMPONENT, words[index + 1 :])))
     return None
 
 
@@ -301,7 +309,8 @@ def _limit_s(fields: Fields) -> float | None:
 
 
 def _request(text: str, cores: int, nodes: int) -> int | None:
-    """Of one node: since 21.08 of the whole job, before that per node (n) or per core (c)."""
+    """Return the memory asked for on a node: ReqMem is of the whole job since 21.08, before that
+    per node (n) or per core (c)."""
     match = _SIZE.fullmatch(text)
     if match is None or not float(match[1]):
         return None
@@ -322,11 +331,11 @@ def _bytes(text: str) -> int | None:
 
 
 def _moment(text: str, *, utc: bool) -> float:
-    """``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s)."""
+    """Return ``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s), as Unix time."""
     seconds = whole_number(text, 10**11 - 1)
     if seconds is not None:
         return float(seconds)
-    found = moment_s(text, utc=utc)
-    if found is None:
+    moment = moment_s(text, utc=utc)
+    if moment is None:
         raise Unreadable(f"{text[:30]!r} is no time")
-    return found
+    return moment

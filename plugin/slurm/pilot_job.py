@@ -1,6 +1,8 @@
-"""Where the launcher ends and the ranks' program begins: ``srun -n 8 ./app x``.
+"""The scripts of ``berth pilot submit``: the pilot job, and the real job that waits for it.
 
-A launcher's ranks are not its children under Slurm, so what measures must stand between the two.
+Plain shell, shown by ``--dry-run``. Nothing here talks to the scheduler. A launcher's ranks are not
+its children under Slurm, so what measures must stand between the launcher and the ranks' program:
+``srun -n 8 ./app x`` is split into the two.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Launch:
 
 
 def split(command: Sequence[str]) -> Launch:
-    """The launcher with its options, and the program with its arguments.
+    """Split a command into the launcher with its options, and the program with its arguments.
 
     Raises UsageError where that is not clear; ``--`` between the two settles it.
     """
@@ -62,7 +64,7 @@ def split(command: Sequence[str]) -> Launch:
 
 
 def _width(words: tuple[str, ...], index: int) -> int:
-    """How many words an option takes."""
+    """Return how many words an option takes."""
     word = words[index]
     if word in _WITH_TWO:
         return 3
@@ -98,7 +100,8 @@ def _unclear(words: tuple[str, ...], word: str) -> UsageError:
 RANK_SCRIPT = Path(rank.__file__)
 _MIB = 2**20
 TAIL_S = 120
-"""Of the pilot job's time, left for bringing the profile home and placing the real job."""
+"""Seconds of the pilot job's time that are left for delivering the profile and placing the real
+job."""
 
 _RANK = "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}"
 _SIZE = "${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_NTASKS:-1}}}"
@@ -128,19 +131,19 @@ class Shape:
     gpus: int = 0
 
     def sbatch_options(self) -> list[str]:
-        """As options of sbatch, the time limit left out."""
-        found = [f"--ntasks={self.tasks}", f"--cpus-per-task={self.cpus_per_task}"]
+        """Return the shape as options of sbatch, without the time limit."""
+        options = [f"--ntasks={self.tasks}", f"--cpus-per-task={self.cpus_per_task}"]
         if self.nodes is not None:
-            found.append(f"--nodes={self.nodes}")
+            options.append(f"--nodes={self.nodes}")
         if self.memory_bytes_per_node is not None:
-            found.append(f"--mem={math.ceil(self.memory_bytes_per_node / _MIB)}M")
+            options.append(f"--mem={math.ceil(self.memory_bytes_per_node / _MIB)}M")
         if self.gpus:
-            found.append(f"--gpus={self.gpus}")
-        return found
+            options.append(f"--gpus={self.gpus}")
+        return options
 
 
 def with_srun(launch: Launch, shape: Shape) -> Launch:
-    """A program without a launcher that asks for several tasks is started by srun."""
+    """Put srun before a program without a launcher that asks for several tasks."""
     if launch.launcher or shape.tasks == 1:
         return launch
     return Launch(("srun",), launch.program)
@@ -176,8 +179,9 @@ def _launches(
     profile: Path,
     count: Sequence[str] | None,
 ) -> str:
-    """Two launches: time and memory of every rank, then the counters of rank 0 and the busiest
-    other one. Ranks wait for each other, so that each launch can run a rank once only.
+    """Return the shell of two launches: time and memory of every rank, then the counters of rank 0
+    and the busiest other one. Ranks wait for each other, so that each launch can run a rank only
+    once.
 
     ``count``: options of the second launch; None: there is none.
     """
@@ -190,7 +194,7 @@ def _launches(
     )
     first = shlex.join([*launch.launcher, "sh", "-c", timed, "rank", *launch.program])
     ranks = shlex.join([berth, "pilot", "ranks", str(folder), "--into", str(profile)])
-    # A rank 0 that fails or is cut must not leave the others waiting for it.
+    # A rank 0 that fails or is killed must not leave the others waiting for it.
     lines = [
         "export SLURM_KILL_BAD_EXIT=1",
         f"rm -rf {shlex.quote(str(folder))}; mkdir -p {shlex.quote(str(folder))}",
@@ -214,7 +218,7 @@ def _counted(
         f'--rank "$rank" --leave {shlex.quote(str(folder))}/counts-$rank.json -- "$@"; fi\n'
         'exec "$@"'
     )
-    # The number is not in the environment: launchers pass little of that on.
+    # The number is an argument, because launchers pass on little of the environment.
     head = shlex.join([*launch.launcher, "sh", "-c", counted, "rank"])
     return [
         f'{head} "$busiest" {shlex.join(launch.program)} > /dev/null',
@@ -223,5 +227,6 @@ def _counted(
 
 
 def job_script(launch: Launch) -> str:
-    """The real job: the command as given, in whatever shape it has when it starts."""
+    """Return the real job's script: the command as given, in whatever shape the job has at its
+    start."""
     return f"#!/bin/sh\n{_SHAPE}exec {shlex.join([*launch.launcher, *launch.program])}\n"

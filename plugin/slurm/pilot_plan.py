@@ -79,37 +79,40 @@ class SlurmPilot:
             memory_bytes_per_node=None if options["mem"] is None else parse_bytes(options["mem"]),
             time_limit_s=limit_s,
         )
-        asked = split(command)
+        launch = split(command)
         counts = options["nodes"]
         if len(counts) > 1:
-            _check_counts(asked, options)
+            _check_counts(launch, options)
             shapes = [replace(shape, nodes=n, tasks=n * shape.tasks) for n in counts]
         else:
             shapes = [replace(shape, nodes=counts[0] if counts else None)]
         self._shape = shapes[0]
-        self.name = _name(options["name"] or Path(asked.program[0]).name)
+        self.name = _name(options["name"] or Path(launch.program[0]).name)
         self._pilot_s = _seconds("--pilot-time", options["pilot_time"]) or 0.0
         if self._pilot_s < 2 * TAIL_S:
             raise UsageError(f"--pilot-time must be at least {2 * TAIL_S / 60:.0f} minutes")
         folder: Path = options["results"].absolute()
         stem = folder / f"{self.name}-{secrets.token_hex(3)}"
         self._parts = [
-            _Part(one, stem if len(shapes) == 1 else stem.with_name(f"{stem.name}-n{one.nodes}"))
-            for one in shapes
+            _Part(
+                part_shape,
+                stem if len(shapes) == 1 else stem.with_name(f"{stem.name}-n{part_shape.nodes}"),
+            )
+            for part_shape in shapes
         ]
         self._stem, self.profile = self._parts[0].stem, self._parts[0].profile
         for index, part in enumerate(self._parts):
-            launch = with_srun(asked, part.shape)
+            launch = with_srun(launch, part.shape)
             part.text = pilot_script(
                 launch,
                 berth=_berth(),
                 profile=part.profile,
                 run_options=self._run_options(),
-                # What it counts on one node, it counts on several.
+                # Counters are measured on the first number of nodes only: they hold for the others.
                 count_options=self._count_options() if index == 0 else None,
                 deliver_options=self._deliver_options(index),
             )
-        self._job_text = job_script(with_srun(asked, self._shape))
+        self._job_text = job_script(with_srun(launch, self._shape))
 
     def submit(self) -> tuple[tuple[str, ...], str | None]:
         """See PilotPlan. The pilot jobs are cancelled where one after them is refused.
@@ -133,22 +136,23 @@ class SlurmPilot:
         return tuple(pilots), job
 
     def _check_times(self) -> None:
-        """Slurm itself may accept a job with more time than its partition gives: it then waits for
-        ever. A QOS may lift a partition's limit, so that nothing is known where one is named."""
+        """Raise UsageError where a partition gives less time: Slurm itself may accept such a job,
+        which then waits for ever. A QOS may lift a partition's limit, so nothing is checked where
+        one is named."""
         if self._options["qos"]:
             return
         text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
         partitions = tuple(records(text, "PartitionName"))
-        given, limit_s = self._options, self._shape.time_limit_s
+        options, limit_s = self._options, self._shape.time_limit_s
         check_time(
-            f"--pilot-time {given['pilot_time']}", self._pilot_s,
+            f"--pilot-time {options['pilot_time']}", self._pilot_s,
             self._site.reference_queue, partitions,
             hint="give a shorter --pilot-time: pilots run in the site's reference partition",
         )  # fmt: skip
-        if given["then_place"] and limit_s is not None:
+        if options["then_place"] and limit_s is not None:
             check_time(
-                f"--time-limit {given['time_limit']}", limit_s,
-                given["partition"] or self._site.auto_queue, partitions,
+                f"--time-limit {options['time_limit']}", limit_s,
+                options["partition"] or self._site.auto_queue, partitions,
                 hint="give a shorter --time-limit, or another --partition",
             )  # fmt: skip
 
@@ -177,7 +181,7 @@ class SlurmPilot:
 
     def _pilot_command(self, part: _Part, after: Sequence[str]) -> tuple[str, ...]:
         give_up_s = _seconds("--give-up-after", self._options["give_up_after"]) or 0.0
-        least_s = (self._parts.index(part) + 1) * self._pilot_s  # after those before it
+        least_s = (self._parts.index(part) + 1) * self._pilot_s  # it waits for the pilots before it
         minutes = math.ceil(max(give_up_s, least_s) / 60) + 1
         return (
             "sbatch", f"--job-name=pilot-{self.name}", "--comment=berth:off",
@@ -193,7 +197,7 @@ class SlurmPilot:
         more = [f"--partition={partition}"] if partition else []
         more += [f"--time={math.ceil(limit_s / 60)}"] if limit_s else []
         more += [f"--constraint={self._options['constraint']}"] if self._constraint else []
-        # Its own filter run would only repeat what the pilot's end does with a fresh profile.
+        # The filter would only decide what the end of the pilot decides with a fresh profile.
         return (
             "sbatch", f"--job-name={self.name}", "--comment=berth:off",
             f"--dependency=afterany:{pilot_id}", *self._shape.sbatch_options(), *more,
@@ -201,7 +205,7 @@ class SlurmPilot:
         )  # fmt: skip
 
     def shown(self) -> str:
-        """Everything that would be done, as shell."""
+        """Return everything that would be done, as shell."""
         parts: list[str] = []
         for number, part in enumerate(self._parts):
             after = ["PILOT"] if number else []
@@ -221,7 +225,8 @@ class SlurmPilot:
         return bool(self._options["constraint"])
 
     def _on_reference(self) -> list[str]:
-        """What tells nodes of the reference platform from others of its partition."""
+        """Return the constraint that tells nodes of the reference platform from others of its
+        partition."""
         place = self._site.reference_place
         wanted = [self._options["constraint"], None if place is None else place.constraint]
         named = [text for text in dict.fromkeys(wanted) if text]
@@ -231,8 +236,8 @@ class SlurmPilot:
         return [f"--constraint={both}"]
 
     def _who(self) -> list[str]:
-        given = self._options
-        return [f"--{key}={given[key]}" for key in ("account", "qos") if given[key]]
+        options = self._options
+        return [f"--{key}={options[key]}" for key in ("account", "qos") if options[key]]
 
     def _run_options(self) -> list[str]:
         words = [
@@ -254,12 +259,12 @@ class SlurmPilot:
         return words
 
     def _deliver_options(self, index: int) -> list[str]:
-        given, shape = self._options, self._shape
-        words = [f"--site={given['site_file'].absolute()}"]
+        options, shape = self._options, self._shape
+        words = [f"--site={options['site_file'].absolute()}"]
         words += [f"--with={part.profile}" for part in self._parts[:index]]
-        if given["spool"]:
-            words.append(f"--spool={given['spool'].absolute()}")
-        if not given["then_place"]:
+        if options["spool"]:
+            words.append(f"--spool={options['spool'].absolute()}")
+        if not options["then_place"]:
             return words
         words += [
             "--then-place",
@@ -270,7 +275,9 @@ class SlurmPilot:
         if shape.time_limit_s is not None:
             words.append(f"--time-limit={shape.time_limit_s:.0f}s")
         keys = ("mem", "constraint", "account", "qos", "size")
-        return words + [f"--{k.replace('_', '-')}={given[k]}" for k in keys if given[k] is not None]
+        return words + [
+            f"--{k.replace('_', '-')}={options[k]}" for k in keys if options[k] is not None
+        ]
 
 
 def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
@@ -291,7 +298,7 @@ def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    """As sbatch reads it: a number is minutes, two are minutes and seconds."""
+    """Read a time as sbatch does: one number is minutes, two are minutes and seconds."""
     if text is None:
         return None
     minutes, clock = whole_number(text), _MINUTES_AND_SECONDS.fullmatch(text)
@@ -313,13 +320,13 @@ def _name(text: str) -> str:
 
 
 def _berth() -> str:
-    """This program's own path: the compute nodes must have it at the same place."""
+    """Return this program's own path: the compute nodes must have it at the same place."""
     beside = Path(sys.executable).with_name("berth")
     return str(beside) if beside.exists() else shutil.which("berth") or "berth"
 
 
 def check_time(
-    given: str, limit_s: float, asked: str | None, partitions: Sequence[Record], *, hint: str
+    option: str, limit_s: float, queues: str | None, partitions: Sequence[Record], *, hint: str
 ) -> None:
     """Raises UsageError, naming MaxTime, where no partition that is asked for gives so much time.
 
@@ -327,15 +334,21 @@ def check_time(
     commas, None: the default one; ``partitions``: all records of ``scontrol show partition``.
     Slurm counts whole minutes.
     """
-    names = asked.split(",") if asked else _default(partitions)
-    here = [one for one in partitions if one["PartitionName"] in names]
-    limits_s = [duration_s(one.get("MaxTime")) for one in here]
-    longest_s = max((math.inf if one is None else one for one in limits_s), default=math.inf)
+    names = queues.split(",") if queues else _default(partitions)
+    candidates = [partition for partition in partitions if partition["PartitionName"] in names]
+    limits_s = [duration_s(partition.get("MaxTime")) for partition in candidates]
+    longest_s = max(
+        (math.inf if partition is None else partition for partition in limits_s), default=math.inf
+    )
     if math.ceil(limit_s / 60) * 60 <= longest_s:
         return
-    limits = ", ".join(f"{one['PartitionName']} (MaxTime={one['MaxTime']})" for one in here)
-    raise UsageError(f"{given} is more time than a job may have in partition {limits}", hint=hint)
+    limits = ", ".join(
+        f"{partition['PartitionName']} (MaxTime={partition['MaxTime']})" for partition in candidates
+    )
+    raise UsageError(f"{option} is more time than a job may have in partition {limits}", hint=hint)
 
 
 def _default(partitions: Sequence[Record]) -> list[str]:
-    return [one["PartitionName"] for one in partitions if one.get("Default") == "YES"]
+    return [
+        partition["PartitionName"] for partition in partitions if partition.get("Default") == "YES"
+    ]

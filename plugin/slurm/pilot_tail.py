@@ -42,7 +42,8 @@ class Change:
 
 
 def waiting_for(pilot_job: str) -> str | None:
-    """The pending job of this user that depends on the pilot, or None. Raises SchedulerError."""
+    """Return the pending job of this user that depends on the pilot, or None. Raises
+    SchedulerError."""
     text = commands.run(("squeue", "--me", "-h", "-t", "PENDING", "-o", "%A|%E"))
     for line in text.splitlines():
         job, _, dependency = line.strip().partition("|")
@@ -52,7 +53,7 @@ def waiting_for(pilot_job: str) -> str | None:
 
 
 def change_of(request: Request, edit: Edit) -> Change:
-    """What ``edit`` changes of the waiting job that ``request`` describes."""
+    """Return what ``edit`` changes of the waiting job that ``request`` describes."""
     held = edit.resources or request.resources
     cores = held.tasks * held.cpus_per_task
     limit = edit.time_limit_s or request.time_limit_s
@@ -71,7 +72,7 @@ def change_of(request: Request, edit: Edit) -> Change:
         "NumTasks": held.tasks,
         "CPUsPerTask": held.cpus_per_task,
         "NumCPUs": f"{cores}-{cores}",
-        # What ``-c`` set: with fewer cores in all Slurm would take the job for a contradiction.
+        # ``-c`` has set it: with fewer cores in all Slurm would refuse the job.
         "MinCPUsNode": held.cpus_per_task,
         "MinMemoryCPU" if by_core else "MinMemoryNode": mib,
         "TimeLimit": minutes if edit.time_limit_s is not None else None,
@@ -110,13 +111,14 @@ def apply(job: str, change: Change) -> None:
             raise SchedulerError(f"Slurm would keep job {job} waiting there ({reason})")
     except SchedulerError:
         changed = {word.partition("=")[0] for word in change.update}
-        with suppress(SchedulerError):  # the first error is the one to be told
+        with suppress(SchedulerError):  # the first error is the one to raise
             _update(job, [w for w in _words_back(before) if w.partition("=")[0] in changed])
         raise
 
 
 def _check_open(queue: str | None) -> None:
-    """Slurm may accept a job for a partition closed to its user, and keep it waiting for ever."""
+    """Raise SchedulerError for a closed partition: Slurm may accept the job, and keep it waiting
+    for ever."""
     for name in (queue or "").split(","):
         if name:
             _check_one_open(name)
@@ -130,8 +132,8 @@ def _check_one_open(queue: str) -> None:
     groups = allowed(partition, "AllowGroups")
     if groups is None or os.geteuid() == 0:
         return
-    mine = {_group_name(number) for number in (os.getegid(), *os.getgroups())}
-    if mine.isdisjoint(groups):
+    own_groups = {_group_name(number) for number in (os.getegid(), *os.getgroups())}
+    if own_groups.isdisjoint(groups):
         raise SchedulerError(f"partition {queue} is not open to your groups")
 
 
@@ -143,7 +145,8 @@ def _group_name(number: int) -> str:
 
 
 def _update(job: str, words: Sequence[str]) -> None:
-    """One ``scontrol update``. slurmctld may say that it has no time just now (26.05 does)."""
+    """Run one ``scontrol update``, again where slurmctld says that it has no time just now (26.05
+    does)."""
     for attempt in range(_ATTEMPTS):
         try:
             commands.run(("scontrol", "update", f"JobId={job}", *words))

@@ -22,14 +22,14 @@ from berth.plugin.slurm.records import (
     state_of,
     waits_for_room,
 )
-from berth.plugin.slurm.submitted import Said, dependencies
+from berth.plugin.slurm.submitted import Dependencies, dependencies
 
 FIELDS = (
     "JobArrayID", "State", "Partition", "UserName", "Account", "NumNodes", "NumCPUs", "NumTasks",
     "TimeLimit", "SubmitTime", "StartTime", "Reason", "PriorityLong", "tres", "tres-per-node",
     "tres-per-job", "tres-per-task", "NodeList", "admin_comment", "Name", "Dependency",
 )  # fmt: skip
-"""Of squeue's ``--Format``."""
+"""Fields of squeue's ``--Format``."""
 _STATES = "PD,CF,R,CG,S,SI,SO"
 _TIMEOUT_S = 60.0
 _DEPENDS = "Dependency"
@@ -39,8 +39,9 @@ Fields = Mapping[str, str]
 
 
 def ask() -> tuple[PresentJob, ...]:
-    """An array's waiting tasks one by one. Raises SchedulerError or ToolMissing."""
-    # Users write names of jobs, with bars and line ends in them; this they cannot guess.
+    """Return the jobs, an array's waiting tasks one by one. Raises SchedulerError or
+    ToolMissing."""
+    # Users write names, with bars and line ends in them: a separator that nobody can guess.
     bar = f"<{secrets.token_hex(8)}>"
     form = ",".join(f"{name}:{bar}" for name in FIELDS)
     text = commands.run(
@@ -50,14 +51,18 @@ def ask() -> tuple[PresentJob, ...]:
 
 
 def parse(text: str, bar: str) -> tuple[PresentJob, ...]:
-    """From squeue's text, ``bar`` behind each field. What is no job is left out."""
+    """Parse squeue's text with ``bar`` behind each field. What is no job is left out."""
     parts = text.split(bar)
     size = len(FIELDS)
     rows = (parts[at : at + size] for at in range(0, len(parts) - size + 1, size))
-    fields = (dict(zip(FIELDS, (one.strip() for one in row), strict=True)) for row in rows)
-    found = [(job, one) for one in fields if (job := _job(one)) is not None]
-    waited_for = _WaitedFor([job for job, _ in found])
-    return tuple(_after(job, one, waited_for) for job, one in found)
+    fields = (
+        dict(zip(FIELDS, (row_fields.strip() for row_fields in row), strict=True)) for row in rows
+    )
+    parsed_jobs = [
+        (job, row_fields) for row_fields in fields if (job := _job(row_fields)) is not None
+    ]
+    waited_for = _WaitedFor([job for job, _ in parsed_jobs])
+    return tuple(_after(job, row_fields, waited_for) for job, row_fields in parsed_jobs)
 
 
 def _job(fields: Fields) -> PresentJob | None:
@@ -102,14 +107,15 @@ class _WaitedFor:
                 self._before[job.job_id] = before
             last[job.user, job.name] = job.job_id
 
-    def of(self, job: PresentJob, said: Said) -> tuple[str, ...]:
-        """Ids; those that are not here have ended."""
+    def of(self, job: PresentJob, dependency: Dependencies) -> tuple[str, ...]:
+        """Return the ids of the jobs that a dependency names; those that are not present have
+        ended."""
         task = job.job_id.partition("_")[2]
-        named = (*said.after, *(f"{array}_{task}" for array in said.with_task))
-        found = [self._of_id[one] for one in named if one in self._of_id]
-        if said.singleton and job.job_id in self._before:
-            found.append(self._before[job.job_id])
-        return tuple(found)
+        named = (*dependency.after, *(f"{array}_{task}" for array in dependency.with_task))
+        ids = [self._of_id[name] for name in named if name in self._of_id]
+        if dependency.singleton and job.job_id in self._before:
+            ids.append(self._before[job.job_id])
+        return tuple(ids)
 
 
 def _number(job_id: str) -> tuple[int, int]:
@@ -122,28 +128,29 @@ def _names_of(job: PresentJob) -> tuple[str, str]:
 
 
 def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJob:
-    """With the jobs that it waits for, where that is all that keeps it from its turn.
+    """Return the job with those that it waits for, where only they keep it from its turn.
 
     It stays as it is where it waits for something else, too, or where what Slurm writes cannot be
     read.
     """
     if job.running or fields["Reason"].strip("()") != _DEPENDS:
         return job
-    said = dependencies(re.sub(r"\([^)]*\)", "", fields["Dependency"]))
-    after = () if said.others else waited_for.of(job, said)
+    dependency = dependencies(re.sub(r"\([^)]*\)", "", fields["Dependency"]))
+    after = () if dependency.others else waited_for.of(job, dependency)
     return replace(job, may_start=True, after=after) if after else job
 
 
 def _gpus(fields: Fields, nodes: int) -> int:
-    """In all: as they are accounted for, else (AccountingStorageTRES) as they were asked."""
+    """Count all GPUs: as they are accounted for, else (AccountingStorageTRES) as they were asked
+    for."""
     accounted = gpus_in(fields["tres"])
     if accounted:
         return accounted
     tasks = count(fields["NumTasks"]) or 1
     for name, each in (("tres-per-job", 1), ("tres-per-node", nodes), ("tres-per-task", tasks)):
-        asked = gpus_in(fields[name].replace("gres:", "").replace("gres/", ""))
-        if asked:
-            return asked * each
+        requested = gpus_in(fields[name].replace("gres:", "").replace("gres/", ""))
+        if requested:
+            return requested * each
     return 0
 
 
@@ -172,7 +179,8 @@ _LIMITS = ("Assoc", "QOS", "MaxCpuPer", "MaxMemPer", "MaxNodePer", "MaxGRESPer")
 
 
 def job_now(job_id: str) -> JobNow | None:
-    """None: slurmctld does not know it. Raises SchedulerError or ToolMissing."""
+    """Return how one job stands; None: slurmctld does not know it. Raises SchedulerError or
+    ToolMissing."""
     form = "|".join(f"%{field}" for field in _FIELDS)
     words = ("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", form)
     try:
@@ -181,24 +189,27 @@ def job_now(job_id: str) -> JobNow | None:
         if "Invalid job id" in error.message:
             return None
         raise
-    line = next((one for one in text.splitlines() if one.count("|") >= len(_FIELDS) - 1), None)
+    line = next(
+        (text_line for text_line in text.splitlines() if text_line.count("|") >= len(_FIELDS) - 1),
+        None,
+    )
     if line is None:
         return None
     state, queue, reason, start, nodes, used, limit = line.rsplit("|", len(_FIELDS) - 1)
-    found = state_of(state)
+    job_state = state_of(state)
     return JobNow(
-        found,
+        job_state,
         queue,
-        waits_for=waits_for(reason) if found == "pending" else None,
+        waits_for=waits_for(reason) if job_state == "pending" else None,
         start_s=moment_s(start.strip(), utc=False),
         nodes=nodes.strip(),
-        elapsed_s=duration_s(used.strip()) if found != "pending" else None,
+        elapsed_s=duration_s(used.strip()) if job_state != "pending" else None,
         time_limit_s=duration_s(limit.strip()),
     )
 
 
 def waits_for(reason: str) -> str:
-    """A reason of squeue in words, with Slurm's own word behind them."""
+    """Return a reason of squeue in words, followed by Slurm's own word."""
     word = reason.strip("() ").partition(",")[0]
     if not word or word == "None":
         return "the scheduler to look at it"

@@ -28,7 +28,8 @@ from berth.plugin.slurm.records import Record, records
 log = logging.getLogger("berth.putback")
 
 PATIENCE_S = 600.0
-"""So long a job may wait for what may pass by itself (a group's limit, nodes that are down)."""
+"""Seconds that a job may wait for what may pass by itself (an account's limit, nodes that are
+down)."""
 
 _AT_ONCE = re.compile(
     r"Partition(Config|NodeLimit|TimeLimit|Inactive)|BadConstraints|Invalid(Account|QOS)|"
@@ -50,7 +51,7 @@ _UPDATES = {
     "pn_min_cpus": "MinCPUsNode",
     "ntasks_per_node": "NtasksPerNode",
 }
-"""What ``scontrol update`` calls what the filter set. Nodes, memory and time come on top."""
+"""Words of ``scontrol update`` for what the filter sets, besides nodes, memory and time."""
 _UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
 _WIDEST = 4096
@@ -77,16 +78,16 @@ class Stuck:
 
 
 def stuck_jobs(now_s: float) -> Iterator[Stuck]:
-    """Those to put back now. Raises SchedulerError or ToolMissing."""
+    """Yield the jobs to put back now. Raises SchedulerError or ToolMissing."""
     waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%A|%r|%V"))
     for line in dict.fromkeys(waiting.splitlines()):
         number, _, rest = line.strip().partition("|")
         reason, _, submitted = rest.rpartition("|")
         if whole_number(number) is None or not _is_due(reason, submitted, now_s):
             continue
-        found = _stuck(number, reason)
-        if found is not None:
-            yield found
+        stuck = _stuck(number, reason)
+        if stuck is not None:
+            yield stuck
 
 
 def _is_due(reason: str, submitted: str, now_s: float) -> bool:
@@ -111,7 +112,7 @@ def _stuck(number: str, reason: str) -> Stuck | None:
     if words.get("action") != "edit" or "was" not in words or tried == _FAILED:
         return None
     if tried is not None and reason != "BadConstraints":
-        return None  # once: what it waits for now is its own request's
+        return None  # put back once already: its own request is what it waits with
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
     user = field(number, "username")
     if not user:
@@ -135,7 +136,7 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
     A job that Slurm does not let us change is only marked and told, so that nobody tries again.
     Raises SchedulerError where not even that works.
     """
-    outcome, said = stuck.reason, _SAID.format(reason=stuck.reason)
+    outcome, note = stuck.reason, _SAID.format(reason=stuck.reason)
     try:
         if stuck.tried or not _FOREIGN.isdisjoint(stuck.was):
             raise SchedulerError("the GPUs that were added to it cannot be taken away")
@@ -144,10 +145,10 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
             commands.run(("scontrol", "release", stuck.job))
         log.info("job %s put back: Slurm said %s", stuck.job, stuck.reason)
     except BerthError as error:
-        outcome, said = _FAILED, _SORRY
+        outcome, note = _FAILED, _SORRY
         log.warning("job %s cannot be put back: %s", stuck.job, error.message)
     stamp = stuck.admin_comment.partition(f" {_DONE}")[0]
-    comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), said)))
+    comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), note)))
     commands.run(
         (
             "scontrol",
@@ -161,10 +162,11 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
 
 
 def words_back(was: Mapping[str, str]) -> Sequence[str]:
-    """``scontrol update`` words that restore ``was``, in the terms of the job's own partition."""
+    """Return ``scontrol update`` words that restore ``was``, in the terms of the job's own
+    partition."""
     partition: Record = {}
     words = []
-    if "partition" in was:  # else it was changed where it stood
+    if "partition" in was:  # else it stayed in its partition
         partition = _partition(was["partition"])
         words.append(f"Partition={partition['PartitionName']}")
     if "min_nodes" in was:
@@ -189,23 +191,23 @@ def words_back(was: Mapping[str, str]) -> Sequence[str]:
 
 
 def _memory_back(was: Mapping[str, str], partition: Record) -> Iterator[str]:
-    """The memory as asked; else what the partition gives those who ask for none."""
+    """Yield the memory as asked; else what the partition gives to jobs that ask for none."""
     for key, name, default in (
         ("memory_mib_per_cpu", "MinMemoryCPU", "DefMemPerCPU"),
         ("memory_mib_per_node", "MinMemoryNode", "DefMemPerNode"),
     ):
-        asked = was.get(key, "-")
-        if asked == "-" and {was.get("memory_mib_per_cpu"), was.get("memory_mib_per_node")} == {
+        requested = was.get(key, "-")
+        if requested == "-" and {was.get("memory_mib_per_cpu"), was.get("memory_mib_per_node")} == {
             "-"
         }:
-            asked = partition.get(default, "-")
-        if asked.isdigit():
-            yield f"{name}={asked}"
+            requested = partition.get(default, "-")
+        if requested.isdigit():
+            yield f"{name}={requested}"
             return
 
 
 def _partition(name: str) -> Record:
-    """The partition of that name; of ``-`` the default one."""
+    """Return the partition of that name; ``-`` means the default one."""
     text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
     for record in records(text, "PartitionName"):
         if record["PartitionName"] == name or (name == "-" and record.get("Default") == "YES"):
@@ -214,7 +216,8 @@ def _partition(name: str) -> Record:
 
 
 def field(number: str, name: str, states: str = "PENDING") -> str:
-    """One field of a job in one of ``states``; empty where it is unset or the job is none.
+    """Return one field of a job in one of ``states``; empty where it is unset or there is no such
+    job.
 
     One at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``, or one with
     anything in it that ends a line, would stand for other fields.

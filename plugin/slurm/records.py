@@ -1,4 +1,4 @@
-"""Slurm's ``key=value`` records (``scontrol -o show …``) and the notations inside them.
+"""Slurm's ``key=value`` records (``scontrol -o show …``), the notations and the states inside them.
 
 Versions differ in which keys there are: a missing one is a default here, never an error. What
 cannot be read at all raises SchedulerError that shows it.
@@ -26,41 +26,43 @@ Record = Mapping[str, str]
 
 
 def records(text: str, first_key: str) -> Iterator[Record]:
-    """One mapping a line; the first value of a key counts. Raises SchedulerError on odd lines."""
+    """Yield one mapping a line; the first value of a key counts. Raises SchedulerError on odd
+    lines."""
     for line in text.splitlines():
         if not line.strip() or line.startswith(("No ", "Slurm")):
             continue
-        found = list(_KEY.finditer(line))
-        if not found or found[0].group(1) != first_key:
+        keys = list(_KEY.finditer(line))
+        if not keys or keys[0].group(1) != first_key:
             raise SchedulerError(f"Slurm answered something unreadable: {line.strip()[:80]!r}")
         record: dict[str, str] = {}
-        for match, following in zip(found, [*found[1:], None], strict=True):
+        for match, following in zip(keys, [*keys[1:], None], strict=True):
             end = len(line) if following is None else following.start()
             record.setdefault(match.group(1), line[match.end() : end].strip())
         yield record
 
 
 def whole(record: Record, key: str, default: int = 0) -> int:
-    """A count; ``default`` where the key is absent or says ``N/A``."""
-    found = count(record.get(key, ""))
-    return default if found is None else found
+    """Return a count; ``default`` where the key is absent or says ``N/A``."""
+    number = count(record.get(key, ""))
+    return default if number is None else number
 
 
 def count(text: str) -> int | None:
-    """A number of things, bytes or seconds; None for anything else, and from 16 digits on."""
+    """Return a number of things, bytes or seconds; None for anything else, and from 16 digits
+    on."""
     return whole_number(text, 10**15 - 1)
 
 
 def node_peak_bytes(peak_bytes: int, tasks: str, nodes: str) -> int:
-    """What a node held at most in a step: MaxRSS is that of its largest task, and a node held so
-    many of them (``NTasks`` over ``NNodes``)."""
+    """Return the most that a node held in a step. MaxRSS is that of the largest task; a node held
+    so many tasks (``NTasks`` over ``NNodes``)."""
     of_step, of_job = max(count(tasks) or 1, 1), max(count(nodes) or 1, 1)
     return peak_bytes * -(-of_step // min(of_job, of_step))
 
 
 def gpu_peak_bytes(usage: str, tasks: str, allocated: str) -> int | None:
-    """What a GPU held at most in a step: TRESUsageInMax is that of its largest task, and a GPU held
-    so many of them (``NTasks`` over those in ``AllocTRES``).
+    """Return the most that a GPU held in a step. TRESUsageInMax is that of the largest task; a GPU
+    held so many tasks (``NTasks`` over the GPUs in ``AllocTRES``).
 
     None: it is not accounted (AccountingStorageTRES=gres/gpumem), or nothing was seen.
     """
@@ -73,7 +75,7 @@ def gpu_peak_bytes(usage: str, tasks: str, allocated: str) -> int | None:
 
 
 def names(record: Record, key: str) -> tuple[str, ...]:
-    """A comma list; empty for ``(null)`` and the like."""
+    """Return the members of a comma list; none for ``(null)`` and the like."""
     text = record.get(key, "")
     if text in ("", "(null)", "N/A", "NONE", "None"):
         return ()
@@ -81,12 +83,13 @@ def names(record: Record, key: str) -> tuple[str, ...]:
 
 
 def allowed(record: Record, key: str) -> tuple[str, ...] | None:
-    """A list of those allowed; None: everybody."""
+    """Return the members of an ``Allow`` list; None: everybody is allowed."""
     return None if record.get(key, "ALL") in ("ALL", "(null)", "N/A") else names(record, key)
 
 
 def duration_s(text: str | None) -> float | None:
-    """``2-00:00:00``, ``12:00:00`` or ``30:00`` in seconds; None for UNLIMITED, NONE or absent."""
+    """Return ``2-00:00:00``, ``12:00:00`` or ``30:00`` in seconds; None for UNLIMITED, NONE or
+    absent."""
     match = _CLOCK.fullmatch(text or "")
     if match is None:
         return None
@@ -95,7 +98,8 @@ def duration_s(text: str | None) -> float | None:
 
 
 def moment_s(text: str, *, utc: bool) -> float | None:
-    """``2026-11-21T19:00:00`` as Unix time, by UTC or this machine's clock; None: no time."""
+    """Return ``2026-11-21T19:00:00`` as Unix time, by UTC or this machine's clock; None: it is no
+    time."""
     try:
         parsed = time.strptime(text, "%Y-%m-%dT%H:%M:%S")
         return float(calendar.timegm(parsed) if utc else time.mktime(parsed))
@@ -104,30 +108,32 @@ def moment_s(text: str, *, utc: bool) -> float | None:
 
 
 def gres(text: str | None) -> dict[str, int]:
-    """GPUs by type: ``gpu:h200:4(S:0-1),shard:8`` gives ``{"gpu:h200": 4}``; no type: ``gpu``."""
-    found: dict[str, int] = {}
+    """Count GPUs by type: ``gpu:h200:4(S:0-1),shard:8`` gives ``{"gpu:h200": 4}``; no type:
+    ``gpu``."""
+    counts: dict[str, int] = {}
     # Device lists in brackets hold commas: (IDX:0-1,3).
     for part in re.sub(r"\([^)]*\)?", "", text or "").split(","):
         match = _GRES.match(part.strip())
         if match is None or match["name"] != "gpu" or match["unit"] or len(match["count"]) > 6:
             continue
         name = f"gpu:{match['type']}" if match["type"] else "gpu"
-        found[name] = found.get(name, 0) + int(match["count"])
-    return found
+        counts[name] = counts.get(name, 0) + int(match["count"])
+    return counts
 
 
 def gpus_in(tres: str) -> int | None:
-    """How many GPUs ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1`` names.
+    """Return how many GPUs ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1`` names.
 
     None where it names none: there are none, or the site does not account for them
     (AccountingStorageTRES).
     """
-    found = gres(tres.replace("gres/", ""))
-    return found.pop("gpu", None) or sum(found.values()) or None
+    counts = gres(tres.replace("gres/", ""))
+    return counts.pop("gpu", None) or sum(counts.values()) or None
 
 
 def memory_in(tres: str) -> int | None:
-    """Bytes that ``cpu=4,mem=7.50G,node=2`` names; None: it names none. Without unit MiB."""
+    """Return the bytes that ``cpu=4,mem=7.50G,node=2`` names (without a unit MiB); None: it names
+    none."""
     match = _MEMORY.search(tres)
     return None if match is None else int(float(match[1]) * 2.0 ** _POWERS[match[2]])
 
@@ -165,7 +171,8 @@ _CLOSED = {
 
 
 def closed_as(state: str) -> str | None:
-    """``INACTIVE: takes no jobs and starts none`` of a partition's state; None: it is up."""
+    """Return ``INACTIVE: takes no jobs and starts none`` for a partition's state; None: it is
+    up."""
     if state == "UP":
         return None
     meaning = _CLOSED.get(state)
@@ -173,11 +180,11 @@ def closed_as(state: str) -> str | None:
 
 
 def state_of(text: str) -> str:
-    """``CANCELLED by 1000`` is ``cancelled``."""
+    """Return Berth's word for a job's state: ``CANCELLED by 1000`` is ``cancelled``."""
     return _STATES.get(text.partition(" ")[0].rstrip("+"), "unknown")
 
 
 def waits_for_room(reason: str) -> bool:
-    """Whether a pending job waits for its turn or for room, and for nothing else."""
+    """Return whether a pending job waits for its turn or for room, and for nothing else."""
     words = reason.strip("()").replace("_", " ")
     return words.partition(",")[0] in _TURN or words.endswith(_RESERVED)

@@ -12,7 +12,7 @@ _MIB = 2**20
 
 
 def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-    """The ``sbatch`` command of ``job``: what was asked, with ``edit`` put in.
+    """Return the ``sbatch`` command of ``job``: what was asked, with ``edit`` put in.
 
     A command that is not a script goes in ``--wrap``, under ``srun`` where it has several tasks.
     """
@@ -45,7 +45,7 @@ def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
 
 
 def node_sbatch(job: NodeJob) -> tuple[str, ...]:
-    """The ``sbatch`` command of a script that has one node, or two, for itself."""
+    """Return the ``sbatch`` command of a script that has one node, or two, for itself."""
     nodes = [job.node, *([job.second_node] if job.second_node else [])]
     options = {
         "job-name": job.name,
@@ -64,7 +64,7 @@ def node_sbatch(job: NodeJob) -> tuple[str, ...]:
 
 
 def workers_sbatch(job: WorkersJob) -> tuple[str, ...]:
-    """The ``sbatch`` command of an array of copies."""
+    """Return the ``sbatch`` command of an array of copies."""
     options = {
         "job-name": job.name,
         "comment": "berth:off",

@@ -105,10 +105,10 @@ class Accounts:
     ) -> tuple[Limit, ...] | Denied:
         """See Rights."""
         key = (user, account, qos, queue)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._limits(user, account, qos, queue)
-        return found
+        limits = self._known.get(key)
+        if limits is None:
+            limits = self._known[key] = self._limits(user, account, qos, queue)
+        return limits
 
     def _limits(
         self, user: str, account: str | None, qos: str | None, queue: str
@@ -129,9 +129,9 @@ class Accounts:
             return Denied(f"you may run no job in {queue}")
         return tuple(_first_set(sources, chain)) if self._limits_enforced else ()
 
-    def _quality_of(self, own: Row, asked: str | None, queue: str) -> Row | Denied | None:
+    def _quality_of(self, own: Row, requested: str | None, queue: str) -> Row | Denied | None:
         allowed = own["qos"].split(",")
-        name = asked or own["defaultqos"]
+        name = requested or own["defaultqos"]
         if not name:
             name = _DEFAULT_QOS if _DEFAULT_QOS in allowed or len(allowed) != 1 else allowed[0]
         if self._qos_enforced and name not in allowed:
@@ -159,14 +159,15 @@ class Accounts:
 def _first_set(
     qualities: Iterable[tuple[str, Row]], chain: Iterable[tuple[str, Row]]
 ) -> Iterator[Limit]:
-    """Each limit where Slurm finds it first; those of groups above each other hold together."""
-    taken: set[tuple[str, str]] = set()
+    """Yield each limit where Slurm finds it first; those of accounts above each other hold
+    together."""
+    seen: set[tuple[str, str]] = set()
     for source, row in qualities:
-        found = list(_set_in(row, source))
-        yield from (limit for key, limit in found if key not in taken)
-        taken.update(key for key, _ in found)
+        limits = list(_set_in(row, source))
+        yield from (limit for key, limit in limits if key not in seen)
+        seen.update(key for key, _ in limits)
     for source, row in chain:
-        yield from (limit for key, limit in _set_in(row, source) if key not in taken)
+        yield from (limit for key, limit in _set_in(row, source) if key not in seen)
 
 
 def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
@@ -174,7 +175,7 @@ def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
         for resource, amount in _tres(row.get(key, "")):
             most = amount * (_MINUTE_S if scope is Scope.SECONDS else 1.0)
             if key in _CONSUMED and resource.startswith("gres/"):
-                most = 0.0  # what is used up of it already is not looked at
+                most = 0.0  # how much of it is used up already is not known
             yield (key, resource), Limit(scope, most, source, resource, key in _TOGETHER)
     for key in _JOBS:
         if row.get(key, "").isdigit():
@@ -186,7 +187,8 @@ def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
 
 
 def _tres(text: str) -> Iterator[tuple[str, float]]:
-    """``cpu=4,mem=3G,gres/gpu:h200=1``; memory in MiB. Raises SchedulerError."""
+    """Yield name and amount of ``cpu=4,mem=3G,gres/gpu:h200=1``; memory in MiB. Raises
+    SchedulerError."""
     for part in filter(None, text.split(",")):
         name, _, amount = part.rpartition("=")
         unit = amount[-1:] if amount[-1:] in "KMGTP" else ""
@@ -204,7 +206,8 @@ def _tres(text: str) -> Iterator[tuple[str, float]]:
 
 
 def read_rights(partition_qos: Mapping[str, str]) -> Rights | None:
-    """What slurmctld enforces; None: nothing. Raises SchedulerError or ToolMissing.
+    """Return the limits that slurmctld enforces; None: it enforces none. Raises SchedulerError or
+    ToolMissing.
 
     ``partition_qos``: the QOS of partitions that have one.
     """
@@ -227,21 +230,21 @@ def read_rights(partition_qos: Mapping[str, str]) -> Rights | None:
     )
 
 
-def _rows(what: Sequence[str], columns: Sequence[str]) -> list[Row]:
-    text = commands.run(("sacctmgr", "-n", "-P", *what, f"format={','.join(columns)}"))
-    found: list[Row] = []
+def _rows(words: Sequence[str], columns: Sequence[str]) -> list[Row]:
+    text = commands.run(("sacctmgr", "-n", "-P", *words, f"format={','.join(columns)}"))
+    rows: list[Row] = []
     for line in text.splitlines():
         values = line.split("|")
         if len(values) != len(columns):
             raise SchedulerError(f"sacctmgr wrote something unreadable: {line[:80]!r}")
-        found.append(dict(zip(columns, values, strict=True)))
-    return found
+        rows.append(dict(zip(columns, values, strict=True)))
+    return rows
 
 
 log = logging.getLogger("berth.serve.accounts")
 
 _OLDEST_S = 3600.0
-"""So long the limits last read are believed while they cannot be read anew."""
+"""Seconds for which the limits last read are believed while they cannot be read again."""
 
 
 class RightsReader:
@@ -256,7 +259,7 @@ class RightsReader:
         self._problem: str | None = None
 
     def of(self, facts: ClusterFacts) -> Rights | None:
-        """The limits as they were last read. Never raises: what cannot be read denies."""
+        """Return the limits as they were last read. Never raises: what cannot be read denies."""
         now_s = time.monotonic()
         queues = {name: q.qos for name, q in facts.queues.items() if q.qos is not None}
         fresh = self._tried_s is not None and now_s - self._tried_s < self._period_s

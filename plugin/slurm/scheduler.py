@@ -131,11 +131,11 @@ class Slurm(Scheduler):
             ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job_id),
         ):
             try:
-                found = stamped_decision(commands.run(words))
+                decision = stamped_decision(commands.run(words))
             except BerthError:
                 continue
-            if found is not None:
-                return found
+            if decision is not None:
+                return decision
         return None
 
     def job_now(self, job_id: str) -> JobNow | None:

@@ -1,4 +1,11 @@
-"""What the command that submitted a job says of others: dependencies, and limits of its array."""
+"""What accounting stores of a job's submission: its command line and its script.
+
+The line names the jobs that a job waits for, and limits of its array. Texts of scripts are stored
+from Slurm 21.08 on with ``AccountingStoreFlags=job_script``. ``sacct --batch-script`` writes each
+job's script under a line with its number (``7``, ``8_2``). Users write scripts, with such lines in
+them if they like: jobs of one user are asked for together, and an answer with other numbers than
+those asked for is not used, so that nobody writes the script of another user's job.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,7 @@ from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import listed, read_configuration
 
 MOST = 1_000
-"""Jobs that one waits for; more are not read."""
+"""A job waits for at most so many; more are not read."""
 _OPTION = {"-d": "dependency", "--dependency": "dependency", "-a": "array", "--array": "array"}
 _SHORT = frozenset("ABbCcDeFGiJLMmNnopqtwx")
 """One-letter options with a value."""
@@ -21,35 +28,35 @@ _JOB = re.compile(r"(\d{1,18})(?:_(\d{1,18}|\*))?(?:\+\d{1,9})?")
 _AT_ONCE = re.compile(r"%(\d{1,9})")
 
 
-class Said(NamedTuple):
-    """Of one line."""
+class Dependencies(NamedTuple):
+    """The jobs that a job waits for, and the limit of its array, as one line names them."""
 
     after: tuple[str, ...]
-    """Jobs, or whole arrays by their number, whose end the job waited for."""
+    """Jobs, or whole arrays by their number, whose end the job waits for."""
     with_task: tuple[str, ...]
-    """Arrays whose task of the same number it waited for."""
+    """Arrays whose task of the same number it waits for."""
     singleton: bool
-    """It waited for all earlier jobs of its user and name."""
+    """It waits for all earlier jobs of its user and name."""
     at_once: int | None
-    """Most tasks of its array that run at once."""
+    """How many tasks of its array may run at once."""
     others: int
-    """Dependencies that are none of these."""
+    """How many dependencies are of other kinds."""
 
 
-NOTHING = Said((), (), False, None, 0)
+NO_DEPENDENCIES = Dependencies((), (), False, None, 0)
 
 
-def said(line: str) -> Said:
+def dependencies_in_line(line: str) -> Dependencies:
     """Read a SubmitLine of Slurm's accounting; what cannot be read says nothing."""
     if "-d" not in line and "--dep" not in line and "-a" not in line and "--array" not in line:
-        return NOTHING
+        return NO_DEPENDENCIES
     options = _options(line)
     limit = _AT_ONCE.search(options.get("array", ""))
     at_once = int(limit[1]) if limit is not None and int(limit[1]) > 0 else None
     return dependencies(options.get("dependency", ""))._replace(at_once=at_once)
 
 
-def dependencies(text: str) -> Said:
+def dependencies(text: str) -> Dependencies:
     """Read ``afterok:12:13,singleton``."""
     after: list[str] = []
     with_task: list[str] = []
@@ -58,32 +65,32 @@ def dependencies(text: str) -> Said:
         kind, *jobs = part.split(":")
         if not kind:
             continue
-        found = [match for one in jobs if (match := _JOB.fullmatch(one)) is not None]
+        matches = [match for job in jobs if (match := _JOB.fullmatch(job)) is not None]
         if kind == "singleton":
             singleton = True
-        elif kind in _ENDS and len(found) == len(jobs) > 0:
-            after += [m[1] if m[2] in (None, "*") else f"{m[1]}_{m[2]}" for m in found]
-        elif kind == "aftercorr" and len(found) == len(jobs) > 0:
-            with_task += [m[1] for m in found]
+        elif kind in _ENDS and len(matches) == len(jobs) > 0:
+            after += [m[1] if m[2] in (None, "*") else f"{m[1]}_{m[2]}" for m in matches]
+        elif kind == "aftercorr" and len(matches) == len(jobs) > 0:
+            with_task += [m[1] for m in matches]
         else:
             others += 1
-    return Said(tuple(after[:MOST]), tuple(with_task[:MOST]), singleton, None, others)
+    return Dependencies(tuple(after[:MOST]), tuple(with_task[:MOST]), singleton, None, others)
 
 
 def _options(line: str) -> dict[str, str]:
-    """Options before the script, by what they are called here."""
+    """Return the options before the script, by their names here."""
     try:
         words = shlex.split(line)
     except ValueError:
         words = line.split()
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     at = 1
     while at < len(words):
         word = words[at]
         name, mark, value = word.partition("=")
         at += 1
         if not word.startswith("-"):
-            break  # the script: what follows is its own
+            break  # the script: what follows are its own arguments
         if word.startswith("--"):
             if not mark and name in _LONG and at < len(words):
                 value, at = words[at], at + 1
@@ -92,8 +99,8 @@ def _options(line: str) -> dict[str, str]:
         else:
             name, value = word[:2], word[2:]
         if name in _OPTION:
-            found[_OPTION[name]] = value
-    return found
+            options[_OPTION[name]] = value
+    return options
 
 
 _LONG = frozenset(
@@ -142,14 +149,14 @@ _LONG = frozenset(
 
 FLAG = "job_script"
 AT_ONCE = 100
-"""Jobs of one question."""
+"""How many jobs one command asks for."""
 _TIMEOUT_S = 120.0
 _HEADING = re.compile(r"^Batch Script for (\S{1,40})\n-{80}\n", re.MULTILINE)
 _ABSENT = frozenset(("", "NONE"))
 
 
 def are_stored() -> bool:
-    """Whether the accounting stores scripts; False where Slurm does not say."""
+    """Return whether the accounting stores scripts; False where Slurm does not say."""
     try:
         flags = listed(read_configuration(), "AccountingStoreFlags")
     except (SchedulerError, ToolMissing):
@@ -158,34 +165,37 @@ def are_stored() -> bool:
 
 
 def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Scripts by job number, of those jobs of each user that have one stored.
+    """Return scripts by job number, of those jobs of each user that have one stored.
 
     Ends where Slurm does not answer: what is missing is missing.
     """
-    found: dict[str, str] = {}
+    scripts: dict[str, str] = {}
     for jobs in by_user.values():
         waiting = [jobs[begin : begin + AT_ONCE] for begin in range(0, len(jobs), AT_ONCE)]
         while waiting:
-            some = waiting.pop()
+            asked_jobs = waiting.pop()
             try:
                 text = commands.run(
-                    ("sacct", "--batch-script", "-j", ",".join(some)), timeout_s=_TIMEOUT_S
+                    ("sacct", "--batch-script", "-j", ",".join(asked_jobs)), timeout_s=_TIMEOUT_S
                 )
             except (SchedulerError, ToolMissing):
-                return found
-            read = parse_scripts(text, some)
-            if read is not None:
-                found.update(read)
-            elif len(some) > 1:  # all but the job whose script holds such a line
-                waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
-    return found
+                return scripts
+            parsed = parse_scripts(text, asked_jobs)
+            if parsed is not None:
+                scripts.update(parsed)
+            elif (
+                len(asked_jobs) > 1
+            ):  # halves, until only the job is left out whose script holds such a line
+                waiting += [asked_jobs[: len(asked_jobs) // 2], asked_jobs[len(asked_jobs) // 2 :]]
+    return scripts
 
 
-def parse_scripts(text: str, asked: Sequence[str]) -> dict[str, str] | None:
-    """Scripts by number; None where the numbers are not those asked for, each once at most."""
+def parse_scripts(text: str, wanted: Sequence[str]) -> dict[str, str] | None:
+    """Return scripts by job number; None unless each number was asked for and comes once at
+    most."""
     parts = _HEADING.split(text)
     numbers, scripts = parts[1::2], parts[2::2]
-    if len(set(numbers)) < len(numbers) or not set(numbers) <= set(asked):
+    if len(set(numbers)) < len(numbers) or not set(numbers) <= set(wanted):
         return None
     read = {n: script.removesuffix("\n") for n, script in zip(numbers, scripts, strict=True)}
     return {number: script for number, script in read.items() if script.strip() not in _ABSENT}

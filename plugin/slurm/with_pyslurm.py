@@ -30,10 +30,10 @@ _MAJOR = re.compile(r"(\d+\.\d+)")
 
 
 def matching_pyslurm() -> Any:
-    """The module. Raises ToolMissing where it is absent or made for another Slurm."""
+    """Return the module. Raises ToolMissing where it is absent or made for another Slurm."""
     try:
         module = importlib.import_module("pyslurm")
-    except (ImportError, OSError) as error:  # its shared library may be another Slurm's
+    except (ImportError, OSError) as error:  # OSError: its shared library is of another Slurm
         raise ToolMissing(
             "pyslurm",
             needed_for="reading Slurm without its commands",
@@ -52,7 +52,7 @@ def matching_pyslurm() -> Any:
 
 
 def read_cluster() -> ClusterFacts:
-    """Queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
+    """Return queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
     module = matching_pyslurm()
     now_s = time.time()
     try:
@@ -78,7 +78,7 @@ def read_cluster() -> ClusterFacts:
         raise
     except (AttributeError, TypeError, ValueError, LookupError) as error:
         raise SchedulerError(f"pyslurm gave something unreadable: {error}") from None
-    except Exception as error:  # its own errors have no base of ours
+    except Exception as error:  # pyslurm's own errors have no common base class
         raise SchedulerError(f"pyslurm failed: {error}") from None
 
 
@@ -112,7 +112,8 @@ def _queue(
 
 
 def _bounds(partition: Any) -> QueueBounds:
-    """Limits of a partition. What cannot be read counts: pyslurm knows no TRESBillingWeights."""
+    """Return the limits of a partition. TRESBillingWeights are assumed: pyslurm does not read
+    them."""
     return QueueBounds(
         min_nodes=_count(partition.min_nodes) or 0,
         max_nodes=_count(partition.max_nodes),
@@ -129,17 +130,17 @@ def _bounds(partition: Any) -> QueueBounds:
 
 
 def _count(value: Any) -> int | None:
-    """``UNLIMITED`` and None are no limit."""
+    """Return a whole number; None for ``UNLIMITED`` and for no value, which are no limit."""
     return value if isinstance(value, int) else None
 
 
 def _bytes(mib: Any) -> int | None:
-    found = _count(mib)
-    return found * _MIB if found else None
+    count = _count(mib)
+    return count * _MIB if count else None
 
 
 def _seconds(minutes: Any) -> float | None:
-    """pyslurm gives minutes, ``UNLIMITED`` or None."""
+    """Return pyslurm's minutes in seconds; None for ``UNLIMITED`` and for no value."""
     return _MINUTE_S * minutes if isinstance(minutes, int) else None
 
 
@@ -148,15 +149,15 @@ def _allowed(names: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _gpus_in_use(jobs: Iterable[Any]) -> Counter[tuple[str, str]]:
-    """By node and type, from what each job holds: a node's own count (its TRES) has GPUs only
-    where the site accounts for them (AccountingStorageTRES)."""
-    found: Counter[tuple[str, str]] = Counter()
+    """Count GPUs in use by node and type, from what each job holds: a node's own count (its TRES)
+    has GPUs only where the site accounts for them (AccountingStorageTRES)."""
+    in_use: Counter[tuple[str, str]] = Counter()
     for job in jobs:
         if job.state in _HOLDING:
             for node, held in job.get_resource_layout_per_node().items():
                 for name, gres in (held["gres"] or {}).items():
-                    found[node, name] += int(gres["count"] if isinstance(gres, dict) else gres)
-    return found
+                    in_use[node, name] += int(gres["count"] if isinstance(gres, dict) else gres)
+    return in_use
 
 
 def _node(node: Any, in_use: Mapping[tuple[str, str], int]) -> NodeFacts:

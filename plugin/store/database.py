@@ -28,7 +28,8 @@ CHECKED_BYTES = 64 * 1024 * 1024
 _GROWING = frozenset(("decisions", "rankings", "outcomes", "past_jobs", "evidence"))
 """Tables that grow with every job."""
 _FILE_MODE = 0o660
-"""Never for others: the store holds who submitted what. The umask decides about the group."""
+"""Never readable for others: the store holds who submitted what. The umask decides about the
+group."""
 _STATEMENT_TIMEOUT_MS = 15_000
 
 
@@ -61,7 +62,9 @@ class Database:
         try:
             self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             _set_orphans_aside(self.path)
-            with suppress(FileExistsError):  # made meanwhile, or a link to nowhere: opening tells
+            with suppress(
+                FileExistsError
+            ):  # made meanwhile, or a dangling link: opening it will say
                 _make(self.path)
         except OSError as error:
             raise StoreError(
@@ -71,13 +74,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for one consistent reading. Raises StoreError."""
+        """Open a connection for one consistent reading. Raises StoreError."""
         with self.errors(), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that is committed at the end, or rolled back. Raises StoreError."""
+        """Open a transaction that is committed at the end, or rolled back. Raises StoreError."""
         with self.errors(), self.engine.connect() as connection:
             writer = connection.execution_options(berth_writes=True)
             with writer.begin():
@@ -85,7 +88,7 @@ class Database:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Database errors inside come out as StoreError."""
+        """Raise StoreError for database errors inside."""
         try:
             yield
         except DBAPIError as error:
@@ -94,7 +97,7 @@ class Database:
             raise self.explain(error) from None
 
     def explain(self, error: BaseException) -> StoreError:
-        """One sentence and a hint for a driver's error."""
+        """Return one sentence and a hint for a driver's error."""
         text = " ".join(str(error).split())
         if self.path is not None:
             text = _of_file(self.path, text)
@@ -105,11 +108,11 @@ class Database:
 
     @property
     def is_large(self) -> bool:
-        """Whether all of it takes too long to read."""
+        """Whether the database takes too long to read as a whole."""
         return self.path is not None and self.path.stat().st_size > CHECKED_BYTES
 
     def integrity_problem(self) -> str | None:
-        """The first damage that SQLite finds in its file (None: sound, or not SQLite).
+        """Return the first damage that SQLite finds in its file (None: sound, or not SQLite).
 
         Of a large file only the tables are searched that do not grow with every job: the whole of
         1 GB takes SQLite 5 s.
@@ -123,14 +126,15 @@ class Database:
                 names = connection.exec_driver_sql(query).scalars().all()
                 parts = [f"'{name}'" for name in names if name not in _GROWING]
             for part in parts:
-                found = connection.exec_driver_sql(f"PRAGMA quick_check({part})").scalar()
-                if found != "ok":
-                    return str(found)
+                verdict = connection.exec_driver_sql(f"PRAGMA quick_check({part})").scalar()
+                if verdict != "ok":
+                    return str(verdict)
         return None
 
 
 def _of_file(path: Path, text: str) -> str:
-    """SQLite's error, in other words where the file's place says more than SQLite does."""
+    """Return SQLite's error, in other words where the state of the file says more than SQLite
+    does."""
     with suppress(OSError):
         if "unable to open" in text and path.exists():
             return "may not be opened"
@@ -226,7 +230,8 @@ def _parse(url: str | Path) -> URL:
 
 
 def _make(path: Path) -> None:
-    """Never through a link: the folder's owner could have root make, and give away, any file."""
+    """Make the file, never through a link: the folder's owner could have root make, and give away,
+    any file."""
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE)
     try:
         folder = path.parent.stat()
@@ -237,7 +242,7 @@ def _make(path: Path) -> None:
 
 
 def _set_orphans_aside(path: Path) -> None:
-    """The log of a deleted database must not be replayed into a new one."""
+    """Rename the log of a deleted database, which must not be replayed into a new one."""
     for suffix in ("-wal", "-shm"):
         orphan = path.with_name(path.name + suffix)
         if orphan.exists():
@@ -252,7 +257,7 @@ def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
     uri = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
-        # Transactions are ours to begin: the driver's own habit leaves DDL and reads outside them.
+        # We begin transactions ourselves: the driver would leave DDL and reads outside of them.
         connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -15,8 +15,8 @@ from berth.pilot.progress import steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import Asked, DecisionRecord, Ranking
-from berth.plugin.store.statements import count_of
+from berth.plugin.store.records import DecisionInputs, DecisionRecord, Ranking
+from berth.plugin.store.statements import count_of, in_pieces
 from berth.policies.codes import Code
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _FROM = tables.decisions.outerjoin(
     tables.rankings, tables.rankings.c.digest == tables.decisions.c.ranking
 )
 _OWN = tuple(name for name in DecisionRecord.__slots__ if name != "ranked")
-"""What each decision has for itself."""
+"""The columns that are each decision's own."""
 _RECORD = (*(tables.decisions.c[name] for name in _OWN), _RANKED)
 _own = attrgetter(*_OWN)
 
@@ -44,24 +44,14 @@ _TOGETHER = 10
 """Rows of one statement: more are not faster, and fewer make the recorder's thread and the
 answering one hand the interpreter to each other more often."""
 
-_PIECE = 500
-"""Databases limit the values of one statement."""
-
-
-def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
-    """``values`` in lists that one statement takes."""
-    listed = list(values)
-    for begin in range(0, len(listed), _PIECE):
-        yield listed[begin : begin + _PIECE]
-
 
 class Decisions:
     """The record of every answer, newest last in time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Compiled once and given to the driver as it is: a third of the time of a Core insert,
-        # and the daemon's recorder shares its interpreter with the answers.
+        # Compiled once and given to the driver as text: that takes a third of the time of a Core
+        # insert, and the daemon's recorder shares its interpreter with the answering thread.
         hole = "?" if database.path is not None else "%s"
         names = (*_OWN, "ranked", "ranking")
         self._inserts = {
@@ -82,7 +72,7 @@ class Decisions:
         shared: dict[str, tuple[str, float]] = {}
         rows = [(*_own(r), *self._ranked(r, shared)) for r in records]
         with self._database.write() as connection:
-            if shared:  # in one order, so that two daemons do not wait for each other
+            if shared:  # in a fixed order, so that two daemons do not wait for each other
                 texts = [(digest, *shared[digest]) for digest in sorted(shared)]
                 connection.exec_driver_sql(self._share, texts)
             whole = len(rows) // _TOGETHER * _TOGETHER
@@ -92,7 +82,8 @@ class Decisions:
     def _ranked(
         self, record: DecisionRecord, shared: dict[str, tuple[str, float]]
     ) -> tuple[str, str | None]:
-        """The columns ``ranked`` and ``ranking``; adds to ``shared`` what is stored there."""
+        """Return the columns ``ranked`` and ``ranking``; add to ``shared`` the ranking that is
+        stored there."""
         text = record.ranked
         if len(text) < _SHARED_FROM:
             return text, None
@@ -113,30 +104,31 @@ class Decisions:
             connection.exec_driver_sql(self._inserts[together], values)
 
     def get(self, decision: str) -> DecisionRecord | None:
-        """One decision by its id, or None."""
+        """Return one decision by its id, or None."""
         table = tables.decisions
         with self._database.read() as connection:
             row = connection.execute(_records().where(table.c.id == decision)).one_or_none()
         return None if row is None else DecisionRecord(*row)
 
     def of_ids(self, ids: Collection[str]) -> dict[str, DecisionRecord]:
-        """Those of these decisions that are there, by id."""
+        """Return those of these decisions that are there, by id."""
         return self._by_id(_records(), in_pieces(ids), lambda row: DecisionRecord(*row))
 
     def requests(self, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-        """Account and request (JSON) of those of these decisions that are there, by id."""
+        """Return account and request (JSON) of those of these decisions that are there, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.account, table.c.request)
         return self._by_id(query, in_pieces(ids), lambda row: (row.account or "", row.request))
 
-    def asked(self, ids: Collection[str]) -> dict[str, Asked]:
-        """When those of these decisions that are there were made, from what, by id."""
+    def inputs(self, ids: Collection[str]) -> dict[str, DecisionInputs]:
+        """Return when those of these decisions that are there were made, and from which request, by
+        id."""
         table = tables.decisions
         query = select(table.c.id, table.c.time_s, table.c.request, _RANKED).select_from(_FROM)
-        return self._by_id(query, in_pieces(ids), lambda row: Asked._make(row[1:]))
+        return self._by_id(query, in_pieces(ids), lambda row: DecisionInputs._make(row[1:]))
 
     def rankings(self, ids: Collection[str]) -> dict[str, Ranking]:
-        """What those of these decisions chose that chose something, by id."""
+        """Return what those of these decisions chose that chose something, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.action, table.c.chosen, _RANKED)
         query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
@@ -144,22 +136,22 @@ class Decisions:
         return self._by_id(query, pieces, lambda row: Ranking._make(row[1:]))
 
     def _by_id(
-        self, query: Select[Any], pieces: Iterable[list[str]], made: Callable[[Any], T]
+        self, query: Select[Any], pieces: Iterable[list[str]], parse: Callable[[Any], T]
     ) -> dict[str, T]:
-        """What is made of each row of ``query`` that is of these ids, by id."""
+        """Return ``parse`` of each row of ``query`` whose id is in the pieces, by id."""
         column = tables.decisions.c.id
         with self._database.read() as connection:
             return {
-                row.id: made(row)
-                for some in pieces
-                for row in connection.execute(query.where(column.in_(some)))
+                row.id: parse(row)
+                for piece in pieces
+                for row in connection.execute(query.where(column.in_(piece)))
             }
 
     def first_s(self) -> float | None:
-        """Unix time of the oldest one; None: there is none."""
+        """Return the Unix time of the oldest decision; None: there is none."""
         with self._database.read() as connection:
-            found = connection.execute(select(func.min(tables.decisions.c.time_s))).scalar()
-        return None if found is None else float(found)
+            oldest_s = connection.execute(select(func.min(tables.decisions.c.time_s))).scalar()
+        return None if oldest_s is None else float(oldest_s)
 
     def last(
         self,
@@ -170,7 +162,7 @@ class Decisions:
         workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """The newest ``count`` decisions, newest first, of a user, code or workload.
+        """Return the newest ``count`` decisions, newest first, of a user, code or workload.
 
         ``before``: only those older than this one, for the next page.
         """
@@ -184,13 +176,14 @@ class Decisions:
             if value is not None:
                 query = query.where(column == value)
         if before is not None:
-            here = tuple_(table.c.time_s, table.c.id)
-            query = query.where(here < tuple_(before.time_s, before.id))
+            position = tuple_(table.c.time_s, table.c.id)
+            query = query.where(position < tuple_(before.time_s, before.id))
         with self._database.read() as connection:
             return [DecisionRecord(*row) for row in connection.execute(query)]
 
     def of_user(self, user: str, since_s: float, until_s: float) -> list[DecisionRecord]:
-        """What was decided for a user's jobs in a time, both ends among it, oldest first."""
+        """Return the decisions for a user's jobs between two Unix times, both included, oldest
+        first."""
         table = tables.decisions
         query = (
             _records()
@@ -201,7 +194,7 @@ class Decisions:
             return [DecisionRecord(*row) for row in connection.execute(query)]
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, str, str, int]]:
-        """The last ``most`` since then, counted by mode, action and code; the most first."""
+        """Count the last ``most`` since then by mode, action and code; the most frequent first."""
         table = tables.decisions
         newest = (
             select(table.c.mode, table.c.action, table.c.code)
@@ -213,14 +206,16 @@ class Decisions:
         groups = (newest.c.mode, newest.c.action, newest.c.code)
         query = select(*groups, func.count()).group_by(*groups)
         with self._database.read() as connection:
-            found = [(str(m), str(a), str(c), int(n)) for m, a, c, n in connection.execute(query)]
-        return sorted(found, key=lambda one: (-one[3], one[:3]))
+            groups_counted = [
+                (str(m), str(a), str(c), int(n)) for m, a, c, n in connection.execute(query)
+            ]
+        return sorted(groups_counted, key=lambda group: (-group[3], group[:3]))
 
     def enforced(
         self, since_s: float, until_s: float
     ) -> tuple[dict[str, int], list[DecisionRecord]]:
-        """Of those in mode enforce of a time, ``until_s`` not among it: how many jobs each workload
-        had, and the decisions that sent one somewhere to learn."""
+        """Return how many jobs each workload had in mode enforce between two Unix times (the last
+        excluded), and the decisions that sent one somewhere to learn."""
         table = tables.decisions
         of_then = (table.c.time_s >= since_s, table.c.time_s < until_s, table.c.mode == "enforce")
         counts = (
@@ -230,22 +225,22 @@ class Decisions:
         )
         jobs: dict[str, int] = {}
         with self._database.read() as connection:
-            found = connection.execute(counts).all()
-            for workload, _, count in found:
+            counted_jobs = connection.execute(counts).all()
+            for workload, _, count in counted_jobs:
                 jobs[workload] = jobs.get(workload, 0) + count
-            if all(code != Code.EXPLORED for _, code, _ in found):
+            if all(code != Code.EXPLORED for _, code, _ in counted_jobs):
                 return jobs, []
             query = _records().where(*of_then, table.c.code == Code.EXPLORED.value)
             return jobs, [DecisionRecord(*row) for row in connection.execute(query)]
 
     def count(self) -> int:
-        """How many there are."""
+        """Return how many decisions there are."""
         query = select(func.count()).select_from(tables.decisions)
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
     def count_since(self, since_s: float, most: int) -> int:
-        """How many there are since a Unix time; ``most`` where there are as many or more."""
+        """Return how many there are since a Unix time; ``most`` where there are as many or more."""
         with self._database.read() as connection:
             return count_of(connection, most, tables.decisions.c.time_s >= since_s)
 
@@ -261,7 +256,7 @@ def _records() -> Select[Any]:
 
 
 def _insert(table: str, names: Sequence[str], hole: str, count: int, conflict: str) -> str:
-    """A statement that adds ``count`` rows."""
+    """Return a statement that adds ``count`` rows."""
     columns = ", ".join(f'"{name}"' for name in names)
     row = f"({', '.join([hole] * len(names))})"
     rows = ", ".join([row] * count)

@@ -9,13 +9,14 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, sele
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.decisions import in_pieces
 from berth.plugin.store.outcomes import RECORD
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.statements import (
+    columns_of,
     counter,
     distinct,
+    in_pieces,
     insert_into,
     next_revision,
     upsert,
@@ -46,13 +47,13 @@ class Checked(NamedTuple):
 
     name: str
     revision: int
-    """Of the store, at present."""
+    """The store's present revision."""
     up_to: int
     """The revision at which they were; evidence that is not in them yet: -1."""
 
     @property
     def all(self) -> bool:
-        """Nothing has changed since."""
+        """Whether nothing has changed since."""
         return self.up_to == self.revision
 
 
@@ -63,8 +64,8 @@ class Learning:
         self._database = database
 
     def pending(self, since_s: float, count: int) -> list[OutcomeRecord]:
-        """The first ``count`` outcomes with a workload that ended after Unix time ``since_s`` and
-        were not looked at, or ended once more since then, in order of their ends."""
+        """Return the first ``count`` outcomes with a workload that ended after Unix time
+        ``since_s`` and that learning has not looked at since they ended, in order of their ends."""
         jobs = tables.outcomes.c
         query = select(*RECORD).where(tables.UNSEEN, jobs.end_s >= since_s)
         query = query.order_by(jobs.end_s, jobs.cluster, jobs.job_id).limit(count)
@@ -72,7 +73,7 @@ class Learning:
             return [OutcomeRecord(*row) for row in connection.execute(query)]
 
     def count_pending(self, since_s: float) -> int:
-        """How many such outcomes there are."""
+        """Return how many such outcomes there are."""
         jobs = tables.outcomes
         query = select(func.count()).select_from(jobs)
         query = query.where(tables.UNSEEN, jobs.c.end_s >= since_s)
@@ -80,7 +81,7 @@ class Learning:
             return int(connection.execute(query).scalar_one())
 
     def outdated(self) -> bool:
-        """Whether a workload was predicted anew after what was learnt of it."""
+        """Return whether a workload was predicted anew after what was learnt of it."""
         table, base = tables.learnt, tables.forecasts
         older = select(table.c.workload).join(base, base.c.workload == table.c.workload)
         query = older.where(base.c.revision > table.c.revision).limit(1)
@@ -88,44 +89,45 @@ class Learning:
             return connection.execute(query).first() is not None
 
     def has_work(self, now_s: float) -> bool:
-        """Whether there are ended jobs that were not looked at, or forecasts that are outdated."""
+        """Return whether there are ended jobs that were not looked at, or forecasts that are
+        outdated."""
         return bool(self.pending(now_s - LOOKED_BACK_S, 1)) or self.outdated()
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> EvidenceRecord | None:
-        """What was made of a job, or None."""
+        """Return the evidence of a job, or None."""
         table = tables.evidence
         query = select(*_EVIDENCE).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
             query = query.where(table.c.cluster == cluster)
-        return next(iter(self._found(query)), None)
+        return next(iter(self._select(query)), None)
 
     def of_jobs(self, job_ids: Collection[str]) -> dict[tuple[str, str], EvidenceRecord]:
-        """What was made of jobs of these ids, by cluster and job id."""
-        table, found = tables.evidence, []
-        for some in in_pieces(job_ids):
-            found += self._found(select(*_EVIDENCE).where(table.c.job_id.in_(some)))
-        return {(one.cluster, one.job_id): one for one in found}
+        """Return the evidence of jobs of these ids, by cluster and job id."""
+        table, evidence = tables.evidence, []
+        for piece in in_pieces(job_ids):
+            evidence += self._select(select(*_EVIDENCE).where(table.c.job_id.in_(piece)))
+        return {(record.cluster, record.job_id): record for record in evidence}
 
     def of_workload(self, workload: str, count: int) -> list[EvidenceRecord]:
-        """The last ``count`` jobs of a workload, in order of their ends."""
+        """Return the last ``count`` jobs of a workload, in order of their ends."""
         return self._last(tables.evidence.c.workload == workload, count)
 
     def of_user(self, user: str, count: int) -> list[EvidenceRecord]:
-        """The last ``count`` jobs of a user."""
+        """Return the last ``count`` jobs of a user."""
         return self._last(tables.evidence.c.user == user, count)
 
     def users(self) -> set[str]:
-        """Whose jobs were looked at."""
+        """Return the users whose jobs were looked at."""
         with self._database.read() as connection:
             return set(distinct(connection, tables.evidence.c.user))
 
     def of_all(self, count: int) -> list[EvidenceRecord]:
-        """The last ``count`` jobs."""
-        # Without a bound SQLite 3.53 reads them all and sorts them.
+        """Return the last ``count`` jobs."""
+        # Without this bound SQLite 3.53 reads all rows and sorts them.
         return self._last(tables.evidence.c.ended_s >= 0.0, count)
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, int]]:
-        """The last ``most`` jobs that ended since then, counted by what they are used for."""
+        """Count the last ``most`` jobs that ended since then by what they are used for."""
         table = tables.evidence
         query = select(table.c.use).where(table.c.ended_s >= since_s)
         newest = query.order_by(table.c.ended_s.desc()).limit(most).subquery()
@@ -147,7 +149,7 @@ class Learning:
         the job. ``checked``: with these all forecasts are as all evidence has it; None: not yet.
         False: another daemon was first with some of it, and nothing is stored.
         """
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in evidence]
+        rows = [columns_of(record) for record in evidence]
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         try:
             self._put(rows, learnt, replaces, checked)
@@ -177,7 +179,7 @@ class Learning:
                 seen = [{hole: row[name] for hole, name in _SEEN_OF.items()} for row in rows]
                 connection.execute(_SEEN, seen)
             for record in learnt:
-                values = {name: getattr(record, name) for name in record.__slots__}
+                values = columns_of(record)
                 values["revision"] = revision
                 put = upsert(self._database, tables.learnt, values, ("workload", "user"))
                 connection.execute(put, values)
@@ -188,7 +190,8 @@ class Learning:
                 connection.execute(put, value)
 
     def checked(self, *, everybody: bool) -> Checked:
-        """How far forecasts were checked, where jobs of ``everybody`` count for all or not."""
+        """Return how far forecasts were checked, where jobs of ``everybody`` count for all or
+        not."""
         name = "checked-everybody" if everybody else "checked"
         with self._database.read() as connection:
             return Checked(name, counter(connection, _REVISION), counter(connection, name))
@@ -197,13 +200,13 @@ class Learning:
         """Say anew what a job counts for; False: it is not known."""
         table = tables.evidence
         with self._database.write() as connection:
-            found = connection.execute(
+            updated = connection.execute(
                 update(table)
                 .where(table.c.cluster == cluster, table.c.job_id == job_id)
                 .values(use=use)
             )
             _set_unchecked(connection)
-        return bool(found.rowcount)
+        return bool(updated.rowcount)
 
     def clear(self, keep: str, since_s: float) -> int:
         """Forget all that was learnt; gives how many jobs. Evidence with ``use`` equal to
@@ -220,7 +223,7 @@ class Learning:
         return int(count)
 
     def forecasts(self, workload: str | None = None) -> list[LearntRecord]:
-        """Of a workload (None: of all), by user."""
+        """Return the learnt forecasts of a workload (None: of all), by workload and user."""
         table = tables.learnt
         query = select(table).order_by(table.c.workload, table.c.user)
         if workload is not None:
@@ -229,7 +232,8 @@ class Learning:
             return [_learnt(row._mapping) for row in connection.execute(query)]
 
     def inputs(self, workload: str | None = None) -> dict[tuple[str, str], str]:
-        """What learnt forecasts were made from, by workload and user: those of a workload, or all.
+        """Return the digests that learnt forecasts were made from, by workload and user: of one
+        workload, or of all.
 
         Forecasts themselves are not read.
         """
@@ -251,9 +255,9 @@ class Learning:
         table = tables.evidence
         order = (table.c.ended_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
         query = select(*_EVIDENCE).where(where).order_by(*order).limit(count)  # type: ignore[arg-type]
-        return self._found(query)[::-1]
+        return self._select(query)[::-1]
 
-    def _found(self, query: Select[Any]) -> list[EvidenceRecord]:
+    def _select(self, query: Select[Any]) -> list[EvidenceRecord]:
         with self._database.read() as connection:
             return [EvidenceRecord(*row) for row in connection.execute(query)]
 
@@ -270,7 +274,7 @@ class _NotFirst(Exception):
 def changed_since(
     connection: Connection, revision: int
 ) -> tuple[list[LearntRecord], set[tuple[str, str]]]:
-    """Learnt forecasts newer than ``revision``, and the workload and user of all that hold.
+    """Return learnt forecasts newer than ``revision``, and the workload and user of all that hold.
 
     One that is older than its workload's own forecast holds no more.
     """

@@ -11,10 +11,9 @@ from sqlalchemy import Column, Select, func, select, tuple_
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.decisions import in_pieces
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EndedJob, OutcomeRecord
-from berth.plugin.store.statements import count_of, distinct, upsert
+from berth.plugin.store.statements import columns_of, count_of, distinct, in_pieces, upsert
 
 _KEYS = ("cluster", "job_id")
 RECORD = tuple(tables.outcomes.c[name] for name in OutcomeRecord.__slots__)
@@ -33,74 +32,75 @@ class Outcomes:
         """Store a batch in one transaction; a job that is there already is replaced."""
         if not records:
             return
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        rows = [columns_of(record) for record in records]
         statement = upsert(self._database, tables.outcomes, rows[0], _KEYS)
-        # In one order, so that two daemons that store the same jobs do not wait for each other.
+        # In a fixed order, so that two daemons that store the same jobs do not wait for each other.
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:
             connection.execute(statement, rows)
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> OutcomeRecord | None:
-        """The outcome of a job, or None."""
+        """Return the outcome of a job, or None."""
         table = tables.outcomes
         query = select(*RECORD).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
             query = query.where(table.c.cluster == cluster)
-        return next(iter(self._found(query)), None)
+        return next(iter(self._select(query)), None)
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
-        """Outcomes of the jobs that a decision was made for (an array has several)."""
+        """Return outcomes of the jobs that a decision was made for (an array has several)."""
         return self.of_decisions([decision]).get(decision, [])
 
     def of_decisions(self, decisions: Collection[str]) -> dict[str, list[OutcomeRecord]]:
-        """Outcomes by the decision that their jobs carry."""
+        """Return outcomes by the decision that their jobs carry."""
         table = tables.outcomes
-        found: dict[str, list[OutcomeRecord]] = {}
-        for some in in_pieces(decisions):
-            query = select(*RECORD).where(table.c.decision.in_(some)).order_by(table.c.job_id)
-            for record in self._found(query):
-                found.setdefault(record.decision or "", []).append(record)
-        return found
+        by_decision: dict[str, list[OutcomeRecord]] = {}
+        for piece in in_pieces(decisions):
+            query = select(*RECORD).where(table.c.decision.in_(piece)).order_by(table.c.job_id)
+            for record in self._select(query):
+                by_decision.setdefault(record.decision or "", []).append(record)
+        return by_decision
 
     def between(
         self, since_s: float, until_s: float, *, cluster: str | None = None
     ) -> Iterator[OutcomeRecord]:
-        """Jobs that ended between two Unix times (the last excluded), in order of their ends.
+        """Yield jobs that ended between two Unix times (the last excluded), in order of their ends.
 
         Read in pages: history of any length takes little memory.
         """
         named = self._clusters() if cluster is None else [cluster]
-        pages = (self._of_cluster(one, since_s, until_s) for one in named)
+        pages = (self._of_cluster(name, since_s, until_s) for name in named)
         return merge(*pages, key=attrgetter("end_s", "cluster"))
 
     def newest(self, since_s: float, until_s: float, most: int) -> list[EndedJob]:
-        """The last ``most`` jobs that ended between two Unix times (the last excluded), in order
-        of their ends: one statement, and only what sums over many jobs need."""
+        """Return the last ``most`` jobs that ended between two Unix times (the last excluded), in
+        order of their ends: one statement, and only what sums over many jobs need."""
         with self._database.read() as connection:
             rows = connection.execute(_newest(_ENDED, since_s, until_s, most)).all()
         return [EndedJob._make(row) for row in reversed(rows)]
 
     def last(self, since_s: float, until_s: float, most: int) -> list[OutcomeRecord]:
-        """The last ``most`` jobs that ended between two Unix times, with all that is known of
-        them, in order of their ends."""
-        return self._found(_newest(RECORD, since_s, until_s, most))[::-1]
+        """Return the last ``most`` jobs that ended between two Unix times, with all that is known
+        of them, in order of their ends."""
+        return self._select(_newest(RECORD, since_s, until_s, most))[::-1]
 
     def count(self, since_s: float, until_s: float, most: int) -> int:
-        """How many jobs ended between two Unix times, by the index alone; ``most`` where there
-        are as many or more."""
+        """Return how many jobs ended between two Unix times, by the index alone; ``most`` where
+        there are as many or more."""
         ends = tables.outcomes.c.end_s
         with self._database.read() as connection:
             return count_of(connection, most, ends >= since_s, ends < until_s)
 
     def _of_cluster(self, cluster: str, since_s: float, until_s: float) -> Iterator[OutcomeRecord]:
-        """By pages that begin where the index has the last one's end."""
+        """Yield a cluster's outcomes, read by pages that begin where the index has the last one's
+        end."""
         table = tables.outcomes
         order = (table.c.end_s, table.c.job_id)
         query = select(*RECORD).where(table.c.cluster == cluster, table.c.end_s < until_s)
         query = query.order_by(*order).limit(_PAGE)
         page = query.where(table.c.end_s >= since_s)
         while True:
-            records = self._found(page)
+            records = self._select(page)
             yield from records
             if len(records) < _PAGE:
                 return
@@ -113,19 +113,19 @@ class Outcomes:
             return distinct(connection, tables.outcomes.c.cluster)
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """When the last known job of this cluster ended; None: none is known."""
+        """Return when the last known job of this cluster ended; None: none is known."""
         table = tables.outcomes
         with self._database.read() as connection:
-            found = connection.execute(
+            newest_s = connection.execute(
                 select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
             ).scalar()
-        return None if found is None else float(found)
+        return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; gives how many."""
         return delete_before(self._database, tables.outcomes.c.end_s, before_s)
 
-    def _found(self, query: Select[Any]) -> list[OutcomeRecord]:
+    def _select(self, query: Select[Any]) -> list[OutcomeRecord]:
         with self._database.read() as connection:
             return [OutcomeRecord(*row) for row in connection.execute(query)]
 
@@ -133,7 +133,7 @@ class Outcomes:
 def _newest(
     columns: Sequence[Column[Any]], since_s: float, until_s: float, most: int
 ) -> Select[Any]:
-    """Of the jobs that ended between two Unix times (the last excluded), the newest first."""
+    """Select the jobs that ended between two Unix times (the last excluded), the newest first."""
     table = tables.outcomes
     order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
     between = select(*columns).where(table.c.end_s >= since_s, table.c.end_s < until_s)

@@ -11,7 +11,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord
-from berth.plugin.store.statements import next_revision, upsert
+from berth.plugin.store.statements import columns_of, next_revision, upsert
 
 _KEYS = ("cluster", "job_id")
 _PAGE = 1_000
@@ -27,7 +27,7 @@ class PastJobs:
         """Store a batch in one transaction; a job that is there already is replaced."""
         if not records:
             return
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        rows = [columns_of(record) for record in records]
         statement = upsert(self._database, tables.past_jobs, rows[0], _KEYS)
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:
@@ -35,40 +35,40 @@ class PastJobs:
                 connection.execute(statement, rows[begin : begin + _PAGE])
 
     def of_users(self, user: str | None = None) -> Iterator[PastJobRecord]:
-        """Of one user or all, in order of user and end; read in pages."""
+        """Yield the jobs of one user or of all, in order of user and end; read in pages."""
         table = tables.past_jobs
         order = (table.c.user, table.c.end_s, table.c.cluster, table.c.job_id)
         query = select(table).order_by(*order).limit(_PAGE)
         if user is not None:
             query = query.where(table.c.user == user)
         page, count = query, 0
-        there = self.count() if user is None and is_shown() else 0
+        expected = self.count() if user is None and is_shown() else 0
         while True:
             with self._database.read() as connection:
-                found = [PastJobRecord(**row._mapping) for row in connection.execute(page)]
-            yield from found
-            count += len(found)
-            report("past jobs read", count, there if len(found) == _PAGE else count)
-            if len(found) < _PAGE:
+                records = [PastJobRecord(**row._mapping) for row in connection.execute(page)]
+            yield from records
+            count += len(records)
+            report("past jobs read", count, expected if len(records) == _PAGE else count)
+            if len(records) < _PAGE:
                 return
-            last = found[-1]
+            last = records[-1]
             page = query.where(
                 tuple_(*order) > tuple_(last.user, last.end_s, last.cluster, last.job_id)
             )
 
     def count(self) -> int:
-        """How many there are."""
+        """Return how many past jobs there are."""
         with self._database.read() as connection:
             query = select(func.count()).select_from(tables.past_jobs)
             return int(connection.execute(query).scalar_one())
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """When the last known job of this cluster ended; None: none is known."""
+        """Return when the last known job of this cluster ended; None: none is known."""
         table = tables.past_jobs
         with self._database.read() as connection:
             query = select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
-            found = connection.execute(query).scalar()
-        return None if found is None else float(found)
+            newest_s = connection.execute(query).scalar()
+        return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; gives how many."""
@@ -85,7 +85,7 @@ class MemoryNeeds:
         """Store a batch in one transaction; what is there of the same keys is replaced."""
         if not records:
             return
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        rows = [columns_of(record) for record in records]
         rows.sort(key=lambda row: row["digest"])
         statement = upsert(self._database, tables.memory_needs, rows[0], ("digest",))
         with self._database.write() as connection:
@@ -93,7 +93,7 @@ class MemoryNeeds:
             connection.execute(statement, rows)
 
     def all(self) -> list[MemoryNeedRecord]:
-        """Every one, by user."""
+        """Return all of them, by user."""
         table = tables.memory_needs
         with self._database.read() as connection:
             return memory_needs(connection, table.c.user, table.c.digest)
@@ -103,12 +103,12 @@ class MemoryNeeds:
         table = tables.memory_needs
         with self._database.write() as connection:
             next_revision(connection)
-            found = connection.execute(delete(table).where(table.c.updated_s < before_s))
-            return int(found.rowcount)
+            deleted = connection.execute(delete(table).where(table.c.updated_s < before_s))
+            return int(deleted.rowcount)
 
 
 def memory_needs(connection: Connection, *order: object) -> list[MemoryNeedRecord]:
-    """All of them."""
+    """Return all memory needs, in ``order``."""
     query = select(tables.memory_needs)
     if order:
         query = query.order_by(*order)  # type: ignore[arg-type]

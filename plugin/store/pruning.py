@@ -13,8 +13,8 @@ from berth.plugin.store.database import Database
 PIECE_S = 0.2
 """A transaction is to take so long: who writes meanwhile waits for one of them."""
 PAUSE_S = 0.1
-"""Between two of them, or as long as it took where that was less: SQLite's others look every
-0.1 s."""
+"""Seconds between two transactions, or as long as the last one took where that was less: others
+that wait for SQLite look every 0.1 s."""
 FIRST_ROWS = 200
 MOST_ROWS = 50_000
 _GROWTH = 2.0
@@ -25,8 +25,8 @@ file that is most of the time."""
 _CACHE_KIB = 64 * 1024
 """Pages of every index are changed by each piece: written once where all of them fit."""
 
-# By the row's own address, found by the column's index: rows of one moment may be many, and a
-# join by the primary key reads a second index for each row.
+# Rows are deleted by their address, which the column's index gives: a join by the primary key would
+# read a second index for each row, and many rows may have one and the same time.
 _SQLITE = """
 DELETE FROM {table} WHERE rowid IN
   (SELECT rowid FROM {table} WHERE {column} < :before_s ORDER BY {column} LIMIT :count)
@@ -35,7 +35,8 @@ _OF_INDEX = """
 SELECT count(*) FROM (SELECT {columns} FROM {table} WHERE {column} < :before_s
   ORDER BY {column} LIMIT :count) AS old CROSS JOIN {table} AS same {by} WHERE {equal}
 """
-# From where the last piece ended: PostgreSQL's index holds deleted rows until the next vacuum.
+# Each piece begins where the last one ended: PostgreSQL's index holds deleted rows until the next
+# vacuum.
 _POSTGRESQL = """
 WITH gone AS (
   DELETE FROM {table} WHERE {column} < :before_s AND ctid = ANY (ARRAY(
@@ -52,26 +53,26 @@ def delete_before(database: Database, column: Column[float], before_s: float) ->
     Some at a time, each in a transaction of its own with a pause after it: who writes decisions
     meanwhile never waits long, and what is done stays done where this is interrupted.
     """
-    name, count, there = column.table.name, 0, 0
+    name, count, expected = column.table.name, 0, 0
     if is_shown():
-        there = _there(database, column, before_s)
+        expected = _count_before(database, column, before_s)
     kind = _Pieces if database.path is None else _PiecesOfFile
     pieces = kind(database, column, before_s)
     rows = FIRST_ROWS
     while True:
         begun_s = time.monotonic()
-        found, held_s = pieces.delete(rows)
+        deleted, held_s = pieces.delete(rows)
         free_s = time.monotonic() - begun_s - held_s
-        count += found
-        report(f"{name} deleted", count, there if found else count)
-        if not found:
+        count += deleted
+        report(f"{name} deleted", count, expected if deleted else count)
+        if not deleted:
             return count
         time.sleep(max(0.0, min(held_s, PAUSE_S) - free_s))
         rows = _next_rows(rows, held_s)
 
 
 def _next_rows(rows: int, held_s: float) -> int:
-    """So many as take ``PIECE_S``, by how long ``rows`` took."""
+    """Return how many rows take ``PIECE_S``, by how long ``rows`` took."""
     factor = min(_GROWTH, PIECE_S / max(held_s, 1e-6))
     return max(1, min(MOST_ROWS, round(rows * factor)))
 
@@ -91,13 +92,13 @@ class _Pieces:
         values = {"before_s": self._before_s, "from_s": self._from_s, "count": count}
         begun_s = time.monotonic()
         with self._database.write() as connection:
-            found, newest_s = connection.execute(self._statement, values).one()
+            deleted, newest_s = connection.execute(self._statement, values).one()
         self._from_s = self._from_s if newest_s is None else newest_s
-        return int(found), time.monotonic() - begun_s
+        return int(deleted), time.monotonic() - begun_s
 
 
 class _PiecesOfFile:
-    """... of SQLite, where whoever writes keeps all others from writing."""
+    """The oldest rows of SQLite, some at a time: whoever writes keeps all others from writing."""
 
     def __init__(self, database: Database, column: Column[float], before_s: float) -> None:
         self._database = database
@@ -105,10 +106,10 @@ class _PiecesOfFile:
         self._ahead = 0
         """Rows that were read and not yet deleted."""
         self._statement = text(_SQLITE.format(table=column.table.name, column=column.name))
-        self._of_indexes = [text(one) for one in _of_indexes(column)]
+        self._of_indexes = [text(statement) for statement in _of_indexes(column)]
 
     def delete(self, count: int) -> tuple[int, float]:
-        """As of PostgreSQL."""
+        """Delete at most ``count`` rows, as ``_Pieces.delete`` does on PostgreSQL."""
         if self._ahead < count:
             self._read_ahead(max(count, _READ_AHEAD))
         begun_s = time.monotonic()
@@ -116,27 +117,27 @@ class _PiecesOfFile:
             connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE_KIB}")
             connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 0")
             values = {"before_s": self._before_s, "count": count}
-            found = int(connection.execute(self._statement, values).rowcount)
+            deleted = int(connection.execute(self._statement, values).rowcount)
         took_s = time.monotonic() - begun_s
-        self._ahead -= found
-        with self._database.read() as connection:  # what a commit would do while others wait
+        self._ahead -= deleted
+        with self._database.read() as connection:  # a commit would do this while others wait
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
-        return found, took_s
+        return deleted, took_s
 
     def _read_ahead(self, count: int) -> None:
         with self._database.read() as connection:
-            for one in self._of_indexes:
-                connection.execute(one, {"before_s": self._before_s, "count": count})
+            for statement in self._of_indexes:
+                connection.execute(statement, {"before_s": self._before_s, "count": count})
         self._ahead = count
 
 
 def _of_indexes(column: Column[float]) -> Iterator[str]:
-    """Statements that read the oldest rows' places in each index. One that begins with the time
-    has them side by side."""
+    """Yield statements that read the oldest rows' entries in each index, but those that begin with
+    the time: these entries lie side by side."""
     table = column.table
     assert isinstance(table, Table)  # noqa: S101
-    names = {index.name: [one.name for one in index.columns] for index in table.indexes}
-    every = [("", [one.name for one in table.primary_key])]
+    names = {index.name: [indexed.name for indexed in index.columns] for index in table.indexes}
+    every = [("", [indexed.name for indexed in table.primary_key])]
     every += [(f"INDEXED BY {name}", columns) for name, columns in names.items()]
     for by, columns in every:
         if columns[0] != column.name:
@@ -144,12 +145,12 @@ def _of_indexes(column: Column[float]) -> Iterator[str]:
                 table=table.name,
                 column=column.name,
                 by=by,
-                columns=", ".join(f'"{one}"' for one in columns),
-                equal=" AND ".join(f'same."{one}" IS old."{one}"' for one in columns),
+                columns=", ".join(f'"{indexed}"' for indexed in columns),
+                equal=" AND ".join(f'same."{indexed}" IS old."{indexed}"' for indexed in columns),
             )
 
 
-def _there(database: Database, column: Column[float], before_s: float) -> int:
+def _count_before(database: Database, column: Column[float], before_s: float) -> int:
     with database.read() as connection:
         query = select(func.count()).where(column < before_s)
         return int(connection.execute(query).scalar_one())

@@ -42,7 +42,7 @@ class FingerprintRecord:
     size: float | None
     created_s: float
     owner: str = ""
-    """Whose jobs it places; empty: everybody's."""
+    """The user whose jobs it places; empty: everybody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class OutcomeRecord:
     job_id: str
     user: str
     state: str
-    """As ``plugin.scheduler.Outcome`` names it."""
+    """The state as ``plugin.scheduler.Outcome`` names it."""
     decision: str | None = None
     queue: str | None = None
     exit_status: int | None = None
@@ -96,20 +96,20 @@ class OutcomeRecord:
     """Most memory held on a GPU."""
     energy_j: float | None = None
     elapsed_s: float | None = None
-    """From start to end, without the time it was suspended."""
+    """Seconds from start to end, without the time it was suspended."""
     workload: str | None = None
     bundle: str | None = None
     candidate: str | None = None
-    """Where it ran, with ``platform``: one that the decision had looked at."""
+    """The candidate where it ran, on ``platform``: one that the decision had looked at."""
     platform: str | None = None
     predicted_low_s: float | None = None
-    """What had been predicted for the place where it ran, with the 90 % interval."""
+    """The prediction for the candidate where it ran, with the 90 % interval."""
     predicted_s: float | None = None
     predicted_high_s: float | None = None
 
 
 def is_timed(elapsed_s: float | None) -> bool:
-    """Whether a time says how long a job ran.
+    """Return whether a time says how long a job ran.
 
     Slurm counts whole seconds between two moments that it cuts to the second: 0 may be anything
     below one, and 1 anything below two.
@@ -118,7 +118,7 @@ def is_timed(elapsed_s: float | None) -> bool:
 
 
 class EndedJob(NamedTuple):
-    """Of an ``OutcomeRecord``, what sums over many jobs are made of: a tenth of its cost."""
+    """The columns of an ``OutcomeRecord`` that sums over many jobs need: a tenth of its cost."""
 
     user: str
     state: str
@@ -133,8 +133,8 @@ class EndedJob(NamedTuple):
     predicted_high_s: float | None
 
 
-class Asked(NamedTuple):
-    """Of a ``DecisionRecord``, what evidence of its job is made of."""
+class DecisionInputs(NamedTuple):
+    """The columns of a ``DecisionRecord`` that evidence of its job is made from."""
 
     time_s: float
     request: str
@@ -142,7 +142,7 @@ class Asked(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Of a ``DecisionRecord``, what its job is compared with."""
+    """The columns of a ``DecisionRecord`` that its job is compared with."""
 
     action: str
     chosen: str | None
@@ -160,7 +160,7 @@ class PastJobRecord:
     job_id: str
     user: str
     state: str
-    """As ``plugin.scheduler.Outcome`` names it."""
+    """The state as ``plugin.scheduler.Outcome`` names it."""
     submit_s: float
     start_s: float
     end_s: float
@@ -175,7 +175,7 @@ class PastJobRecord:
     arguments: str = ""
     """Digest of the arguments that its script was given, or of the command that it is."""
     similar: str = ""
-    """... with numbers left out."""
+    """The same digest with numbers left out."""
     queue: str = ""
     gpus: int | None = None
     time_limit_s: float | None = None
@@ -194,16 +194,16 @@ class MemoryNeedRecord:
     """How much memory past jobs needed that a new job may be matched with."""
 
     digest: str
-    """What they have in common (``plugin.history.matching``)."""
+    """The key that the jobs have in common (``plugin.history.matching``)."""
     user: str
     peak_bytes: int
     """The largest of all that are stored, on a node."""
     runs: int
-    """Whose peak was recorded."""
+    """How many runs recorded a peak."""
     polled: int
     """1: peaks were sampled, short ones are missed."""
     enough_bytes: int | None
-    """What would do; None: one of them ended out of memory."""
+    """The memory that would be enough; None: one of them ended out of memory."""
     updated_s: float
 
 
@@ -220,7 +220,7 @@ class EvidenceRecord:
     user: str
     workload: str
     digest: str
-    """Of the workload then: runs of another content say nothing of this one."""
+    """The workload's digest at that time: runs of another content say nothing of this one."""
     platform: str | None = None
     cores: int | None = None
     gpus: int | None = None
@@ -238,10 +238,10 @@ class LearntRecord:
 
     workload: str
     user: str
-    """Whose jobs it is for; empty: everybody's."""
+    """The user whose jobs it is for; empty: everybody's."""
     document: str
     inputs: str
     """Digest of what it was made from: made anew only when that changes."""
     runs: int
-    """That moved it."""
+    """How many runs moved it."""
     created_s: float

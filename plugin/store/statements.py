@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlalchemy import (
     Column,
@@ -23,8 +23,30 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
 
+class Record(Protocol):
+    """A frozen value of ``records``: a dataclass with slots, named as the columns are."""
+
+    __slots__: ClassVar[Any]
+
+
+_PIECE = 500
+"""Databases limit the values of one statement."""
+
+
+def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
+    """Yield ``values`` in lists that are short enough for one statement."""
+    listed = list(values)
+    for begin in range(0, len(listed), _PIECE):
+        yield listed[begin : begin + _PIECE]
+
+
+def columns_of(record: Record) -> dict[str, Any]:
+    """Return the values of a record by column."""
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
 def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT of the database's own dialect, which knows ON CONFLICT."""
+    """Return an INSERT of the database's own dialect, which knows ON CONFLICT."""
     if database.path is not None:
         from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - the one that is used
 
@@ -44,29 +66,30 @@ def upsert(
 
 
 def distinct(connection: Connection, column: Column[str]) -> list[str]:
-    """The values of an index's first column: a look-up for each, however many rows there are."""
-    found: list[str] = []
+    """Return the values of an index's first column by one look-up each, however many rows there
+    are."""
+    values: list[str] = []
     query = select(func.min(column))
     while True:
-        value = connection.execute(query.where(column > found[-1]) if found else query).scalar()
+        value = connection.execute(query.where(column > values[-1]) if values else query).scalar()
         if value is None:
-            return found
-        found.append(value)
+            return values
+        values.append(value)
 
 
 def count_of(connection: Connection, most: int, *where: ColumnElement[bool]) -> int:
-    """How many rows there are of a condition on an index, not looking beyond ``most``."""
+    """Count the rows of a condition on an index, not looking beyond ``most``."""
     some = select(literal(1)).where(*where).limit(most).subquery()
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def counter(connection: Connection, name: str) -> int:
-    """The value of a counter; 0 where it is not there."""
+    """Return the value of a counter; 0 where it is not there."""
     table = tables.counters
-    found = connection.execute(
+    value = connection.execute(
         select(table.c.value).where(table.c.name == name)
     ).scalar_one_or_none()
-    return int(found or 0)
+    return int(value or 0)
 
 
 def next_revision(connection: Connection) -> int:

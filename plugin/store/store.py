@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, Database
-from berth.plugin.store.decisions import Decisions, in_pieces
+from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.learning import Learning, changed_since
 from berth.plugin.store.outcomes import Outcomes
 from berth.plugin.store.past_jobs import MemoryNeeds, PastJobs, memory_needs
@@ -23,7 +23,7 @@ from berth.plugin.store.records import (
     MemoryNeedRecord,
     WorkloadRecord,
 )
-from berth.plugin.store.statements import counter, next_revision, upsert
+from berth.plugin.store.statements import columns_of, counter, in_pieces, next_revision, upsert
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
 
@@ -41,7 +41,7 @@ class Changes:
     fingerprints: tuple[FingerprintRecord, ...]
     """All of them."""
     learnt: tuple[LearntRecord, ...] = ()
-    """Those that changed."""
+    """The learnt forecasts that changed."""
     learnt_keys: frozenset[tuple[str, str]] = frozenset()
     """Workload and user of all that hold."""
     memory_needs: tuple[MemoryNeedRecord, ...] = ()
@@ -79,9 +79,9 @@ class Store:
         version = schema_version(database)
         if version != HEAD:
             if not create:
-                found = f"has schema {version}" if version else "is empty"
+                present_schema = f"has schema {version}" if version else "is empty"
                 raise StoreError(
-                    f"{database.name}: the store {found}; this Berth needs {HEAD}",
+                    f"{database.name}: the store {present_schema}; this Berth needs {HEAD}",
                     hint="run: berth store upgrade",
                 )
             upgrade(database)
@@ -94,37 +94,37 @@ class Store:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The store's name in messages."""
         return self.database.name
 
     def close(self) -> None:
         """Give back the connections."""
         self.database.engine.dispose()
 
-    # Workloads and what is made from them
+    # Workloads, their forecasts and the scripts attached to them
 
     def add(self, record: WorkloadRecord, *, replace: bool = False) -> None:
         """Store a workload. One of the same name is replaced only if asked, or if it is equal."""
         with self.database.write() as connection:
             next_revision(connection)
-            there = connection.execute(
+            stored_digest = connection.execute(
                 select(tables.workloads.c.digest).where(tables.workloads.c.name == record.name)
             ).scalar()
-            if there is not None and there != record.digest and not replace:
+            if stored_digest is not None and stored_digest != record.digest and not replace:
                 raise UsageError(
                     f"a different workload named {record.name!r} is in the store already",
                     hint="give another --name, or --replace to put this one in its place",
                 )
-            values = _columns(record)
+            values = columns_of(record)
             try:
-                if there is None:
+                if stored_digest is None:
                     connection.execute(insert(tables.workloads).values(values))
                 else:
                     table = tables.workloads
                     connection.execute(
                         update(table).where(table.c.name == record.name).values(values)
                     )
-                    if there != record.digest:  # its forecasts are of the old content
+                    if stored_digest != record.digest:  # its forecasts are for the old content
                         connection.execute(
                             delete(tables.forecasts).where(
                                 tables.forecasts.c.workload == record.name
@@ -137,7 +137,7 @@ class Store:
                 ) from None
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """The workload of that name, or None."""
+        """Return the workload of that name, or None."""
         with self.database.read() as connection:
             row = connection.execute(
                 select(tables.workloads).where(tables.workloads.c.name == name)
@@ -145,23 +145,23 @@ class Store:
         return None if row is None else WorkloadRecord(**row._mapping)
 
     def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
-        """Those of these names that are there."""
+        """Return those of these names that are there."""
         table = tables.workloads
-        found: list[WorkloadRecord] = []
+        records: list[WorkloadRecord] = []
         with self.database.read() as connection:
-            for some in in_pieces(names):
-                rows = connection.execute(select(table).where(table.c.name.in_(some)))
-                found += [WorkloadRecord(**row._mapping) for row in rows]
-        return found
+            for piece in in_pieces(names):
+                rows = connection.execute(select(table).where(table.c.name.in_(piece)))
+                records += [WorkloadRecord(**row._mapping) for row in rows]
+        return records
 
     def workloads(self) -> list[WorkloadRecord]:
-        """All workloads by name."""
+        """Return all workloads by name."""
         with self.database.read() as connection:
             rows = connection.execute(select(tables.workloads).order_by(tables.workloads.c.name))
             return [WorkloadRecord(**row._mapping) for row in rows]
 
     def names(self) -> list[str]:
-        """Of all workloads, in order."""
+        """Return the names of all workloads, in order."""
         query = select(tables.workloads.c.name).order_by(tables.workloads.c.name)
         with self.database.read() as connection:
             return list(connection.execute(query).scalars())
@@ -170,30 +170,31 @@ class Store:
         """Note that a workload's owner wants it shared; False: there is none of that name."""
         table = tables.workloads
         with self.database.write() as connection:
-            found = connection.execute(
+            updated = connection.execute(
                 update(table).where(table.c.name == name).values(share_asked_s=asked_s)
             )
-        return bool(found.rowcount)
+        return bool(updated.rowcount)
 
     def count_of(self, owner: str) -> int:
-        """How many workloads bear the owner's name."""
+        """Return how many workloads bear the owner's name."""
         table = tables.workloads
         with self.database.read() as connection:
             query = select(func.count()).select_from(table)
-            found = connection.execute(
+            counted = connection.execute(
                 query.where(table.c.name.startswith(owner + "/", autoescape=True))
             )
-            return int(found.scalar_one())
+            return int(counted.scalar_one())
 
     def count_scripts(self, owner: str) -> int:
-        """How many scripts the owner has attached."""
+        """Return how many scripts the owner has attached."""
         table = tables.fingerprints
         with self.database.read() as connection:
             query = select(func.count()).select_from(table).where(table.c.owner == owner)
             return int(connection.execute(query).scalar_one())
 
     def workloads_after(self, name: str, user: str | None, count: int) -> list[WorkloadRecord]:
-        """The next ``count`` by name after ``name``: the user's own and shared ones; None: all."""
+        """Return the next ``count`` by name after ``name``: the user's own and shared ones; None:
+        all."""
         table = tables.workloads
         query = select(table).where(table.c.name > name).order_by(table.c.name).limit(count)
         if user is not None:
@@ -203,29 +204,29 @@ class Store:
             return [WorkloadRecord(**row._mapping) for row in connection.execute(query)]
 
     def bundles(self, names: Collection[str]) -> dict[str, list[str]]:
-        """By which bundles these workloads are predicted, newest first."""
+        """Return by which bundles these workloads are predicted, newest first."""
         table = tables.forecasts
-        found: dict[str, list[str]] = {}
+        by_workload: dict[str, list[str]] = {}
         with self.database.read() as connection:
-            for some in in_pieces(names):
-                query = select(table.c.workload, table.c.bundle).where(table.c.workload.in_(some))
+            for piece in in_pieces(names):
+                query = select(table.c.workload, table.c.bundle).where(table.c.workload.in_(piece))
                 for row in connection.execute(query.order_by(table.c.revision.desc())):
-                    found.setdefault(row.workload, []).append(row.bundle)
-        return found
+                    by_workload.setdefault(row.workload, []).append(row.bundle)
+        return by_workload
 
     def remove_workload(self, name: str) -> bool:
         """Remove a workload with its forecasts and fingerprints; False: there was none."""
         with self.database.write() as connection:
             next_revision(connection)
-            found = connection.execute(
+            deleted = connection.execute(
                 delete(tables.workloads).where(tables.workloads.c.name == name)
             )
-        return bool(found.rowcount)
+        return bool(deleted.rowcount)
 
     def put_forecast(self, record: ForecastRecord) -> None:
         """Store a forecast; an older one by the same bundle is replaced."""
         with self.database.write() as connection:
-            values = _columns(record) | {"revision": next_revision(connection)}
+            values = columns_of(record) | {"revision": next_revision(connection)}
             try:
                 put = upsert(self.database, tables.forecasts, values, ("workload", "bundle"))
                 connection.execute(put, values)
@@ -236,7 +237,7 @@ class Store:
                 ) from None
 
     def forecasts(self, workload: str) -> list[ForecastRecord]:
-        """The forecasts of a workload, newest first."""
+        """Return the forecasts of a workload, newest first."""
         table = tables.forecasts
         with self.database.read() as connection:
             rows = connection.execute(
@@ -245,14 +246,14 @@ class Store:
             return [_forecast(row) for row in rows]
 
     def forecasts_of(self, workloads: Collection[str]) -> dict[str, ForecastRecord]:
-        """The newest forecast of those of these workloads that have one."""
+        """Return the newest forecast of those of these workloads that have one."""
         table = tables.forecasts
-        found: dict[str, ForecastRecord] = {}
+        newest: dict[str, ForecastRecord] = {}
         with self.database.read() as connection:
-            for some in in_pieces(workloads):
-                query = select(table).where(table.c.workload.in_(some)).order_by(table.c.revision)
-                found |= {row.workload: _forecast(row) for row in connection.execute(query)}
-        return found
+            for piece in in_pieces(workloads):
+                query = select(table).where(table.c.workload.in_(piece)).order_by(table.c.revision)
+                newest |= {row.workload: _forecast(row) for row in connection.execute(query)}
+        return newest
 
     def attach_script(self, record: FingerprintRecord) -> None:
         """Let a script's fingerprint stand for a workload for its owner's jobs.
@@ -262,14 +263,14 @@ class Store:
         with self.database.write() as connection:
             next_revision(connection)
             try:
-                values = _columns(record)
+                values = columns_of(record)
                 put = upsert(self.database, tables.fingerprints, values, ("digest", "owner"))
                 connection.execute(put, values)
             except IntegrityError:
                 raise UsageError(f"no workload named {record.workload!r} is in the store") from None
 
     def fingerprints(self, workload: str) -> list[FingerprintRecord]:
-        """The scripts attached to a workload."""
+        """Return the scripts attached to a workload."""
         table = tables.fingerprints
         with self.database.read() as connection:
             rows = connection.execute(
@@ -280,17 +281,18 @@ class Store:
     # What the daemon watches
 
     def revision(self) -> int:
-        """Goes up with every change of workloads, forecasts or fingerprints."""
+        """Return the revision, which goes up with every change of workloads, forecasts or
+        fingerprints."""
         with self.database.read() as connection:
             return counter(connection, "revision")
 
-    def standing(self) -> tuple[int, int]:
-        """The store's identity (another store has another) and its revision."""
+    def identity_and_revision(self) -> tuple[int, int]:
+        """Return the store's identity (another store has another) and its revision."""
         with self.database.read() as connection:
             return counter(connection, "identity"), counter(connection, "revision")
 
     def changes_since(self, revision: int) -> Changes:
-        """All that changed after ``revision`` (0: everything)."""
+        """Return all that changed after ``revision`` (0: everything)."""
         table = tables.forecasts
         with self.database.read() as connection:
             identity = counter(connection, "identity")
@@ -318,10 +320,6 @@ class Store:
             frozenset(learnt_keys),
             tuple(needs),
         )
-
-
-def _columns(record: WorkloadRecord | ForecastRecord | FingerprintRecord) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def _forecast(row: Row[tuple[object, ...]]) -> ForecastRecord:

@@ -10,12 +10,12 @@ from berth.plugin.store.tables import REVISIONS
 
 HEAD = REVISIONS[-1]
 WAITED_S = 60.0
-"""For another process that is at it."""
+"""Seconds to wait for another process that is upgrading."""
 _ADVISORY_LOCK = 0x6265727468  # "berth": two hosts starting at once must not migrate at once
 
 
 def schema_version(database: Database) -> str | None:
-    """The schema's name (``v0001``); None for an empty database. Raises StoreError."""
+    """Return the schema's name (``v0001``); None for an empty database. Raises StoreError."""
     with database.read() as connection:
         return _version(connection, database)
 
@@ -29,14 +29,16 @@ def _version(connection: Connection, database: Database) -> str | None:
                 hint="give Berth a database of its own",
             )
         return None
-    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    if found is not None and found not in REVISIONS:
+    version: str | None = connection.execute(
+        text("SELECT version_num FROM alembic_version")
+    ).scalar()
+    if version is not None and version not in REVISIONS:
         raise StoreError(
-            f"{database.name}: the store has schema {found}, made by a newer Berth; "
+            f"{database.name}: the store has schema {version}, made by a newer Berth; "
             f"this one knows up to {HEAD}",
             hint="upgrade Berth on this host",
         )
-    return found
+    return version
 
 
 def upgrade(database: Database) -> str | None:
@@ -54,7 +56,9 @@ def upgrade(database: Database) -> str | None:
         with patient.write() as connection:
             if patient.path is None:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
-                connection.execute(text("SET LOCAL statement_timeout = 0"))  # indexes of millions
+                connection.execute(
+                    text("SET LOCAL statement_timeout = 0")
+                )  # building indexes of millions of rows takes long
             config = Config()
             config.set_main_option("script_location", "berth.plugin.store:migrations")
             config.attributes["connection"] = connection

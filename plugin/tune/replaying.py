@@ -18,7 +18,7 @@ from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
 from berth.policies.replay.engine import WORTH_COMPILING
 from berth.policies.replay.settings import Recutting
-from berth.policies.tuning.replayed import TraceReplayer
+from berth.policies.tuning.trace_replayer import TraceReplayer
 
 OPTIONS = ("backfill", "format", "recut", "times", "utc")
 

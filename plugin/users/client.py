@@ -27,9 +27,10 @@ _LONGEST = 256 * 1024 * 1024
 
 
 def ask_users(path: Path, op: str, *, timeout_s: float = TIMEOUT_S, **fields: object) -> Any:
-    """One request; the reply's fields. Raises UsageError as the service does, and StoreError."""
-    given = {key: value for key, value in fields.items() if value is not None}
-    line = json.dumps({"v": PROTOCOL_VERSION, "op": op, **given}).encode() + b"\n"
+    """Send one request and return the reply's fields. Raises UsageError as the service does, and
+    StoreError."""
+    stated_fields = {key: value for key, value in fields.items() if value is not None}
+    line = json.dumps({"v": PROTOCOL_VERSION, "op": op, **stated_fields}).encode() + b"\n"
     deadline_s = time.monotonic() + timeout_s
     received = bytearray()
     try:
@@ -70,7 +71,7 @@ class RemoteStore:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The store's name in messages."""
         return f"the site's store (by {self._path})"
 
     def add(
@@ -97,34 +98,34 @@ class RemoteStore:
         return reply["name"], Forecast.from_json(reply["forecast"]), reply.get("shared")
 
     def workloads(self) -> list[WorkloadRecord]:
-        """One's own and the shared ones, by name."""
-        found: list[WorkloadRecord] = []
+        """Return one's own workloads and the shared ones, by name."""
+        records: list[WorkloadRecord] = []
         while True:
-            after = found[-1].name if found else ""
+            after = records[-1].name if records else ""
             reply = ask_users(self._path, "workloads", after=after)
             self._bundles.update(reply["bundles"])
             if not reply["workloads"]:
-                return found
-            found += [WorkloadRecord(**one) for one in reply["workloads"]]
+                return records
+            records += [WorkloadRecord(**row) for row in reply["workloads"]]
 
     def bundles(self, names: Sequence[str]) -> Mapping[str, list[str]]:
-        """By which bundles these are predicted, as of the last listing."""
+        """Return by which bundles these are predicted, as of the last listing."""
         return {name: self._bundles[name] for name in names if name in self._bundles}
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """One's own of that name, else the shared one, else None."""
-        found = ask_users(self._path, "workload", name=name).get("workload")
-        return None if found is None else WorkloadRecord(**found)
+        """Return one's own workload of that name, else the shared one, else None."""
+        row = ask_users(self._path, "workload", name=name).get("workload")
+        return None if row is None else WorkloadRecord(**row)
 
     def forecasts(self, name: str) -> list[ForecastRecord]:
-        """The newest forecast of a workload."""
+        """Return the newest forecast of a workload."""
         reply = ask_users(self._path, "workload", name=name)
-        return [ForecastRecord(**one) for one in reply.get("forecasts", ())]
+        return [ForecastRecord(**row) for row in reply.get("forecasts", ())]
 
     def fingerprints(self, name: str) -> list[FingerprintRecord]:
-        """The scripts attached to a workload that place one's jobs."""
+        """Return the scripts attached to a workload that place one's jobs."""
         reply = ask_users(self._path, "workload", name=name)
-        return [FingerprintRecord(**one) for one in reply.get("scripts", ())]
+        return [FingerprintRecord(**row) for row in reply.get("scripts", ())]
 
     def remove_workload(self, name: str) -> bool:
         """Remove one's own; False: there was none."""
@@ -135,9 +136,12 @@ class RemoteStore:
         return list(ask_users(self._path, "refresh", names=list(names))["refreshed"])
 
     def share(self, name: str, alias: str | None) -> str | None:
-        """The name that all users have it by now; None: an admin has to approve it."""
-        found: str | None = ask_users(self._path, "share", name=name, alias=alias).get("shared")
-        return found
+        """Share a workload: the name that all users have it by now; None: an admin has to approve
+        it."""
+        shared_name: str | None = ask_users(self._path, "share", name=name, alias=alias).get(
+            "shared"
+        )
+        return shared_name
 
 
 class RemoteDecisions:
@@ -155,7 +159,7 @@ class RemoteDecisions:
         workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """The newest ones first, those older than ``before``; ``user`` is for admins."""
+        """Return the newest first, those older than ``before``; ``user`` is for admins."""
         reply = ask_users(
             self._path,
             "decisions",
@@ -165,12 +169,12 @@ class RemoteDecisions:
             workload=workload,
             before=None if before is None else before.id,
         )
-        return [DecisionRecord(**one) for one in reply["decisions"]]
+        return [DecisionRecord(**row) for row in reply["decisions"]]
 
     def get(self, decision: str) -> DecisionRecord | None:
-        """One by its id, or None."""
-        found = ask_users(self._path, "decision", id=decision).get("decision")
-        return None if found is None else DecisionRecord(**found)
+        """Return one decision by its id, or None."""
+        row = ask_users(self._path, "decision", id=decision).get("decision")
+        return None if row is None else DecisionRecord(**row)
 
 
 class RemoteOutcomes:
@@ -180,17 +184,17 @@ class RemoteOutcomes:
         self._path = path
 
     def of_decisions(self, decisions: Sequence[str]) -> dict[str, list[OutcomeRecord]]:
-        """By decision."""
-        found: dict[str, list[OutcomeRecord]] = {}
-        for one in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
-            found.setdefault(one["decision"], []).append(OutcomeRecord(**one))
-        return found
+        """Return the outcomes by decision."""
+        by_decision: dict[str, list[OutcomeRecord]] = {}
+        for row in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
+            by_decision.setdefault(row["decision"], []).append(OutcomeRecord(**row))
+        return by_decision
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
-        """Of one decision."""
+        """Return the outcomes of one decision."""
         return self.of_decisions([decision]).get(decision, [])
 
     def of_job(self, job: str) -> OutcomeRecord | None:
-        """Of one job, or None."""
-        found = ask_users(self._path, "outcomes", job=job)["outcomes"]
-        return OutcomeRecord(**found[0]) if found else None
+        """Return the outcome of one job, or None."""
+        rows = ask_users(self._path, "outcomes", job=job)["outcomes"]
+        return OutcomeRecord(**rows[0]) if rows else None

@@ -45,8 +45,8 @@ def collect(folder: Path, workloads: UserWorkloads) -> Iterator[Collected]:
         names = sorted(entry.name for entry in os.scandir(folder))
     except OSError as error:
         raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
-    found = [name for name in names if name.endswith(".json") and not name.startswith(".")]
-    for name in found[:MOST_FILES]:
+    documents = [name for name in names if name.endswith(".json") and not name.startswith(".")]
+    for name in documents[:MOST_FILES]:
         yield _collected(folder / name, workloads)
 
 
@@ -66,7 +66,7 @@ def _collected(path: Path, workloads: UserWorkloads) -> Collected:
 
 
 def read_owned(path: Path) -> tuple[int, str]:
-    """A plain file's owner and text, of one and the same open file.
+    """Return a plain file's owner and text, of one and the same open file.
 
     Raises UsageError for a link, a FIFO, a device, a folder, a file with a second name (it may be
     another user's), one that is too large or not UTF-8.
@@ -75,18 +75,18 @@ def read_owned(path: Path) -> tuple[int, str]:
         handle = os.open(path, _FLAGS)
     except OSError as error:
         raise UsageError(f"{path.name}: not read: {error.strerror}") from None
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise UsageError(f"{path.name}: not a plain file")
     with os.fdopen(handle, "rb") as stream:
-        if found.st_nlink != 1:
-            raise UsageError(f"{path.name}: has {found.st_nlink} names: whose it is, is not sure")
-        if found.st_size > MAX_DOCUMENT_BYTES:
+        if status.st_nlink != 1:
+            raise UsageError(f"{path.name}: has {status.st_nlink} names: whose it is, is not sure")
+        if status.st_size > MAX_DOCUMENT_BYTES:
             raise UsageError(f"{path.name}: larger than {MAX_DOCUMENT_BYTES} bytes")
         raw = stream.read(MAX_DOCUMENT_BYTES + 1)
     try:
-        return found.st_uid, raw.decode()
+        return status.st_uid, raw.decode()
     except UnicodeDecodeError:
         raise UsageError(f"{path.name}: not UTF-8 text") from None
 
@@ -111,4 +111,4 @@ def _set_aside(path: Path) -> None:
     try:
         path.rename(path.with_name(path.name + ".refused"))
     except OSError:
-        return  # not ours to rename: said again at the next run
+        return  # we may not rename it: the next run reports it again

@@ -20,14 +20,14 @@ class Peer:
 
 
 def uid_of(connection: socket.socket) -> int:
-    """The uid that the other end had when it connected."""
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid: int = _CREDENTIALS.unpack(found)[1]
+    """Return the uid that the other end had when it connected."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int = _CREDENTIALS.unpack(credentials)[1]
     return uid
 
 
 def name_of(uid: int) -> str:
-    """The user's name; ``uid:N`` where there is no such user on this host."""
+    """Return the user's name; ``uid:N`` where there is no such user on this host."""
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OverflowError):

@@ -1,4 +1,9 @@
-"""How much one user, and all users together, may ask at once and in a minute."""
+"""The users' socket: one request and one reply a connection, a bounded number of both.
+
+Each admitted connection has a thread of its own, so that a slow user keeps only himself waiting.
+``Gate`` bounds what one user, and all users together, may ask at once and in a minute; one too many
+gets a sentence and is closed.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +30,10 @@ class Limits:
     """Bounds of the users' socket."""
 
     connections: int = 32
-    """Of all users at a time."""
+    """Connections of all users at a time."""
     connections_per_user: int = 4
     requests_per_minute: float = 120.0
-    """Of one user, in the long run."""
+    """Requests of one user, on average."""
     burst: int = 60
     """Requests of one user that may come at once."""
     request_bytes: int = 8 * 1024 * 1024
@@ -48,7 +53,8 @@ class Gate:
         """Requests that a user may still make, as of a moment."""
 
     def refusal(self, uid: int) -> str | None:
-        """None: admitted, to be followed by ``leave``; else why not, in one sentence."""
+        """Return why a connection is refused, in one sentence; None: it is admitted, to be followed
+        by ``leave``."""
         with self._lock:
             if self._open[uid] >= self._limits.connections_per_user:
                 most = self._limits.connections_per_user
@@ -62,7 +68,7 @@ class Gate:
             return None
 
     def leave(self, uid: int) -> None:
-        """A connection that was admitted is closed."""
+        """Free the place of an admitted connection that is closed."""
         with self._lock:
             self._open[uid] -= 1
             if self._open[uid] <= 0:
@@ -83,7 +89,7 @@ class Gate:
 log = logging.getLogger("berth.users.server")
 
 Answer = Callable[[Peer, Mapping[str, Any]], Mapping[str, object]]
-"""From a request to a reply; BerthError becomes the sentence that the user reads."""
+"""Makes a reply from a request; BerthError becomes the sentence that the user reads."""
 PeerOf = Callable[[int], Peer]
 
 PROTOCOL_VERSION = 1
@@ -200,7 +206,7 @@ class UserServer:
         return request
 
     def _line_from(self, connection: socket.socket) -> bytes | None:
-        """One whole line, or more bytes than are allowed; None: not in time."""
+        """Read one whole line, or more bytes than are allowed; None: it did not come in time."""
         deadline_s = time.monotonic() + self.limits.request_s
         parts = bytearray()
         while len(parts) <= self.limits.request_bytes:

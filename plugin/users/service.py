@@ -1,4 +1,7 @@
-"""The users' requests by name, checked, and their replies. Raises UsageError on what is wrong."""
+"""``berth serve --users``: the users' requests by name, checked, and their replies.
+
+``serve_users`` puts site file, store, socket and signals together.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class UserService:
         }
 
     def answer(self, peer: Peer, request: Request) -> Reply:
-        """The reply. Raises BerthError."""
+        """Return the reply. Raises BerthError."""
         operation = self._operations.get(_of(request, "op", str) or "")
         if operation is None:
             raise UsageError(f"op is not one of {', '.join(self._operations)}")
@@ -130,19 +133,23 @@ class UserService:
 
     def _outcomes(self, peer: Peer, request: Request) -> Reply:
         ids = _of(request, "decisions", list) or []
-        if len(ids) > MOST_DECISIONS or not all(isinstance(one, str) for one in ids):
+        if len(ids) > MOST_DECISIONS or not all(isinstance(decision, str) for decision in ids):
             raise UsageError(f"decisions is not a list of at most {MOST_DECISIONS} ids")
-        found = [o for some in self._store.outcomes.of_decisions(ids).values() for o in some]
+        outcomes = [
+            o
+            for of_decision in self._store.outcomes.of_decisions(ids).values()
+            for o in of_decision
+        ]
         job = _of(request, "job", str)
         of_job = None if job is None else self._store.outcomes.of_job(job)
         if of_job is not None:
-            found.append(of_job)
-        own = [o for o in found if peer.admin or o.user == peer.name]
+            outcomes.append(of_job)
+        own = [o for o in outcomes if peer.admin or o.user == peer.name]
         return {"outcomes": [dataclasses.asdict(o) for o in own]}
 
 
 def _together(records: list[WorkloadRecord]) -> list[WorkloadRecord]:
-    """As many of the first ones as one reply takes, at least one."""
+    """Return as many of the first records as one reply takes, at least one."""
     size = 0
     for count, record in enumerate(records):
         size += len(record.document)

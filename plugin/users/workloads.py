@@ -25,7 +25,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload
 
 WAIT_S = 60.0
-"""For the forecasts of others, one of which is made at a time."""
+"""Seconds to wait for the forecasts of others, one of which is made at a time."""
 SCRIPTS_PER_USER = 1_000
 
 
@@ -61,28 +61,28 @@ class UserWorkloads:
         """Store a workload's document as the user's own, with its forecast."""
         with self._one_at_a_time() as site:
             parsed = parse_workload(text, source="the workload")
-            found = dataclasses.replace(parsed, name=own_name(peer.name, name or parsed.name))
-            there = self.store.workload(found.name) is not None
-            if not there and self.store.count_of(peer.name) >= site.daemon.workloads_per_user:
+            workload = dataclasses.replace(parsed, name=own_name(peer.name, name or parsed.name))
+            exists = self.store.workload(workload.name) is not None
+            if not exists and self.store.count_of(peer.name) >= site.daemon.workloads_per_user:
                 raise UsageError(
                     f"you have {site.daemon.workloads_per_user} workloads already",
                     hint="remove some: berth workload remove NAME",
                 )
-            forecast = self._stored(found, peer.name, site, replace=replace)
+            forecast = self._stored(workload, peer.name, site, replace=replace)
             if script is not None:
-                self._attach(peer, script, found.name)
-            shared = self._share(peer, found.name, None, site) if share else None
-        return Added(found.name, forecast, shared)
+                self._attach(peer, script, workload.name)
+            shared = self._share(peer, workload.name, None, site) if share else None
+        return Added(workload.name, forecast, shared)
 
     def visible(self, peer: Peer, name: str) -> WorkloadRecord | None:
-        """The workload that the user means by ``name``: the own one, else the shared one."""
+        """Return the workload that the user means by ``name``: the own one, else the shared one."""
         own = None if "/" in name else self.store.workload(f"{peer.name}/{name}")
         if own is not None:
             return own
         return self.store.workload(name) if peer.admin or may_use(peer.name, name) else None
 
     def page(self, peer: Peer, after: str, count: int) -> list[WorkloadRecord]:
-        """The next ``count`` of the user's own and of the shared ones, by name."""
+        """Return the next ``count`` of the user's own and of the shared ones, by name."""
         records = self.store.workloads_after(after, None if peer.admin else peer.name, count)
         return [r for r in records if peer.admin or may_use(peer.name, r.name)]
 
@@ -102,14 +102,14 @@ class UserWorkloads:
                 records = [r for r in self.store.workloads() if owner_in(r.name) == peer.name]
             for record in records:
                 self._check_owner(peer, record)
-            made = refresh(
+            forecasts = refresh(
                 self.store,
                 [record.name for record in records],
                 forecaster=self._forecaster(site),
                 platforms=platforms_for(site),
                 reference=reference_of(site),
             )
-        return [forecast.workload for forecast in made]
+        return [forecast.workload for forecast in forecasts]
 
     def share(self, peer: Peer, name: str, alias: str | None) -> str | None:
         """Ask that a workload serve all users, or (admins, and where sharing is open) do it.
@@ -121,30 +121,30 @@ class UserWorkloads:
             self._check_owner(peer, record)
             return self._share(peer, record.name, alias, site)
 
-    # How it is done
+    # Implementation
 
     def _share(self, peer: Peer, name: str, alias: str | None, site: Site) -> str | None:
-        """A copy: what its owner does to the original later does not reach the others."""
+        """Store a copy: what its owner does to the original later does not reach the others."""
         if not (peer.admin or site.daemon.open_sharing):
             self.store.ask_to_share(name, time.time())
             return None
         target = alias or name.rpartition("/")[2]
         if "/" in target:
             raise UsageError(f"{target} is no name for all users", hint="name it without /")
-        there = self.store.workload(target)
-        if there is not None and not peer.admin and there.owner != peer.name:
+        present = self.store.workload(target)
+        if present is not None and not peer.admin and present.owner != peer.name:
             raise UsageError(f"a shared workload named {target!r} is there, and is not yours")
         original = self.store.workload(name)
         if original is None:
             raise UsageError(f"{name} was removed meanwhile")
-        found = dataclasses.replace(workload_in(self.store, original), name=target)
-        self._stored(found, "" if peer.admin else peer.name, site, replace=True)
+        copy = dataclasses.replace(workload_in(self.store, original), name=target)
+        self._stored(copy, "" if peer.admin else peer.name, site, replace=True)
         return target
 
-    def _stored(self, found: Workload, owner: str, site: Site, *, replace: bool) -> Forecast:
+    def _stored(self, workload: Workload, owner: str, site: Site, *, replace: bool) -> Forecast:
         return add_workload(
             self.store,
-            found,
+            workload,
             forecaster=self._forecaster(site),
             platforms=platforms_for(site),
             owner=owner,

@@ -35,7 +35,7 @@ class Shape:
 
     @classmethod
     def of(cls, billions: float | None, layers: int | None, width: int | None) -> Shape:
-        """By parameters, layers or width, as far as each is given.
+        """Derive a shape from parameters, layers or width, as far as each is given.
 
         Raises UsageError for a shape that is out of bounds.
         """
@@ -60,24 +60,24 @@ class Shape:
 
     @property
     def parameters(self) -> float:
-        """Counted from the matrices."""
+        """How many parameters the matrices have."""
         return _PER_LAYER * self.layers * float(self.width) ** 2 + 2.0 * _VOCABULARY * self.width
 
     @property
     def heads(self) -> int:
-        """Of the attention."""
+        """How many heads the attention has."""
         return self.width // _HEAD
 
     @property
     def name(self) -> str:
-        """What its workload is called."""
+        """The name of its workload."""
         return f"transformer-{self.parameters / 1e9:.3g}b"
 
 
 def described(
     shape: Shape, purpose: str, *, sequence: int | None, options: WorkloadOptions
 ) -> Workload:
-    """A served language model, one run of the network, or a training step.
+    """Return a served language model, one run of the network, or a training step.
 
     Raises UsageError for a purpose, a sequence or options that cannot be.
     """
@@ -89,8 +89,8 @@ def described(
     if purpose == "serve":
         if sequence is not None and options.input_tokens is None:
             options = replace(options, input_tokens=sequence)
-        made = LanguageModelWorkload(name=shape.name, config=_config(shape))
-        return with_options(workload_of(made), options)
+        service = LanguageModelWorkload(name=shape.name, config=_config(shape))
+        return with_options(workload_of(service), options)
     data = transformer(
         layers=shape.layers, width=shape.width, heads=shape.heads, vocabulary=_VOCABULARY,
         sequence=tokens,
@@ -102,12 +102,12 @@ def described(
             path, name=shape.name, mode=Mode(purpose), batch=options.batch,
             precision=options.precision,
         )  # fmt: skip
-    left = replace(options, batch=None, precision=None)
-    return with_options(workload_of(graph), left)
+    other_options = replace(options, batch=None, precision=None)
+    return with_options(workload_of(graph), other_options)
 
 
 def _config(shape: Shape) -> dict[str, object]:
-    """As Hugging Face describes such a decoder."""
+    """Return the configuration with which Hugging Face describes such a decoder."""
     return {
         "model_type": "gpt_neox",
         "hidden_size": shape.width,

@@ -1,4 +1,10 @@
-"""How much work a job does, as people write it and as screens show it."""
+"""Files that describe a workload, of every kind, and amounts of work as people write them.
+
+A file is a document of a known schema (a Profile, a ``berth.*-workload/1``), TOML of slices, a
+model's file, or a ``config.json`` of Hugging Face: the configuration of a decoder is a
+language-model service, that of any other model (or with a mode, precision or open dimension
+given) a model graph.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +35,7 @@ _MOST = 1e15
 
 
 def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
-    """``90 epochs``, ``1e6 tokens``: a count and a unit. Raises UsageError."""
+    """Parse a count and a unit: ``90 epochs``, ``1e6 tokens``. Raises UsageError."""
     hint = "write a count and a unit: '90 epochs', '500 steps', '10000 requests', '1e6 tokens'"
     words = text.split()
     if len(words) != 2:
@@ -52,7 +58,7 @@ def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
 
 
 def amount_text(amount: Amount) -> str:
-    """``90 epochs of 500 steps``, ``1 job``; ``unknown`` where only the unit is known."""
+    """Return ``90 epochs of 500 steps``, ``1 job``; ``unknown`` where only the unit is known."""
     if amount.unit is Unit.JOB:
         return "1 job"
     if amount.count is None:
@@ -63,13 +69,13 @@ def amount_text(amount: Amount) -> str:
     return text
 
 
-def _positive(text: str, what: str, hint: str | None) -> float:
+def _positive(text: str, subject: str, hint: str | None) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < _MOST:
-        raise UsageError(f"{what} is not a positive number", hint=hint)
+        raise UsageError(f"{subject} is not a positive number", hint=hint)
     return value
 
 
@@ -116,7 +122,7 @@ def following_shape(workload: Workload) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
-    """What a user says of a file beside its content. None or empty: not said."""
+    """What a user says of a file beside its content. None or empty: nothing was said."""
 
     name: str | None = None
     mode: str | None = None
@@ -124,7 +130,7 @@ class WorkloadOptions:
     batch: int | None = None
     precision: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Of open dimensions by name."""
+    """Sizes of open dimensions by name."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     concurrency: int | None = None
@@ -141,37 +147,37 @@ class WorkloadOptions:
     runs_on: Sequence[Target] = ()
     runtime_s: float | None = None
 
-    def given(self) -> dict[str, Any]:
-        """Those that were said."""
-        every = {one.name: getattr(self, one.name) for one in fields(self)}
+    def stated(self) -> dict[str, Any]:
+        """Return the options that were given."""
+        every = {option.name: getattr(self, option.name) for option in fields(self)}
         return {name: value for name, value in every.items() if value not in (None, {}, ())}
 
 
 def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
-    """The workload that a file describes, with what the options say of it.
+    """Read the workload that a file describes, and apply the options.
 
     Raises DocumentError for a file that is broken or no workload, UsageError for an option that
     means nothing for its kind.
     """
-    given = (options or WorkloadOptions()).given()
+    stated = (options or WorkloadOptions()).stated()
     config = configuration(path)
-    if path.suffix in MODEL_FILES or (config is not None and _as_graph(config, given)):
-        _check("model-graph", given)
-        return _graph(path, given)
+    if path.suffix in MODEL_FILES or (config is not None and _as_graph(config, stated)):
+        _check("model-graph", stated)
+        return _graph(path, stated)
     if config is not None:
-        _check("language-model", given)
-        return _service(path, given)
+        _check("language-model", stated)
+        return _service(path, stated)
     return with_options(read_workload(path), options)
 
 
 def with_options(workload: Workload, options: WorkloadOptions | None) -> Workload:
-    """The workload with what the options say of it. Raises UsageError and DocumentError."""
-    given = (options or WorkloadOptions()).given()
-    return workload_of(_changed(workload, given)) if given else workload
+    """Return the workload with the options applied. Raises UsageError and DocumentError."""
+    stated = (options or WorkloadOptions()).stated()
+    return workload_of(_changed(workload, stated)) if stated else workload
 
 
 def configuration(path: Path) -> dict[str, Any] | None:
-    """The configuration of Hugging Face in a file or folder; None: it is something else."""
+    """Return the configuration of Hugging Face in a file or folder; None: it is something else."""
     file = path / "config.json" if path.is_dir() else path
     try:
         if file.suffix != ".json" or file.stat().st_size > MAX_DOCUMENT_BYTES:
@@ -179,55 +185,57 @@ def configuration(path: Path) -> dict[str, Any] | None:
         raw = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    # As ``families.language_model.config.is_config``, which is slow to import.
-    is_one = isinstance(raw, dict) and "schema" not in raw
-    return raw if is_one and ("model_type" in raw or "architectures" in raw) else None
+    # The same test as ``families.language_model.config.is_config``, which is slow to import.
+    is_configuration = isinstance(raw, dict) and "schema" not in raw
+    return raw if is_configuration and ("model_type" in raw or "architectures" in raw) else None
 
 
 def title(kind: str) -> str:
-    """What messages call a workload of this kind."""
+    """Return what messages call a workload of this kind."""
     return TITLES.get(kind, f"a workload of kind {kind}")
 
 
-def _as_graph(config: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    if any(name in given for name in _OF_GRAPHS):
+def _as_graph(config: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    if any(name in options for name in _OF_GRAPHS):
         return True
     from berth.predictor.families.language_model.config import is_encoder  # noqa: PLC0415 - slow
 
     return is_encoder(config)
 
 
-def _graph(path: Path, given: Mapping[str, Any]) -> Workload:
+def _graph(path: Path, options: Mapping[str, Any]) -> Workload:
     from berth.predictor.families.graph.from_file import model_workload  # noqa: PLC0415 - numpy
     from berth.predictor.families.graph.kind import Mode  # noqa: PLC0415
 
-    mode = Mode(given.get("mode", Mode.INFERENCE))
-    made = model_workload(
+    mode = Mode(options.get("mode", Mode.INFERENCE))
+    graph = model_workload(
         path,
         mode=mode,
-        batch=given.get("batch"),
-        precision=given.get("precision"),
-        sizes=given.get("sizes"),
+        batch=options.get("batch"),
+        precision=options.get("precision"),
+        sizes=options.get("sizes"),
     )
-    left = {name: one for name, one in given.items() if name not in (*_OF_GRAPHS, "batch")}
-    return workload_of(_changed(workload_of(made), left) if left else made)
+    other_options = {
+        name: value for name, value in options.items() if name not in (*_OF_GRAPHS, "batch")
+    }
+    return workload_of(_changed(workload_of(graph), other_options) if other_options else graph)
 
 
-def _service(path: Path, given: Mapping[str, Any]) -> Workload:
+def _service(path: Path, options: Mapping[str, Any]) -> Workload:
     from berth.predictor.families.language_model.from_file import (  # noqa: PLC0415 - slow
         language_model_workload,
     )
 
     file = path / "config.json" if path.is_dir() else path
-    made = language_model_workload(file)
-    return workload_of(_changed(workload_of(made), given) if given else made)
+    service = language_model_workload(file)
+    return workload_of(_changed(workload_of(service), options) if options else service)
 
 
-def _changed(workload: Workload, given: Mapping[str, Any]) -> Document:
-    """The document with what the options say. Raises UsageError and DocumentError."""
+def _changed(workload: Workload, options: Mapping[str, Any]) -> Document:
+    """Return the document with the options applied. Raises UsageError and DocumentError."""
     document = workload.document
-    _check(workload.kind, given, type(document))
-    changes = dict(given)
+    _check(workload.kind, options, type(document))
+    changes = dict(options)
     copies = None
     if workload.kind == "model-graph":
         copies = changes.pop("data_parallel", None)
@@ -254,17 +262,17 @@ def _changed(workload: Workload, given: Mapping[str, Any]) -> Document:
     return validate({**data, **changes}, type(document), source=source)
 
 
-def _check(kind: str, given: Mapping[str, Any], model: type[Document] = Profile) -> None:
+def _check(kind: str, options: Mapping[str, Any], model: type[Document] = Profile) -> None:
     """Raises UsageError for the first option that means nothing for this kind."""
     takes = _TAKES.get(kind) or model.model_fields
-    for name in given:
+    for name in options:
         if name not in takes and not (name == "steps_per_epoch" and "amount" in takes):
             flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
             raise UsageError(f"{flag} means nothing for {title(kind)}")
 
 
 def _check_graph(document: Any, changes: dict[str, Any]) -> None:
-    """Of a stored graph: it was counted at one batch and at fixed sizes, which stay."""
+    """Raise UsageError for changes of a stored graph's batch or sizes: it was counted at these."""
     from berth.predictor.families.graph.kind import check_trained_in  # noqa: PLC0415 - slow
 
     if "sizes" in changes:

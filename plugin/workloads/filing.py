@@ -1,4 +1,7 @@
-"""Workloads into the store with their forecasts: nothing is left to predict at submit time."""
+"""Workloads into the store with their forecasts: nothing is left to predict at submit time.
+
+Profiles of one program on several numbers of nodes are put together to one workload.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ def add_workload(
     and StoreError.
     """
     check_name(workload.name)
-    made = forecaster.forecast(workload, platforms, reference=reference)
-    forecast = dataclasses.replace(made, workload=workload.name)
+    own_forecast = forecaster.forecast(workload, platforms, reference=reference)
+    forecast = dataclasses.replace(own_forecast, workload=workload.name)
     record = WorkloadRecord(
         workload.name,
         workload.kind,
@@ -68,31 +71,31 @@ def refresh(
     reference: str | None = None,
 ) -> list[Forecast]:
     """Make the forecasts of stored workloads again (a new bundle, new platforms)."""
-    made = []
+    forecasts = []
     for name in steps("workloads predicted", list(names)):
         workload = stored_workload(store, name)
-        made_now = forecaster.forecast(workload, platforms, reference=reference)
-        forecast = dataclasses.replace(made_now, workload=name)
+        own_forecast = forecaster.forecast(workload, platforms, reference=reference)
+        forecast = dataclasses.replace(own_forecast, workload=name)
         put_forecast(store, forecast)
-        made.append(forecast)
-    return made
+        forecasts.append(forecast)
+    return forecasts
 
 
 def stored_workload(store: Store, name: str) -> Workload:
-    """A workload of the store by its name. Raises UsageError where there is none."""
+    """Return a workload of the store by its name. Raises UsageError where there is none."""
     return workload_in(store, stored(store, name))
 
 
 def workload_in(store: WorkloadReader, record: WorkloadRecord) -> Workload:
-    """What a record holds, under the record's name. Raises DocumentError."""
-    found = parse_workload(record.document, source=f"{store.name}: workload {record.name}")
-    return dataclasses.replace(found, name=record.name)
+    """Return what a record holds, under the record's name. Raises DocumentError."""
+    workload = parse_workload(record.document, source=f"{store.name}: workload {record.name}")
+    return dataclasses.replace(workload, name=record.name)
 
 
 def stored_profiles(store: Store) -> list[Profile]:
-    """Every workload of the store that is a program's profile."""
-    found = (workload_in(store, record).document for record in store.workloads())
-    return [document for document in found if isinstance(document, Profile)]
+    """Return every workload of the store that is a program's profile."""
+    documents = (workload_in(store, record).document for record in store.workloads())
+    return [document for document in documents if isinstance(document, Profile)]
 
 
 class WorkloadReader(Protocol):
@@ -104,12 +107,12 @@ class WorkloadReader(Protocol):
         ...
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """The workload of that name, or None."""
+        """Return the workload of that name, or None."""
         ...
 
 
 def stored(store: WorkloadReader, name: str) -> WorkloadRecord:
-    """What the store holds under that name. Raises UsageError where there is nothing."""
+    """Return what the store holds under that name. Raises UsageError where there is nothing."""
     record = store.workload(name)
     if record is None:
         raise UsageError(
@@ -122,13 +125,13 @@ class WorkloadLister(WorkloadReader, Protocol):
     """A store that can be asked for all workloads, too."""
 
     def workloads(self) -> list[WorkloadRecord]:
-        """All that the asker may see, by name."""
+        """Return all that the asker may see, by name."""
         ...
 
 
 def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
-    """What a user means who names a workload to look at: as the filter the own one, else the shared
-    one; then the only one of that name, whosever it is. Raises UsageError that lists several."""
+    """Return the workload that a user means by a name: the own one, else the shared one, as for the
+    filter; then the only one of that name, whosever it is. Raises UsageError that lists several."""
     own = None if "/" in name else store.workload(f"{user}/{name}")
     record = own or store.workload(name)
     if record is not None:
@@ -137,13 +140,13 @@ def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
     if len(same) > 1:
         raise UsageError(
             f"several users' workloads are called {name!r} in {store.name}",
-            hint=f"name one of {', '.join(one.name for one in same)}",
+            hint=f"name one of {', '.join(record_of_name.name for record_of_name in same)}",
         )
     return same[0] if same else stored(store, name)
 
 
 def others_of_name(store: WorkloadLister, name: str) -> list[WorkloadRecord]:
-    """All users' own workloads of that name."""
+    """Return all users' own workloads of that name."""
     if "/" in name:
         return []
     return [record for record in store.workloads() if record.name.endswith(f"/{name}")]
@@ -159,7 +162,8 @@ def put_forecast(store: Store, forecast: Forecast) -> None:
 def with_nodes(
     workload: Workload, others: Sequence[Path], *, all_of_them: bool = False
 ) -> tuple[Workload, tuple[Path, ...]]:
-    """The workload with the runs of ``others`` on other numbers of nodes, and those left over.
+    """Return the workload with the runs of ``others`` on other numbers of nodes, and those left
+    over.
 
     Left over are profiles of other platforms, unless ``all_of_them`` must be runs of the same
     one. Raises UsageError for runs that do not belong together, DocumentError.
@@ -174,15 +178,15 @@ def with_nodes(
             f"{others[0]}: several files are the profiles of one program on several numbers of "
             f"nodes, and {workload.name!r} is no profile"
         )
-    found = {path: read_json(path, Profile) for path in others}
-    same = [p for p in found.values() if all_of_them or _on_other_nodes(measured, p)]
+    profiles = {path: read_json(path, Profile) for path in others}
+    same = [p for p in profiles.values() if all_of_them or _on_other_nodes(measured, p)]
     if not same:
         return workload, tuple(others)
     from berth.predictor.families.program.node_runs import together  # noqa: PLC0415 - loads numpy
 
-    made = workload_of(together([measured, *same]).model_copy(update={"name": measured.name}))
-    left = tuple(path for path, profile in found.items() if profile not in same)
-    return dataclasses.replace(made, name=workload.name), left
+    combined = workload_of(together([measured, *same]).model_copy(update={"name": measured.name}))
+    left_over = tuple(path for path, profile in profiles.items() if profile not in same)
+    return dataclasses.replace(combined, name=workload.name), left_over
 
 
 def _on_other_nodes(measured: Profile, other: Profile) -> bool:

@@ -16,7 +16,7 @@ LONGEST = 128
 
 
 def caller() -> str:
-    """Who runs this command; ``uid:1000`` where this machine has no name for that user."""
+    """Return who runs this command; ``uid:1000`` where this machine has no name for that user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # the latter from Python 3.13 on
@@ -24,31 +24,33 @@ def caller() -> str:
 
 
 def own_name(user: str, name: str) -> str:
-    """``name`` as the user's own. Raises UsageError for another user's, or one too long."""
+    """Return ``name`` as the user's own. Raises UsageError for another user's, or one too long."""
     owner, slash, _ = name.rpartition("/")
     if slash and owner != user:
         raise UsageError(
             f"{name} would be {owner}'s workload, not yours", hint=f"name it without {owner}/"
         )
-    found = name if slash else f"{user}/{name}"
-    if len(found) > LONGEST:
-        raise UsageError(f"{found[:40]}...: a name with its owner is at most {LONGEST} characters")
-    return found
+    full_name = name if slash else f"{user}/{name}"
+    if len(full_name) > LONGEST:
+        raise UsageError(
+            f"{full_name[:40]}...: a name with its owner is at most {LONGEST} characters"
+        )
+    return full_name
 
 
 def owner_in(name: str) -> str | None:
-    """Whose a name says that it is; None: shared by all."""
+    """Return the owner whom a name names; None: the workload is shared by all."""
     owner, slash, _ = name.rpartition("/")
     return owner if slash else None
 
 
 def resolved(user: str, name: str, names: Container[str]) -> str:
-    """Which of ``names`` the user means by ``name``: the own one, else ``name`` itself."""
+    """Return which of ``names`` the user means by ``name``: the own one, else ``name`` itself."""
     own = f"{user}/{name}"
     return own if own in names else name
 
 
 def may_use(user: str, name: str) -> bool:
-    """Whether a workload may place this user's jobs: the user's own, or a shared one."""
+    """Return whether a workload may place this user's jobs: the user's own, or a shared one."""
     owner = owner_in(name)
     return owner is None or owner == user

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from berth.policies.mig.layout import GpuState, Instance, Layout, Running
 from berth.predictor.hardware.mig.geometry import Difference, Geometry, Media, SliceProfile, diff
-from berth.predictor.hardware.mig.table import known_gpus, lookup
+from berth.predictor.hardware.mig.slices import known_gpus, lookup
 
 __all__ = [
     "Difference",

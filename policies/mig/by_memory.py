@@ -1,4 +1,17 @@
-"""Which slice by memory alone, before a workload ever ran on one."""
+"""Which slice by memory alone, before a workload ever ran on one: a model graph's, and the
+thesis's.
+
+A model graph gets the smallest profile whose usable memory holds the upper end of its need (the
+thesis's equation 4.2 with an interval); of those with as much memory (1g.10gb, 2g.10gb) the one
+that a GPU full of them does most work with. Its slow-down against larger ones comes from the
+effective shares that ``predictor.families.slices`` learnt and from the part of the time that
+launches bound on the whole GPU, which no slice stretches; that part is a prediction, so the
+slow-down is a prior.
+
+The two rules of Panner Selvam's thesis on deep-learning performance stand beside it as baselines:
+equation 4.2 chooses by predicted memory, section 3.4.4 by the utilisation of the whole GPU. Both
+are for an A100 40 GB.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +28,15 @@ from berth.predictor.footprint.footprint import Fits, fits
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 
 THESIS_LIMITS_MB = {"1g.5gb": 5000.0, "2g.10gb": 10000.0, "3g.20gb": 20000.0, "7g.40gb": 40000.0}
-"""Equation 4.2's profiles with their upper limits; 4g.20gb is not among them."""
+"""The profiles of equation 4.2 with their upper limits; 4g.20gb is not among them."""
 _BY_UTILISATION = ((0.25, "1g.5gb"), (0.5, "2g.10gb"), (0.75, "3g.20gb"))
 
 
 def thesis_by_memory(memory_mb: float) -> str | None:
-    """Equation 4.2: strict on both sides, so that exactly 5, 10, 20 or 40 GB belong nowhere."""
+    """Return the profile by equation 4.2; None where it names none.
+
+    It is strict on both sides, so that exactly 5, 10, 20 or 40 GB belong nowhere.
+    """
     below = 0.0
     for profile, limit in THESIS_LIMITS_MB.items():
         if below < memory_mb < limit:
@@ -30,9 +46,9 @@ def thesis_by_memory(memory_mb: float) -> str | None:
 
 
 def thesis_by_utilisation(utilisation: float) -> str:
-    """Section 3.4.4: below 25 % seven slices of 5 GB, from 25 to 50 % three of 10 GB.
+    """Return the profile by section 3.4.4: below 25 % 1g.5gb, from 25 to 50 % 2g.10gb.
 
-    For the rest the thesis says "likewise"; read here as two of 20 GB up to 75 %, else the whole.
+    For the rest the thesis says "likewise"; read here as 3g.20gb up to 75 %, else the whole GPU.
     """
     for limit, profile in _BY_UTILISATION:
         if utilisation < limit:
@@ -41,9 +57,9 @@ def thesis_by_utilisation(utilisation: float) -> str:
 
 
 NO_FASTER = 1.1
-"""A larger slice that is faster by less than this is said to be no faster."""
+"""A larger slice whose speedup is below this is called no faster."""
 SUM = 1.0
-"""Sharpness: kernels wait for launches, one after the other."""
+"""Sharpness of the sum of times: kernels wait for launches, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,46 +81,53 @@ class ModelProfile:
     slices: tuple[ModelSlice, ...]
     """Plain profiles, small before large."""
     chosen: ModelSlice | None
-    """See the module; None: not even the whole GPU holds the upper end of the need."""
+    """The slice by the rules of this module; None: not even the whole GPU holds the need's upper
+    end."""
     reason: str
     by_memory: str | None
-    """Equation 4.2, of the middle; A100 40 GB only."""
+    """Equation 4.2 for the middle of the need; A100 40 GB only."""
     by_utilisation: str | None
-    """Section 3.4.4, of the predicted part of the time with a kernel running; likewise."""
+    """Section 3.4.4 for the predicted part of the time with a kernel running; A100 40 GB only."""
 
 
 def profile_for(
     need: Interval, geometry: Geometry, waiting: float, shares: ShareModel
 ) -> ModelProfile:
-    """The profile of ``geometry`` for a model that needs so much memory.
+    """Return the profile of ``geometry`` for a model that needs so much GPU memory.
 
-    ``waiting``: part of the whole GPU's time that launches bound, of 1.
+    ``waiting``: the part of the whole GPU's time that launches bound, from 0 to 1.
     """
     plain = sorted(
         (p for p in geometry.profiles if p.is_plain),
         key=lambda p: (p.memory_slices, p.compute_slices, p.name),
     )
-    found = tuple(
+    by_size = tuple(
         ModelSlice(p, fits(need, p.memory_bytes), _slowdown(geometry, p, waiting, shares))
         for p in plain
     )
-    chosen = _smallest(found)
+    chosen = _smallest(by_size)
     of_thesis = set(THESIS_LIMITS_MB) <= set(geometry.by_name)
     return ModelProfile(
         gpu=geometry.gpu,
         need=need,
-        slices=found,
+        slices=by_size,
         chosen=chosen,
-        reason=_reason(need, found, chosen, waiting),
+        reason=_reason(need, by_size, chosen, waiting),
         by_memory=thesis_by_memory(need.mid / 1e6) if of_thesis else None,
         by_utilisation=thesis_by_utilisation(1 - waiting) if of_thesis else None,
     )
 
 
-def _smallest(found: tuple[ModelSlice, ...]) -> ModelSlice | None:
-    enough = [one for one in found if one.fits is Fits.YES]
-    least = [one for one in enough if one.profile.memory_slices == enough[0].profile.memory_slices]
-    return max(least, key=lambda one: one.profile.max_instances / one.slowdown, default=None)
+def _smallest(slices: tuple[ModelSlice, ...]) -> ModelSlice | None:
+    fitting = [slice_ for slice_ in slices if slice_.fits is Fits.YES]
+    smallest = [
+        slice_
+        for slice_ in fitting
+        if slice_.profile.memory_slices == fitting[0].profile.memory_slices
+    ]
+    return max(
+        smallest, key=lambda slice_: slice_.profile.max_instances / slice_.slowdown, default=None
+    )
 
 
 def _slowdown(
@@ -117,30 +140,35 @@ def _slowdown(
 
 
 def _reason(
-    need: Interval, found: tuple[ModelSlice, ...], chosen: ModelSlice | None, waiting: float
+    need: Interval, slices: tuple[ModelSlice, ...], chosen: ModelSlice | None, waiting: float
 ) -> str:
     words = f"{format_bytes(need.mid)} ({format_bytes(need.low)} to {format_bytes(need.high)})"
     if chosen is None:
-        most = found[-1]
+        most = slices[-1]
         may = "may not be" if most.fits is Fits.MAY else "is not"
         return f"none: {words}, for which {format_bytes(most.profile.memory_bytes)} {may} enough"
-    said = f"{chosen.profile.name}: {words} of {format_bytes(chosen.profile.memory_bytes)}"
-    smaller = [one for one in found if one.fits is Fits.MAY]
+    sentence = f"{chosen.profile.name}: {words} of {format_bytes(chosen.profile.memory_bytes)}"
+    smaller = [slice_ for slice_ in slices if slice_.fits is Fits.MAY]
     if smaller:
-        said += f"; {smaller[-1].profile.name} may be too small"
+        sentence += f"; {smaller[-1].profile.name} may be too small"
     held = chosen.profile.memory_slices
     larger = next(
-        (o for o in found if o.slowdown < chosen.slowdown and o.profile.memory_slices > held), None
+        (
+            slice_
+            for slice_ in slices
+            if slice_.slowdown < chosen.slowdown and slice_.profile.memory_slices > held
+        ),
+        None,
     )
     if larger is None:
-        return said
+        return sentence
     faster = chosen.slowdown / larger.slowdown
     if faster < NO_FASTER:
         return (
-            f"{said}; {larger.profile.name} would run no faster: for {waiting:.0%} of the time on "
-            "the whole GPU launches bound it"
+            f"{sentence}; {larger.profile.name} would run no faster: for {waiting:.0%} of the time "
+            "on the whole GPU launches bound it"
         )
-    said += f"; {larger.profile.name} would run {faster:.1f} times as fast"
-    if larger is found[-1]:
-        return said
-    return f"{said}, the whole GPU {chosen.slowdown / found[-1].slowdown:.1f} times"
+    sentence += f"; {larger.profile.name} would run {faster:.1f} times as fast"
+    if larger is slices[-1]:
+        return sentence
+    return f"{sentence}, the whole GPU {chosen.slowdown / slices[-1].slowdown:.1f} times"

@@ -1,7 +1,10 @@
-"""The columns of the fleet model: for each bundle of GPUs the layouts that are worth offering.
+"""The columns of the fleet model, and types of jobs that it need not tell apart.
 
-A column is left out when another one of the same bundle offers at least its slots for no more
-re-cuts: whatever uses it could use the other.
+A column is one layout that is worth choosing for a bundle of equal GPUs. It is left out when
+another column of the same bundle gives at least its slots for no more re-cuts: whatever uses it
+could use the other. Types of jobs that the objectives cannot tell apart are planned as one: five
+hundred jobs with as many run times are a handful of types where only their number counts. What the
+merged type takes is dealt out to its members afterwards.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from numpy.typing import NDArray
 
 from berth.policies.mig.demands import DemandType
 from berth.policies.mig.plan import Objective
-from berth.policies.mig.problem import Counts, Edge, Group, Kind, Offer, Problem
+from berth.policies.mig.problem import Counts, Edge, Group, LayoutOption, Problem, SlotKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Column:
 
     counts: Counts
     recuts: int
-    offer: Offer
+    option: LayoutOption
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +35,35 @@ class Bundle:
     """GPUs with the same columns."""
 
     groups: tuple[int, ...]
-    """Their groups, as numbers in the problem."""
+    """Numbers of their groups in the problem."""
     size: int
     is_busy: bool
     columns: tuple[Column, ...]
 
 
 def bundles_by_slots(problem: Problem) -> list[Bundle]:
-    """Groups merged that have the same slots to offer, whatever the re-cuts."""
+    """Return bundles of the groups that can give the same slots, whatever the re-cuts."""
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
     merged: dict[object, list[int]] = defaultdict(list)
     for n, group in enumerate(problem.groups):
-        s = group.stand
-        key = (s.geometry.gpu, s.geometry.profiles, s.pinned, s.ending, s.frozen)
-        merged[key if not s.frozen else n].append(n)
-    made = []
+        view = group.view
+        key = (view.geometry.gpu, view.geometry.profiles, view.pinned, view.ending, view.frozen)
+        merged[key if not view.frozen else n].append(n)
+    bundles = []
     for numbers in merged.values():
         first = problem.groups[numbers[0]]
         columns = _columns(first, wanted, problem, free=True)
         size = sum(len(problem.groups[n].members) for n in numbers)
-        made.append(Bundle(tuple(numbers), size, first.is_busy, columns))
-    return made
+        bundles.append(Bundle(tuple(numbers), size, first.is_busy, columns))
+    return bundles
 
 
 def bundles_by_group(
     problem: Problem, merged: Sequence[Bundle], taking: Sequence[Sequence[int]]
 ) -> list[tuple[Bundle, list[int]]]:
-    """One bundle for each group, with a start that takes what the merged solution takes."""
+    """Return one bundle for each group, with a start that takes what the merged solution takes."""
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
-    made = []
+    bundles = []
     for bundle, row in zip(merged, taking, strict=True):
         left = list(row)
         for n in bundle.groups:
@@ -68,20 +71,23 @@ def bundles_by_group(
             columns = _columns(group, wanted, problem, free=False)
             start = [0] * len(columns)
             for _ in group.members:
-                place = _place(bundle.columns, left, columns)
-                start[place] += 1
-            made.append((Bundle((n,), len(group.members), group.is_busy, columns), start))
-    return made
+                number = _cheapest_column(bundle.columns, left, columns)
+                start[number] += 1
+            bundles.append((Bundle((n,), len(group.members), group.is_busy, columns), start))
+    return bundles
 
 
-def _place(given: Sequence[Column], left: list[int], columns: Sequence[Column]) -> int:
-    """Which column gives what one of the ``given`` still ``left`` gives, for fewest re-cuts."""
+def _cheapest_column(
+    merged_columns: Sequence[Column], left: list[int], columns: Sequence[Column]
+) -> int:
+    """Return the column that gives what one still to be placed (``left``) gives, for fewest
+    re-cuts."""
     best: tuple[int, int, int] | None = None
-    for number, column in enumerate(given):
+    for number, column in enumerate(merged_columns):
         if left[number]:
-            for place, own in enumerate(columns):
+            for index, own in enumerate(columns):
                 if (best is None or own.recuts < best[0]) and _covers(own.counts, column.counts):
-                    best = (own.recuts, place, number)
+                    best = (own.recuts, index, number)
     if best is None:
         return 0
     left[best[2]] -= 1
@@ -94,23 +100,23 @@ def _covers(counts: Counts, needed: Counts) -> bool:
 
 
 def _columns(
-    group: Group, wanted: frozenset[Kind], problem: Problem, *, free: bool
+    group: Group, wanted: frozenset[SlotKind], problem: Problem, *, free: bool
 ) -> tuple[Column, ...]:
-    """The undominated columns; with ``free`` re-cuts cost nothing."""
+    """Return the columns that no other dominates; with ``free`` re-cuts cost nothing."""
     best: dict[Counts, Column] = {}
-    for offer in group.offers:
-        counts = tuple((kind, n) for kind, n in offer.counts if kind in wanted)
-        recuts = 0 if free else offer.recuts
+    for option in group.options:
+        counts = tuple((kind, n) for kind, n in option.counts if kind in wanted)
+        recuts = 0 if free else option.recuts
         if counts not in best or recuts < best[counts].recuts:
-            best[counts] = Column(counts, recuts, offer)
+            best[counts] = Column(counts, recuts, option)
     # Those with most slots first, so that of equals the first stays.
     columns = sorted(best.values(), key=lambda c: (c.recuts, -sum(n for _, n in c.counts)))
-    kept = [c for c, keep in zip(columns, ~_dominated(columns), strict=True) if keep]
+    undominated = [c for c, is_kept in zip(columns, ~_dominated(columns), strict=True) if is_kept]
     if Objective.GPUS in problem.order:
         # To be left alone is a choice of its own: what is idle there stays, and counts for nothing.
-        alone = Offer(group.stand.layout, 0, ())
-        kept = [*(c for c in kept if c.counts), Column((), 0, alone)]
-    return tuple(replace(c, recuts=c.offer.recuts) for c in kept)
+        alone = LayoutOption(group.view.layout, 0, ())
+        undominated = [*(c for c in undominated if c.counts), Column((), 0, alone)]
+    return tuple(replace(c, recuts=c.option.recuts) for c in undominated)
 
 
 def _dominated(columns: Sequence[Column]) -> NDArray[np.bool_]:
@@ -125,18 +131,18 @@ def _dominated(columns: Sequence[Column]) -> NDArray[np.bool_]:
     return np.asarray(covered.sum(axis=0) > 1)  # each covers itself
 
 
-Taken = tuple[tuple[int, Kind, int], ...]
-"""Type of job, kind of slot and how many."""
+Taken = tuple[tuple[int, SlotKind, int], ...]
+"""Type of job, kind of slot, and how many jobs take it."""
 
 
 def merged(problem: Problem) -> tuple[Problem, list[list[int]]]:
-    """A problem with fewer types, and which types of the given one each of them stands for."""
-    alike: dict[object, list[int]] = defaultdict(list)
+    """Return a problem with fewer types, and the numbers of the types that each stands for."""
+    equal_types: dict[object, list[int]] = defaultdict(list)
     for type_, t in enumerate(problem.types):
         edges = problem.edges[type_]
         values = tuple((kind, _relevant(problem, edges[kind])) for kind in sorted(edges))
-        alike[t.priority, values].append(type_)
-    groups = list(alike.values())
+        equal_types[t.priority, values].append(type_)
+    groups = list(equal_types.values())
     types = tuple(
         DemandType(
             options=problem.types[numbers[0]].options,
@@ -160,15 +166,15 @@ def _relevant(problem: Problem, edge: Edge) -> tuple[int, ...]:
 
 
 def dealt_out(problem: Problem, groups: list[list[int]], taken: Taken) -> Taken:
-    """What the merged types take, as taken by the types of ``problem``."""
+    """Return what the merged types take as what the types of ``problem`` take."""
     left = [t.count for t in problem.types]
-    found: dict[tuple[int, Kind], int] = defaultdict(int)
+    counts: dict[tuple[int, SlotKind], int] = defaultdict(int)
     for merged_type, kind, count in taken:
         rest = count
         for type_ in groups[merged_type]:
-            mine = min(rest, left[type_])
-            if mine:
-                found[type_, kind] += mine
-                left[type_] -= mine
-                rest -= mine
-    return tuple((t, k, n) for (t, k), n in sorted(found.items()))
+            share = min(rest, left[type_])
+            if share:
+                counts[type_, kind] += share
+                left[type_] -= share
+                rest -= share
+    return tuple((t, k, n) for (t, k), n in sorted(counts.items()))

@@ -10,7 +10,7 @@ from functools import cache
 
 from berth.pilot.errors import UsageError
 from berth.predictor.hardware.mig.geometry import Geometry
-from berth.predictor.hardware.mig.table import lookup
+from berth.predictor.hardware.mig.slices import lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class SliceOption:
     gpu: str | None = None
     """GPU model that this holds for; None: any GPU that has a profile of this name."""
     throughput: float | None = None
-    """Work per second, in one unit for all jobs: best the speed relative to a whole GPU."""
+    """Work per second in one unit for all jobs, best the speed relative to a whole GPU."""
     runtime_s: float | None = None
     energy_j: float | None = None
 
@@ -36,7 +36,7 @@ class Demand:
     priority: int = 0
 
     def check(self) -> Demand:
-        """Itself. Raises UsageError naming what makes no sense."""
+        """Return the demand itself. Raises UsageError naming what makes no sense."""
         if self.count < 1:
             raise UsageError(f"job {self.name}: count is {self.count}, at least 1 is needed")
         if not self.options:
@@ -52,7 +52,7 @@ class Demand:
         return self
 
     def on(self, geometry: Geometry, profile: str) -> SliceOption | None:
-        """What this job does on that slice of that GPU; None: it may not run there.
+        """Return what this job does on that slice of that GPU; None: it may not run there.
 
         An option that names the GPU goes before one that does not.
         """
@@ -69,7 +69,7 @@ class Demand:
 
 @cache
 def _model(gpu: str) -> str:
-    """The model by the table's name, for a name as NVML has it; itself where it is not known."""
+    """Return the table's name of a GPU that NVML names; the same name where it is not known."""
     try:
         return lookup(gpu).gpu
     except UsageError:
@@ -86,24 +86,25 @@ class DemandType:
 
     @property
     def count(self) -> int:
-        """Jobs of this type in all."""
+        """Return how many jobs of this type there are."""
         return sum(d.count for d in self.members)
 
     def names(self) -> list[str]:
-        """One name per job, in order."""
+        """Return one name per job, in order."""
         return [d.name for d in self.members for _ in range(d.count)]
 
 
 def grouped(demands: Iterable[Demand]) -> tuple[DemandType, ...]:
-    """The demands by type, highest priority first, then those with the least choice of slices.
+    """Return the demands by type, highest priority first, then those with the least choice of
+    slices.
 
     Where jobs are equally good the planner takes the earlier type.
     """
     types: dict[tuple[tuple[SliceOption, ...], int], list[Demand]] = {}
     for demand in demands:
         types.setdefault((demand.options, demand.priority), []).append(demand.check())
-    made = [DemandType(o, p, tuple(members)) for (o, p), members in types.items()]
-    return tuple(sorted(made, key=lambda t: (-t.priority, len(t.options))))
+    demand_types = [DemandType(o, p, tuple(members)) for (o, p), members in types.items()]
+    return tuple(sorted(demand_types, key=lambda t: (-t.priority, len(t.options))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Arrival:
     at_s: float
     """Unix time."""
     demand: Demand
-    """Its own count and priority do not matter."""
+    """Which kind of job; its own count and priority do not matter."""
     count: int = 1
 
 
@@ -125,21 +126,22 @@ def expected(
     horizon_s: float,
     priority: int = -1,
 ) -> tuple[Demand, ...]:
-    """The jobs to expect within ``horizon_s``, from those of the last ``window_s``.
+    """Return the jobs to expect within ``horizon_s``, from those of the last ``window_s``.
 
-    The mean of a Poisson process, rounded down: what comes less than once in the horizon is not
-    cut for. Kinds of jobs are told apart by name and options. Raises UsageError for a window or
-    horizon that is not positive.
+    What came lately is taken to go on at the same rate: the mean of a Poisson process, rounded
+    down, so that what comes less than once in the horizon is not cut for. These demands are not
+    certain and get a lower priority than queued jobs. Kinds of jobs are told apart by name and
+    options. Raises UsageError for a window or horizon that is not positive.
     """
     if not (window_s > 0 and horizon_s > 0):
         raise UsageError("window and horizon of a forecast must be positive")
-    seen: Counter[Demand] = Counter()
+    counts: Counter[Demand] = Counter()
     for arrival in history:
         if now_s - window_s < arrival.at_s <= now_s:
             kind = replace(arrival.demand, count=1, priority=priority)
-            seen[kind] += arrival.count
+            counts[kind] += arrival.count
     # A hair more, so that 3 in 3 hours are one an hour in floating point, too.
-    mean = {demand: n * horizon_s / window_s + 1e-9 for demand, n in seen.items()}
+    mean = {demand: n * horizon_s / window_s + 1e-9 for demand, n in counts.items()}
     return tuple(
         replace(demand, count=math.floor(number)) for demand, number in mean.items() if number >= 1
     )

@@ -18,7 +18,7 @@ from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import GpuState, Layout, Running
 from berth.policies.mig.plan import Plan, steps
 from berth.policies.mig.solution import of_gpu, of_plan
-from berth.predictor.hardware.mig.table import lookup
+from berth.predictor.hardware.mig.slices import lookup
 
 
 class RunningEntry(Document):
@@ -62,12 +62,12 @@ class JobEntry(Document):
     """``count`` equal jobs: the slices that each may have, or the workload that says so."""
 
     name: str | None = Field(None, min_length=1)
-    """May be left out beside a workload, whose name it then has."""
+    """The job's name; it may be left out beside a workload, whose name it then has."""
     count: int = Field(1, ge=1, le=1_000_000)
     priority: int = Field(0, ge=-(2**31), lt=2**31)
     slices: tuple[SliceEntry, ...] = ()
     workload: str | None = Field(None, min_length=1, max_length=4096)
-    """A workload's name in the store, or its file."""
+    """Name of a workload in the store, or its file."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -79,7 +79,7 @@ class JobEntry(Document):
 
 
 class JobsDocument(Document):
-    """What is to be placed."""
+    """Jobs to be placed."""
 
     schema_: Literal["berth.mig-jobs/1"] = Field("berth.mig-jobs/1", alias="schema")
     jobs: tuple[JobEntry, ...]
@@ -147,8 +147,8 @@ class PlanDocument(Document):
 
 
 def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ...]:
-    """The fleet for the planner. Raises DocumentError naming the entry that cannot be."""
-    found = []
+    """Return the fleet for the planner. Raises DocumentError naming the entry that cannot be."""
+    states = []
     for number, entry in enumerate(fleet.gpus):
         try:
             state = GpuState(
@@ -161,14 +161,14 @@ def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ..
                 ),
                 mig_enabled=entry.mig_enabled,
             )
-            found.append(state.check())
+            states.append(state.check())
         except (UsageError, IndexError) as error:
             raise _at(error, source, f"gpus.{number}") from None
-    return tuple(found)
+    return tuple(states)
 
 
 def demand_of(job: JobEntry) -> Demand:
-    """One entry that names its slices, for the planner."""
+    """Return the demand of one entry that names its slices."""
     return Demand(
         name=job.name or "",
         options=tuple(
@@ -180,7 +180,7 @@ def demand_of(job: JobEntry) -> Demand:
 
 
 def check_profiles(jobs: JobsDocument, states: Sequence[GpuState], *, source: str | Path) -> None:
-    """Every slice of every job is one that its GPU, or some GPU of the fleet, knows.
+    """Check that every slice of every job is one that its GPU, or some GPU of the fleet, has.
 
     Raises DocumentError naming the slice, so that a misspelt profile is not a job left over.
     """
@@ -207,12 +207,12 @@ def _at(error: Exception, source: str | Path, key: str) -> DocumentError:
 
 
 def digest(states: Sequence[GpuState]) -> str:
-    """Of GPUs, modes and layouts: a plan made from another digest is out of date."""
+    """Return the digest of GPUs, modes and layouts: a plan made from another one is out of date."""
     return of_text(*sorted(f"{s.gpu} {s.geometry.gpu} {s.layout} {s.mig_enabled}" for s in states))
 
 
 def fleet_document(states: Sequence[GpuState], *, as_of_s: float = 0.0) -> FleetDocument:
-    """The states as a file, for example what NVML reads on this machine."""
+    """Return the states as a document, for example those that NVML reads on this machine."""
     return FleetDocument(
         as_of_s=as_of_s,
         gpus=tuple(
@@ -232,7 +232,7 @@ def fleet_document(states: Sequence[GpuState], *, as_of_s: float = 0.0) -> Fleet
 
 
 def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
-    """The plan as a file."""
+    """Return the plan as a document."""
     uuids = {entry.name: entry.uuid for entry in fleet.gpus}
     return PlanDocument(
         fleet_digest=digest([g.state for g in plan.gpus]),

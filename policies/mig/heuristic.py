@@ -1,6 +1,10 @@
 """The planner without a solver: GPU after GPU, each exactly, then each again beside the others.
 
-The first objective gets a bound (``bound``), so its gap is honest; later ones get none.
+Only the first objective gets a bound on any plan. With a price on each kind of slot, GPUs and jobs
+can be looked at apart: a GPU sells the layout that earns most, a job buys the slot that leaves it
+most. Whatever the prices, what both earn together is never less than the best plan is worth
+(Lagrangian duality). The prices are moved by the subgradient, and the least sum seen is the bound;
+at the best prices it is the bound of the column model's linear relaxation.
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ from numpy.typing import NDArray
 
 from berth.policies.mig.plan import Objective
 from berth.policies.mig.planner_gpu import Choice, Table, best_for_gpu, job_value
-from berth.policies.mig.problem import Kind, Problem
-from berth.policies.mig.solution import Solution, Stage, steps
+from berth.policies.mig.problem import Problem, SlotKind
+from berth.policies.mig.solution import Solution, Stage, stage_order
 
 ROUNDS = 4
 
@@ -30,11 +34,11 @@ class _Seat:
 
 
 def solve(problem: Problem, *, time_limit_s: float) -> Solution:
-    """A plan for many GPUs without OR-tools; at most about ``time_limit_s``."""
+    """Return a plan for many GPUs without OR-tools, in at most about ``time_limit_s``."""
     deadline = time.monotonic() + time_limit_s
     tables = [Table(group) for group in problem.groups]
     # Those with little choice first: they can use only small slices, the others any.
-    order = sorted(range(len(tables)), key=lambda n: (len(problem.groups[n].offers), n))
+    order = sorted(range(len(tables)), key=lambda n: (len(problem.groups[n].options), n))
     seats = [_Seat(n) for n in order for _ in problem.groups[n].members]
     left = [t.count for t in problem.types]
     for turn in range(ROUNDS):
@@ -46,12 +50,12 @@ def solve(problem: Problem, *, time_limit_s: float) -> Solution:
             if before is not None:
                 for type_, _ in before.taken:
                     left[type_] += 1
-            found = best_for_gpu(tables[seat.group], problem, left)
-            if before is not None and found.value <= before.value:
-                found = before
-            changed = changed or found is not before
-            seat.choice = found
-            for type_, _ in found.taken:
+            choice = best_for_gpu(tables[seat.group], problem, left)
+            if before is not None and choice.value <= before.value:
+                choice = before
+            changed = changed or choice is not before
+            seat.choice = choice
+            for type_, _ in choice.taken:
                 left[type_] -= 1
         if not changed:
             break
@@ -60,17 +64,17 @@ def solve(problem: Problem, *, time_limit_s: float) -> Solution:
 
 def _solution(problem: Problem, seats: list[_Seat], deadline: float) -> Solution:
     choices = [(s.group, s.choice) for s in seats if s.choice is not None]
-    offers = Counter((group, choice.offer) for group, choice in choices)
+    options = Counter((group, choice.option) for group, choice in choices)
     taken = Counter(pair for _, choice in choices for pair in choice.taken)
     stages = []
-    for n, (objective, _) in enumerate(steps(problem)):
+    for n, (objective, _) in enumerate(stage_order(problem)):
         parts = [choice.value[n] for _, choice in choices]
         # The last end of all counts, not the sum of the ends.
         value = min(parts, default=0) if objective is Objective.MAKESPAN else sum(parts)
         bound = None if n else first_objective(problem, value, deadline=deadline)
         stages.append(Stage(objective, value, bound))
     return Solution(
-        chosen=tuple((group, offer, n) for (group, offer), n in offers.items()),
+        chosen=tuple((group, option, n) for (group, option), n in options.items()),
         taken=tuple((t, kind, n) for (t, kind), n in sorted(taken.items())),
         stages=tuple(stages),
     )
@@ -80,21 +84,21 @@ STEPS = 3000
 
 
 def first_objective(problem: Problem, reached: int, *, deadline: float) -> int:
-    """A bound on the first objective (its highest priority); ``reached`` is known to be possible.
+    """Return a bound on the first objective (its highest priority); ``reached`` is possible.
 
     ``deadline`` is a time of ``time.monotonic``.
     """
     kinds = sorted({kind for edges in problem.edges for kind in edges})
     values, jobs = _jobs(problem, kinds)
-    offers, starts, sizes = _offers(problem, kinds)
-    if not kinds or not len(offers):
+    layouts, starts, sizes = _layout_matrix(problem, kinds)
+    if not kinds or not len(layouts):
         return 0
     best = math.inf
     prices = np.zeros(len(kinds))
     for step in range(STEPS):
         if step % 64 == 0 and step and time.monotonic() > deadline:
             break
-        earned = offers @ prices
+        earned = layouts @ prices
         sold = np.maximum.reduceat(earned, starts)
         chosen = np.array([
             start + int(earned[start:end].argmax())
@@ -108,7 +112,7 @@ def first_objective(problem: Problem, reached: int, *, deadline: float) -> int:
         best = min(best, total)
         if math.floor(best + 1e-6) <= reached:
             break
-        slope = sizes @ offers[chosen] - np.bincount(
+        slope = sizes @ layouts[chosen] - np.bincount(
             buys[buying], weights=jobs[buying], minlength=len(kinds)
         )
         norm = float(slope @ slope)
@@ -119,7 +123,9 @@ def first_objective(problem: Problem, reached: int, *, deadline: float) -> int:
     return max(reached, math.floor(best + 1e-6))
 
 
-def _jobs(problem: Problem, kinds: list[Kind]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _jobs(
+    problem: Problem, kinds: list[SlotKind]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     values = np.full((len(problem.types), len(kinds)), -np.inf)
     place = {kind: n for n, kind in enumerate(kinds)}
     for type_, edges in enumerate(problem.edges):
@@ -128,17 +134,17 @@ def _jobs(problem: Problem, kinds: list[Kind]) -> tuple[NDArray[np.float64], NDA
     return values, np.array([float(t.count) for t in problem.types])
 
 
-def _offers(
-    problem: Problem, kinds: list[Kind]
+def _layout_matrix(
+    problem: Problem, kinds: list[SlotKind]
 ) -> tuple[NDArray[np.float64], list[int], NDArray[np.float64]]:
     place = {kind: n for n, kind in enumerate(kinds)}
     starts: list[int] = []
     rows: list[list[float]] = []
     for group in problem.groups:
         starts.append(len(rows))
-        for offer in group.offers:
+        for option in group.options:
             row = [0.0] * len(kinds)
-            for kind, n in offer.counts:
+            for kind, n in option.counts:
                 if kind in place:
                     row[place[kind]] = float(n)
             rows.append(row)

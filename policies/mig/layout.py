@@ -31,14 +31,15 @@ class Layout:
 
     @classmethod
     def of(cls, *instances: Instance | tuple[str, int]) -> Layout:
-        """A layout from instances or ``(profile, start)`` pairs in any order."""
-        made = (i if isinstance(i, Instance) else Instance(i[1], i[0]) for i in instances)
-        return cls(tuple(sorted(made)))
+        """Return a layout of instances or ``(profile, start)`` pairs in any order."""
+        instances_ = (i if isinstance(i, Instance) else Instance(i[1], i[0]) for i in instances)
+        return cls(tuple(sorted(instances_)))
 
     @classmethod
     def parse(cls, text: str) -> Layout:
-        """From ``"3g.20gb@0 1g.5gb@4"`` (also with commas); ``"-"`` or nothing is empty."""
-        found = []
+        """Read ``"3g.20gb@0 1g.5gb@4"`` (also with commas); ``"-"`` or nothing is empty. Raises
+        UsageError."""
+        instances = []
         for word in text.replace(",", " ").split():
             if word == "-":
                 continue
@@ -48,38 +49,38 @@ class Layout:
                 raise UsageError(
                     f"{word!r} is not an instance", hint="write PROFILE@START, e.g. 1g.5gb@4"
                 )
-            found.append(Instance(place, profile))
-        return cls(tuple(sorted(found)))
+            instances.append(Instance(place, profile))
+        return cls(tuple(sorted(instances)))
 
     def __str__(self) -> str:
         return " ".join(map(str, self.instances)) or "-"
 
     def counts(self) -> dict[str, int]:
-        """How many of each profile, in order of first appearance."""
+        """Return how many of each profile there are, in order of first appearance."""
         return dict(Counter(i.profile for i in self.instances))
 
     def plus(self, *instances: Instance) -> Layout:
-        """With these added."""
+        """Return the layout with these instances added."""
         return Layout(tuple(sorted((*self.instances, *instances))))
 
     def minus(self, *instances: Instance) -> Layout:
-        """Without these."""
+        """Return the layout without these instances."""
         gone = set(instances)
         return Layout(tuple(i for i in self.instances if i not in gone))
 
     def contains(self, instances: Iterable[Instance]) -> bool:
-        """True where all of them are part of this layout."""
+        """Return whether all of them are part of this layout."""
         return set(instances) <= set(self.instances)
 
     def occupied(self, geometry: Geometry) -> int:
-        """The memory slices in use, as bits."""
+        """Return the memory slices in use, as bits."""
         bits = 0
         for i in self.instances:
             bits |= geometry.profile(i.profile).mask(i.start)
         return bits
 
     def problem(self, geometry: Geometry) -> str | None:
-        """One sentence why this GPU cannot have this layout; None: it can."""
+        """Return one sentence why this GPU cannot have this layout; None: it can."""
         return self._misplaced(geometry) or self._too_much(geometry)
 
     def _misplaced(self, geometry: Geometry) -> str | None:
@@ -97,41 +98,42 @@ class Layout:
         return None
 
     def _too_much(self, geometry: Geometry) -> str | None:
-        made = [geometry.by_name[i.profile] for i in self.instances]
-        compute = sum(p.compute_slices for p in made)
+        profiles = [geometry.by_name[i.profile] for i in self.instances]
+        compute = sum(p.compute_slices for p in profiles)
         if compute > geometry.compute_slices:
             return f"{compute} compute slices of {geometry.compute_slices} would be in use"
         for name, count in self.counts().items():
             limit = geometry.by_name[name].max_instances
             if count > limit:
                 return f"{count} instances of {name}, at most {limit} are possible"
-        if not sum((p.media for p in made), Media()).fits(geometry.media):
+        if not sum((p.media for p in profiles), Media()).fits(geometry.media):
             return "the media extensions ask for more engines than the GPU has"
         return None
 
     def check(self, geometry: Geometry) -> Layout:
-        """Itself. Raises UsageError with the reason where the GPU cannot have it."""
+        """Return the layout itself. Raises UsageError with the reason where the GPU cannot have
+        it."""
         problem = self.problem(geometry)
         if problem:
             raise UsageError(f"the layout {self} is impossible on {geometry.gpu}: {problem}")
         return self
 
     def additions(self, geometry: Geometry) -> tuple[Instance, ...]:
-        """Every single instance that could be created beside these, smallest first."""
-        found = (
+        """Return every single instance that could be created beside these, smallest first."""
+        free_places = (
             Instance(start, p.name)
             for p in geometry.profiles
             for start in p.placements
             if not self.occupied(geometry) & p.mask(start)
         )
-        return tuple(i for i in found if self.plus(i).problem(geometry) is None)
+        return tuple(i for i in free_places if self.plus(i).problem(geometry) is None)
 
 
-def exclude(geometry: Geometry, one: Instance, other: Instance) -> bool:
-    """True where the two cannot exist at the same time."""
-    p, q = geometry.profile(one.profile), geometry.profile(other.profile)
+def exclude(geometry: Geometry, first: Instance, second: Instance) -> bool:
+    """Return whether the two instances cannot exist at the same time."""
+    p, q = geometry.profile(first.profile), geometry.profile(second.profile)
     return bool(
-        p.mask(one.start) & q.mask(other.start)
+        p.mask(first.start) & q.mask(second.start)
         or p.compute_slices + q.compute_slices > geometry.compute_slices
         or (p.name == q.name and p.max_instances < 2)
         or not (p.media + q.media).fits(geometry.media)
@@ -150,18 +152,19 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """One GPU as it stands."""
+    """The present state of one GPU."""
 
     gpu: str
     """Name of this GPU: ``node/index`` or its UUID."""
     geometry: Geometry
     layout: Layout = Layout()
     running: tuple[Running, ...] = ()
-    """The busy ones of the layout's instances."""
+    """The layout's instances that are busy."""
     mig_enabled: bool = True
 
     def check(self) -> GpuState:
-        """Itself. Raises UsageError where the layout is impossible or lacks a running instance."""
+        """Return the state itself. Raises UsageError where the layout is impossible or lacks an
+        instance."""
         self.layout.check(self.geometry)
         for r in self.running:
             if r.instance not in self.layout.instances:
@@ -170,12 +173,12 @@ class GpuState:
 
     @property
     def busy(self) -> Layout:
-        """The running instances as a layout: what every target must contain."""
+        """Return the running instances as a layout: every target must contain it."""
         return Layout(tuple(sorted(r.instance for r in self.running)))
 
     @property
     def idle(self) -> Layout:
-        """The instances that may be destroyed."""
+        """Return the instances that may be destroyed."""
         return self.layout.minus(*(r.instance for r in self.running))
 
 
@@ -193,46 +196,45 @@ class States:
 
     @cached_property
     def maximal(self) -> tuple[Layout, ...]:
-        """Layouts to which nothing can be added."""
+        """Return the layouts to which nothing can be added."""
         return tuple(x for x in self.layouts if not x.additions(self.geometry))
 
     @cached_property
     def index(self) -> frozenset[Layout]:
-        """For asking whether a layout is legal."""
+        """Return the layouts as a set, to ask whether one is legal."""
         return frozenset(self.layouts)
 
     @cached_property
     def bit(self) -> dict[Instance, int]:
-        """One bit for each place (profile and start), to write layouts as numbers."""
+        """Return one bit for each place (profile and start), to write layouts as numbers."""
         places = (Instance(s, p.name) for p in self.geometry.profiles for s in p.placements)
         return {instance: 1 << n for n, instance in enumerate(places)}
 
     def coded(self, layout: Layout) -> int:
-        """The layout as a number: the sum of its places' bits."""
+        """Return the layout as a number: the sum of its places' bits."""
         return sum(self.bit[i] for i in layout.instances)
 
     @cached_property
     def codes(self) -> tuple[tuple[int, Layout, tuple[int, ...]], ...]:
-        """Every layout as a number, itself, and how many of each profile it has."""
+        """Return every layout as a number, itself, and how many of each profile it has."""
         return tuple((self.coded(x), x, self.counts(x)) for x in self.layouts)
 
     def beside(self, busy: Layout) -> tuple[Layout, ...]:
-        """The layouts that keep these instances where they are."""
-        kept = self.coded(busy)
-        return tuple(x for code, x, _ in self.codes if code & kept == kept)
+        """Return the layouts that keep these instances where they are."""
+        busy_bits = self.coded(busy)
+        return tuple(x for code, x, _ in self.codes if code & busy_bits == busy_bits)
 
     def counts(self, layout: Layout) -> Counts:
-        """How many of each profile the layout has."""
-        found = layout.counts()
-        return tuple(found.get(p.name, 0) for p in self.geometry.profiles)
+        """Return how many of each profile the layout has."""
+        by_name = layout.counts()
+        return tuple(by_name.get(p.name, 0) for p in self.geometry.profiles)
 
 
 def enumerate_states(geometry: Geometry) -> States:
-    """The reachable layouts of this geometry; cached (a few milliseconds the first time).
+    """Return the reachable layouts of this geometry; cached (a few milliseconds the first time).
 
-    The counts that NVIDIA's placements give: 298 layouts, 19 of them maximal, on seven-slice
-    parts without the double-memory 1g; 723 and 78 with it; 26 and 5 on an A30; each without the
-    media variants.
+    NVIDIA's placements give 298 layouts, 19 of them maximal, on seven-slice parts without the
+    double-memory 1g; 723 and 78 with it; 26 and 5 on an A30; each without the media variants.
     """
     return _enumerate(_Key(geometry))
 
@@ -262,13 +264,13 @@ def _enumerate(key: _Key) -> States:
     for number, p in enumerate(geometry.profiles):
         for start in p.placements:
             starting_at[start].append((number, p.mask(start)))
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     chosen: list[Instance] = []
     left = [p.max_instances for p in geometry.profiles]
 
     def extend(slice_: int, free: int, compute: int, media: Media) -> None:
         if slice_ == geometry.memory_slices:
-            found.append(Layout(tuple(chosen)))
+            layouts.append(Layout(tuple(chosen)))
             return
         extend(slice_ + 1, free, compute, media)
         for number, mask in starting_at[slice_]:
@@ -286,7 +288,7 @@ def _enumerate(key: _Key) -> States:
 
     everything = (1 << geometry.memory_slices) - 1
     extend(0, everything, geometry.compute_slices, Media())
-    return States(geometry, tuple(sorted(found)))
+    return States(geometry, tuple(sorted(layouts)))
 
 
 def arrange(
@@ -296,10 +298,10 @@ def arrange(
     current: Layout | None = None,
     busy: Layout | None = None,
 ) -> Layout:
-    """The layout with exactly these numbers of instances that changes ``current`` least.
+    """Return the layout with exactly these numbers of instances that changes ``current`` least.
 
     ``busy`` instances stay where they are. Raises UsageError where the GPU has no such profile or
-    the numbers do not go together, or not beside what is busy.
+    the numbers do not go together, or not beside those that are busy.
     """
     current, busy = current or Layout(), busy or Layout()
     wanted = {name: n for name, n in counts.items() if n}

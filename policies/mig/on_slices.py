@@ -1,6 +1,6 @@
 """What a workload of any kind does on the slices of one GPU model, ready for ``recommend``.
 
-Two ways to know it: a Forecast over the platforms of the slices, for every kind of workload, and
+There are two sources: a Forecast over the platforms of the slices, for every kind of workload, and
 the slice predictor's own numbers, which say more of a workload that was measured on the whole GPU.
 """
 
@@ -19,21 +19,21 @@ from berth.predictor.families.slices.on_gpu import is_whole, predictions
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.profiles import plain_profiles
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import Geometry
+from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import slice_of
 
 LEAST_LOG_WIDTH = 0.05
-"""Of a slow-down between two predictions whose errors go together."""
+"""Least width of the interval of a slow-down between two predictions whose errors go together."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnSlice:
-    """One slice: times are of one unit of work, slow-downs t_slice / t_whole (> 1: slower)."""
+    """What a workload does on one slice, by unit of work; slow-downs are t_slice / t_whole."""
 
     slowdown: Interval
-    """90 % interval."""
+    """90 % interval; above 1 is slower than on the whole GPU."""
     time_s: Interval
-    """Seconds a unit, 90 %."""
+    """Seconds a unit, 90 % interval."""
     memory: MemoryUse
     energy_j: Interval | None
     """Joules a unit."""
@@ -52,15 +52,15 @@ class OnSlices:
 
     workload: str
     unit: str
-    """What the times are of: ``batch``, ``request``, ``token`` or ``job``."""
+    """The unit of work that the times are for: ``batch``, ``request``, ``token`` or ``job``."""
     items: float
-    """In a unit: samples of a batch, of all processes together."""
+    """Items in a unit: samples of a batch, of all processes together."""
     units: float | None
-    """In a whole job; None: not known."""
+    """Units in a whole job; None: not known."""
     on: Mapping[str, OnSlice]
-    """By name of the profile."""
+    """What is predicted on each slice, by name of the profile."""
     utilisation: float | None = None
-    """Of the whole GPU, measured, of 1."""
+    """Measured utilisation of the whole GPU, from 0 to 1."""
     is_latency: bool = True
     """False: the time of a unit is its share at full load, not how long one takes."""
 
@@ -68,7 +68,8 @@ class OnSlices:
 def of_forecast(
     forecast: Forecast, workload: Workload, geometry: Geometry, known: Mapping[str, Platform]
 ) -> OnSlices:
-    """From a forecast that covers platforms of slices of this GPU model; ``known``: all platforms.
+    """Return the numbers of a forecast that covers slices of this GPU model; ``known``: all
+    platforms.
 
     Raises UsageError where it covers none, or the workload needs several GPUs.
     """
@@ -101,7 +102,7 @@ def of_forecast(
 def _points(
     forecast: Forecast, geometry: Geometry, known: Mapping[str, Platform]
 ) -> tuple[dict[str, Prediction], Prediction | None]:
-    """By profile, and on the whole GPU without MIG."""
+    """Return predictions by profile, and the one on the whole GPU without MIG."""
     plain = {p.name for p in plain_profiles(geometry)}
     points: dict[str, Prediction] = {}
     whole = None
@@ -149,46 +150,46 @@ def _own(width: float, shared: float) -> float:
 def of_slice_workload(
     workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
 ) -> OnSlices:
-    """With the slice predictor's own numbers: 95 % intervals, launches, energy from power.
+    """Return the slice predictor's own numbers: 95 % intervals, launches, energy from power.
 
     Raises UsageError where it was measured on another GPU model, or nothing can be predicted.
     """
-    made = predictions(workload, geometry, predictor)
-    whole_s = next(iter(made.values())).whole_s
+    by_profile = predictions(workload, geometry, predictor)
+    whole_s = next(iter(by_profile.values())).whole_s
     point = workload.target
     return OnSlices(
         workload.name,
         "batch",
         workload.target_batch * workload.processes,
         None if workload.runtime_s is None else workload.runtime_s / whole_s,
-        {name: _of_prediction(workload, one) for name, one in made.items()},
+        {name: _of_prediction(workload, prediction) for name, prediction in by_profile.items()},
         utilisation=None if point is None else point.sm_utilization,
     )
 
 
-def _of_prediction(workload: SliceWorkload, made: SlicePrediction) -> OnSlice:
+def _of_prediction(workload: SliceWorkload, prediction: SlicePrediction) -> OnSlice:
     return OnSlice(
-        slowdown=made.slowdown,
-        time_s=made.step_s,
+        slowdown=prediction.slowdown,
+        time_s=prediction.step_s,
         memory=MemoryUse(gpu_bytes=None if workload.memory is None else workload.memory.interval),
-        energy_j=_energy(workload, made),
-        basis=made.basis,
-        bound=made.bound,
-        method=made.method,
-        abstained=made.abstained,
-        slowdown_95=made.slowdown_95,
-        launch_share=made.launch_share,
+        energy_j=_energy(workload, prediction),
+        basis=prediction.basis,
+        bound=prediction.bound,
+        method=prediction.method,
+        abstained=prediction.abstained,
+        slowdown_95=prediction.slowdown_95,
+        launch_share=prediction.launch_share,
     )
 
 
-def _energy(workload: SliceWorkload, made: SlicePrediction) -> Interval | None:
-    """Joules a batch: the same switching as on the whole GPU, idle power by part and time.
+def _energy(workload: SliceWorkload, prediction: SlicePrediction) -> Interval | None:
+    """Return joules a batch: switching as on the whole GPU, idle power by part and time.
 
-    An assumption: nobody measured the power of slices in the data that Berth has.
+    This is an assumption: nobody measured the power of slices in the data that Berth has.
     """
     point, idle = workload.target, workload.idle_power_w
     if point is None or point.power_w is None or idle is None:
         return None
     switching = max(point.power_w - idle, 0.0) * point.seconds
-    still = made.step_s.scaled(idle * max(made.share.compute, made.share.memory))
-    return Interval(switching + still.low, switching + still.mid, switching + still.high)
+    idle_j = prediction.step_s.scaled(idle * max(prediction.share.compute, prediction.share.memory))
+    return Interval(switching + idle_j.low, switching + idle_j.mid, switching + idle_j.high)

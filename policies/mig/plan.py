@@ -13,7 +13,7 @@ from berth.policies.mig.layout import GpuState, Instance, Layout, exclude
 
 
 class Objective(StrEnum):
-    """One thing to optimise; lists of them are lexicographic."""
+    """One objective of a plan; in a list of them the first decides before the second."""
 
     JOBS = "jobs"
     """Most jobs placed, those of higher priority first."""
@@ -30,14 +30,14 @@ class Objective(StrEnum):
 
 
 COSTS = (Objective.MAKESPAN, Objective.ENERGY, Objective.GPUS, Objective.RECUTS)
-"""To be made small; alone, placing nothing would be best."""
+"""Objectives to be made small; alone, placing nothing would be best."""
 
 
 def ordered(names: Sequence[str] | str) -> tuple[Objective, ...]:
-    """The full order from what somebody asked for, for example ``"jobs,throughput"``.
+    """Return the full order of what somebody asked for, for example ``"jobs,throughput"``.
 
-    A cost in front gets ``jobs`` before it; ``jobs`` and ``recuts`` go last where not named.
-    Raises UsageError naming the unknown or doubled objective.
+    A cost in front gets ``jobs`` before it; ``jobs`` and ``recuts`` go last where not named. Raises
+    UsageError naming the unknown or doubled objective.
     """
     words = names.split(",") if isinstance(names, str) else list(names)
     order: list[Objective] = []
@@ -89,17 +89,17 @@ class GpuPlan:
 
     @property
     def destroyed(self) -> tuple[Instance, ...]:
-        """Instances that must go."""
+        """Return the instances that must be destroyed."""
         return tuple(i for i in self.state.layout.instances if i not in self.target.instances)
 
     @property
     def created(self) -> tuple[Instance, ...]:
-        """Instances that must be made."""
+        """Return the instances that must be created."""
         return tuple(i for i in self.target.instances if i not in self.state.layout.instances)
 
     @property
     def recuts(self) -> int:
-        """Instances destroyed plus created."""
+        """Return how many instances are destroyed or created."""
         return len(self.destroyed) + len(self.created)
 
 
@@ -119,13 +119,13 @@ class Reached:
     objective: Objective
     value: float
     bound: float | None
-    """None: not worked out."""
+    """The best that any plan could reach; None: not computed."""
     priority: int | None = None
-    """Which jobs, where there are several priorities."""
+    """Of jobs of which priority, where there are several."""
 
     @property
     def gap(self) -> float | None:
-        """Relative distance to the bound: 0 is proven best."""
+        """Return the relative distance to the bound: 0 is proven best, None not known."""
         if self.bound is None:
             return None
         if self.value == self.bound:
@@ -135,7 +135,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole answer. The same input gives the same plan."""
+    """The planner's answer for a fleet. The same input gives the same plan."""
 
     gpus: tuple[GpuPlan, ...]
     unplaced: tuple[Unplaced, ...]
@@ -148,26 +148,26 @@ class Plan:
 
     @property
     def placed(self) -> int:
-        """Jobs that got a slice."""
+        """Return how many jobs got a slice."""
         return sum(len(g.placements) for g in self.gpus)
 
     @property
     def recuts(self) -> int:
-        """Instances destroyed plus created on all GPUs."""
+        """Return how many instances are destroyed or created on all GPUs."""
         return sum(g.recuts for g in self.gpus)
 
     @property
     def is_optimal(self) -> bool:
-        """True where every objective is proven, each under those before it."""
+        """Return whether every objective is proven, each under those before it."""
         return all(r.gap == 0 for r in self.reached)
 
 
 @dataclass(frozen=True, slots=True)
 class Hysteresis:
-    """The site's patience."""
+    """When a new plan is worth carrying out: not too soon after the last, not for too little."""
 
     min_dwell_s: float = 600.0
-    """A layout stays at least so long."""
+    """A layout stays at least so long, in seconds."""
     min_gain: float = 0.05
     """Least relative improvement of the first objective that improves."""
 
@@ -186,26 +186,27 @@ class Verdict:
 
 
 def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
-    """Relative improvement of ``new`` over leaving the layouts as they are (``recut=False``).
+    """Return the relative improvement of ``new`` over leaving the layouts as they are.
 
-    Of the first objective on which they differ; negative where it gets worse, infinite from
-    nothing. Re-cuts are the price, not a gain. Both plans must have the same order.
+    It is that of the first objective on which they differ, which is returned, too: negative where
+    it gets worse, infinite from nothing. ``stay`` is the plan with ``recut=False``; re-cuts are the
+    price, not a gain. Both plans must have the same order.
     """
-    for ours, theirs in zip(new.reached, stay.reached, strict=True):
-        if ours.objective is Objective.RECUTS or ours.value == theirs.value:
+    for reached, before in zip(new.reached, stay.reached, strict=True):
+        if reached.objective is Objective.RECUTS or reached.value == before.value:
             continue
-        change = ours.value - theirs.value
-        if ours.objective in COSTS:
+        change = reached.value - before.value
+        if reached.objective in COSTS:
             change = -change
-        base = abs(theirs.value)
-        return (change / base if base else float("inf") * change, ours.objective)
+        base = abs(before.value)
+        return (change / base if base else float("inf") * change, reached.objective)
     return 0.0, None
 
 
 def worth_recutting(
     new: Plan, stay: Plan, rules: Hysteresis, *, now_s: float, last_recut_s: float | None
 ) -> Verdict:
-    """Whether to carry ``new`` out now, given when the layouts were last changed (Unix time).
+    """Return whether to carry ``new`` out now, by when the layouts were last changed (Unix time).
 
     A change that lies further ahead than the dwell time was noted by a clock that was wrong.
     """
@@ -216,9 +217,11 @@ def worth_recutting(
         left = format_seconds(rules.min_dwell_s - abs(now_s - last_recut_s))
         return Verdict(False, improvement, f"the layouts were changed just now; wait {left}")
     if objective is None or improvement < rules.min_gain or improvement <= 0:
-        what = f"{100 * improvement:.3g} % more {objective.value}" if objective else "nothing"
+        too_little = f"{100 * improvement:.3g} % more {objective.value}" if objective else "nothing"
         return Verdict(
-            False, improvement, f"it would gain {what}, less than {100 * rules.min_gain:.3g} %"
+            False,
+            improvement,
+            f"it would gain {too_little}, less than {100 * rules.min_gain:.3g} %",
         )
     percent = "from none" if improvement == float("inf") else f"{100 * improvement:.3g} %"
     return Verdict(True, improvement, f"{objective.value} improves by {percent}")
@@ -239,7 +242,7 @@ class Step:
     action: Action
     instance: Instance
     after_end_of: tuple[Instance, ...] = ()
-    """Running instances whose work must have ended first."""
+    """Running instances whose work must have ended before."""
 
     def __str__(self) -> str:
         wait = ", ".join(map(str, self.after_end_of))
@@ -249,36 +252,41 @@ class Step:
 
 
 def steps(plans: Iterable[GpuPlan]) -> tuple[Step, ...]:
-    """All steps, GPU by GPU; those that can be done now before those that wait."""
+    """Return all steps, GPU by GPU; those that can be done now before those that wait."""
     now: list[Step] = []
     later: list[Step] = []
     for plan in plans:
-        mine = of_gpu(plan)
-        cut = next((n for n, s in enumerate(mine) if s.after_end_of), len(mine))
-        now.extend(mine[:cut])
-        later.extend(mine[cut:])
+        own_steps = of_gpu(plan)
+        cut = next((n for n, s in enumerate(own_steps) if s.after_end_of), len(own_steps))
+        now.extend(own_steps[:cut])
+        later.extend(own_steps[cut:])
     return (*now, *later)
 
 
 def of_gpu(plan: GpuPlan) -> tuple[Step, ...]:
-    """The steps of one GPU; every layout on the way is legal."""
+    """Return the steps of one GPU; every layout on the way is legal.
+
+    Each create stands right behind the destroys that make its room, and what needs no waiting goes
+    first: a failure or a long wait then leaves as much as possible in use. Whether an instance
+    really is idle is checked again by whoever carries a step out.
+    """
     geometry = plan.state.geometry
     busy = {r.instance for r in plan.state.running}
     layout = plan.state.layout
     going = list(plan.destroyed)
-    found: list[Step] = []
+    ordered_steps: list[Step] = []
 
     def destroy(instance: Instance) -> None:
         nonlocal layout
         going.remove(instance)
         layout = layout.minus(instance)
         wait = (instance,) if instance in busy else ()
-        found.append(Step(plan.state.gpu, Action.DESTROY, instance, wait))
+        ordered_steps.append(Step(plan.state.gpu, Action.DESTROY, instance, wait))
 
     def in_the_way(instance: Instance) -> list[Instance]:
-        """What must go first: the busy before the idle, which serve until the wait is over."""
-        found = [old for old in going if exclude(geometry, old, instance)]
-        return sorted(found, key=lambda old: (old not in busy, old))
+        """Return what must go first: the busy before the idle, which serve until the wait ends."""
+        blocking = [old for old in going if exclude(geometry, old, instance)]
+        return sorted(blocking, key=lambda old: (old not in busy, old))
 
     def patience(instance: Instance) -> tuple[int, int, int]:
         size = geometry.profile(instance.profile).memory_slices
@@ -290,14 +298,14 @@ def of_gpu(plan: GpuPlan) -> tuple[Step, ...]:
         while layout.plus(instance).problem(geometry) and going:
             destroy(min(going, key=lambda old: (old in busy, old)))
         layout = layout.plus(instance)
-        found.append(Step(plan.state.gpu, Action.CREATE, instance))
+        ordered_steps.append(Step(plan.state.gpu, Action.CREATE, instance))
     for old in list(going):
         destroy(old)
-    return tuple(found)
+    return tuple(ordered_steps)
 
 
 def replay(start: Layout, done: Iterable[Step]) -> tuple[Layout, ...]:
-    """The layouts after each step, the first being the start."""
+    """Return the layouts after each step, the first being the start."""
     layouts = [start]
     for step in done:
         last = layouts[-1]

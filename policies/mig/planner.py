@@ -37,11 +37,11 @@ def plan(
     workers: int = 1,
     recut: bool = True,
 ) -> Plan:
-    """The layout for each GPU and who runs where; running instances stay where they are.
+    """Return the layout for each GPU and who runs where; running instances stay where they are.
 
     ``horizon_s``: running instances known to end within it may be waited for and re-cut.
-    ``recut=False``: only what exists and is idle is given away. Deterministic, as long as
-    the time limit does not cut a proof short. Raises UsageError for impossible input.
+    ``recut=False``: only what exists and is idle is given away. Deterministic, as long as the time
+    limit does not cut a proof short. Raises UsageError for impossible input.
     """
     begin = time.perf_counter()
     order = ordered(objectives)
@@ -50,18 +50,18 @@ def plan(
     used = _solver(solver, len(states))
     with lasting(f"planning slices, at most {time_limit_s:g} s", time_limit_s):
         if used == "table":
-            found = _exactly(problem)
+            solution = _exactly(problem)
         elif used == "cp-sat":
-            found = planner_fleet.solve(problem, time_limit_s=time_limit_s, workers=workers)
+            solution = planner_fleet.solve(problem, time_limit_s=time_limit_s, workers=workers)
         else:
-            found = heuristic.solve(problem, time_limit_s=time_limit_s)
-    taken = [(t, kind) for t, kind, n in found.taken for _ in range(n)]
-    gpus = sorted(allot(problem, _named(problem, found), taken), key=lambda g: g.state.gpu)
+            solution = heuristic.solve(problem, time_limit_s=time_limit_s)
+    taken = [(t, kind) for t, kind, n in solution.taken for _ in range(n)]
+    gpus = sorted(allot(problem, _named(problem, solution), taken), key=lambda g: g.state.gpu)
     return Plan(
         gpus=tuple(gpus),
         unplaced=unplaced(problem, taken),
         order=order,
-        reached=_as_cut(in_units(problem, found.stages), gpus),
+        reached=_as_cut(in_units(problem, solution.stages), gpus),
         solver=used,
         seconds=time.perf_counter() - begin,
         notes=tuple(
@@ -73,9 +73,11 @@ def plan(
 
 
 def _as_cut(reached: tuple[Reached, ...], gpus: Sequence[GpuPlan]) -> tuple[Reached, ...]:
-    """Unproven re-cuts may have become fewer when needless ones were dropped."""
-    made = float(sum(g.recuts for g in gpus))
-    return tuple(replace(r, value=made) if r.objective is Objective.RECUTS else r for r in reached)
+    """Return what is reached with the true number of re-cuts: needless ones were dropped."""
+    recuts = float(sum(g.recuts for g in gpus))
+    return tuple(
+        replace(r, value=recuts) if r.objective is Objective.RECUTS else r for r in reached
+    )
 
 
 def _check(states: Sequence[GpuState], solver: str) -> None:
@@ -102,17 +104,17 @@ def _exactly(problem: Problem) -> Solution:
     (group,) = problem.groups
     choice = best_for_gpu(Table(group), problem, [t.count for t in problem.types])
     return Solution(
-        chosen=((0, choice.offer, 1),),
+        chosen=((0, choice.option, 1),),
         taken=tuple((t, kind, 1) for t, kind in choice.taken),
         stages=stages_of(problem, choice.value),
     )
 
 
-def _named(problem: Problem, found: Solution) -> list[Cut]:
-    """Which GPU of each group takes which offer: by name, in the order of the offers."""
+def _named(problem: Problem, solution: Solution) -> list[Cut]:
+    """Return which GPU of each group takes which layout: by name, in the order of the layouts."""
     members = [deque(group.members) for group in problem.groups]
     return [
-        Cut(problem.groups[group], members[group].popleft(), offer)
-        for group, offer, count in found.chosen
+        Cut(problem.groups[group], members[group].popleft(), option)
+        for group, option, count in solution.chosen
         for _ in range(count)
     ]

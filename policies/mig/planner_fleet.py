@@ -1,12 +1,12 @@
 """Many GPUs: a model with one whole number for each group of GPUs and each layout it could get.
 
-GPUs that stand alike form a group; a *column* is one offer of a group, and its variable says how
-many GPUs of the group take it. Jobs are flows from types to kinds of slots. OR-tools' CP-SAT
-solves the objectives one after the other, each under what was reached before; its bound is the
-proof. (A variable for each job instead of each column does not close 32 GPUs and 120 jobs.)
+GPUs in the same state form a group; a *column* is one layout of a group, and its variable says how
+many GPUs of the group take it. Jobs are flows from types to kinds of slots. OR-tools' CP-SAT solves
+the objectives one after the other, each under what was reached before; its bound is the proof. (A
+variable for each job instead of each column does not close 32 GPUs and 120 jobs.)
 
-Until re-cuts count, what a GPU has now does not matter, only what runs on it: groups that differ
-in idle instances are merged and only the largest columns kept.
+Until re-cuts count, what a GPU has now does not matter, only what runs on it: groups that differ in
+idle instances are merged and only the largest columns kept.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 from berth.pilot.errors import ToolMissing
 from berth.policies.mig.columns import Bundle, bundles_by_group, bundles_by_slots, dealt_out, merged
 from berth.policies.mig.plan import Objective
-from berth.policies.mig.problem import Kind, Problem
-from berth.policies.mig.solution import Solution, Stage, steps
+from berth.policies.mig.problem import Problem, SlotKind
+from berth.policies.mig.solution import Solution, Stage, stage_order
 
 SEED = 20_261_121
 MANY_FLOWS = 2000
@@ -29,10 +29,10 @@ MANY_FLOWS = 2000
 
 
 def solve(problem: Problem, *, time_limit_s: float, workers: int = 1) -> Solution:
-    """The best found within the limit, with a bound for each objective that was reached.
+    """Return the best solution within the limit, with a bound for each objective that was reached.
 
-    One worker is the quickest here, and the only number of them that is deterministic.
-    Raises ToolMissing without OR-tools.
+    One worker is the quickest here, and the only number of them that is deterministic. Raises
+    ToolMissing without OR-tools.
     """
     try:
         from ortools.sat.python import cp_model  # noqa: PLC0415 - heavy, and an extra
@@ -41,8 +41,8 @@ def solve(problem: Problem, *, time_limit_s: float, workers: int = 1) -> Solutio
             "OR-tools", needed_for="planning a fleet exactly", hint="pip install 'berth[mig]'"
         ) from None
     fewer, groups = merged(problem)
-    found = _Stages(fewer, cp_model, time_limit_s, workers).run()
-    return replace(found, taken=dealt_out(problem, groups, found.taken))
+    solution = _Stages(fewer, cp_model, time_limit_s, workers).run()
+    return replace(solution, taken=dealt_out(problem, groups, solution.taken))
 
 
 class _Columns:
@@ -54,8 +54,8 @@ class _Columns:
         self.bundles = bundles_
         self.model = cp.CpModel()
         self.takes: list[list[Any]] = []
-        self.flows: dict[tuple[int, Kind], Any] = {}
-        supply: dict[Kind, list[Any]] = defaultdict(list)
+        self.flows: dict[tuple[int, SlotKind], Any] = {}
+        supply: dict[SlotKind, list[Any]] = defaultdict(list)
         for bundle in bundles_:
             row = [self.model.new_int_var(0, bundle.size, "") for _ in bundle.columns]
             self.model.add(sum(row) == bundle.size)
@@ -63,23 +63,23 @@ class _Columns:
             for variable, column in zip(row, bundle.columns, strict=True):
                 for kind, number in column.counts:
                     supply[kind].append(number * variable)
-        uses: dict[Kind, list[Any]] = defaultdict(list)
+        uses: dict[SlotKind, list[Any]] = defaultdict(list)
         for type_, edges in enumerate(problem.edges):
             count = problem.types[type_].count
-            mine = []
+            own_flows = []
             for kind in sorted(edges):
                 if kind in supply:
                     flow = self.model.new_int_var(0, count, "")
                     self.flows[type_, kind] = flow
                     uses[kind].append(flow)
-                    mine.append(flow)
-            if mine:
-                self.model.add(sum(mine) <= count)
+                    own_flows.append(flow)
+            if own_flows:
+                self.model.add(sum(own_flows) <= count)
         for kind, users in uses.items():
             self.model.add(sum(users) <= sum(supply[kind]))
 
     def expression(self, objective: Objective, priority: int | None = None) -> Any:
-        """What is to be made large, as a linear expression."""
+        """Return what is to be made large, as a linear expression."""
         if objective is Objective.GPUS:
             return -sum(
                 variable
@@ -124,9 +124,9 @@ class _Stages:
         self.taking = [[b.size] + [0] * (len(b.columns) - 1) for b in self.columns.bundles]
 
     def run(self) -> Solution:
-        """All stages, then the counts of the last solution."""
+        """Solve all stages, then return the counts of the last solution."""
         merged = True
-        todo = steps(self.problem)
+        todo = stage_order(self.problem)
         for n, (objective, priority) in enumerate(todo):
             if objective is Objective.RECUTS and merged:
                 merged = False
@@ -139,7 +139,7 @@ class _Stages:
         return self._solution()
 
     def _rebuild(self) -> None:
-        """From merged bundles to single groups: now it matters what each GPU has."""
+        """Split merged bundles into single groups: now it matters what each GPU has."""
         bundles_ = bundles_by_group(self.problem, self.columns.bundles, self.taking)
         self.columns = _Columns(self.problem, self.cp, [b for b, _ in bundles_])
         self.taking = [start for _, start in bundles_]
@@ -151,7 +151,7 @@ class _Stages:
             self._polish()
 
     def _polish(self) -> None:
-        """Fewer re-cuts for the jobs as they are given away now: a good start, no proof."""
+        """Look for fewer re-cuts with the jobs where they are now: a good start, no proof."""
         self._hint(self.columns.model)
         model = self.columns.model.clone()
         for key, flow in self.columns.flows.items():
@@ -241,7 +241,7 @@ class _Stages:
         self.taking = [[solver.value(v) for v in row] for row in self.columns.takes]
 
     def _value(self, objective: Objective, priority: int | None) -> int:
-        """The objective at the solution in hand."""
+        """Return the objective's value at the present solution."""
         columns = [
             (column, number, bundle)
             for bundle, row in zip(self.columns.bundles, self.taking, strict=True)
@@ -264,7 +264,7 @@ class _Stages:
 
     def _solution(self) -> Solution:
         chosen = tuple(
-            (bundle.groups[0], column.offer, number)
+            (bundle.groups[0], column.option, number)
             for bundle, row in zip(self.columns.bundles, self.taking, strict=True)
             for column, number in zip(bundle.columns, row, strict=True)
             if number

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from heapq import nlargest
 
 from berth.policies.mig.plan import Objective
-from berth.policies.mig.problem import Edge, Group, Kind, Offer, Problem
+from berth.policies.mig.problem import Edge, Group, LayoutOption, Problem, SlotKind
 
 Value = tuple[int, ...]
 """Larger is better, the first entry deciding before the second."""
 
 _BITS = 4
-"""Per kind in a packed count; no GPU has more than seven instances, so the top bit is free."""
+"""Bits of one kind in a packed count; no GPU has more than seven instances: the top bit is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The best for one GPU: a layout and who takes which kind of slot."""
 
-    offer: Offer
-    taken: tuple[tuple[int, Kind], ...]
+    option: LayoutOption
+    taken: tuple[tuple[int, SlotKind], ...]
     """Type of job (its number in the problem) and kind of slot, one entry a job."""
     value: Value
 
@@ -46,27 +46,27 @@ class Table:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.kinds = sorted({kind for o in group.offers for kind, _ in o.counts})
-        self.one = {kind: 1 << (_BITS * n) for n, kind in enumerate(self.kinds)}
-        self.guard = sum(one << (_BITS - 1) for one in self.one.values())
-        self.slots = max((sum(n for _, n in o.counts) for o in group.offers), default=0)
-        by_cost = sorted(group.offers, key=lambda o: (o.recuts, o.layout))
-        self.packed = [(sum(self.one[k] * n for k, n in o.counts), o) for o in by_cost]
+        self.kinds = sorted({kind for o in group.options for kind, _ in o.counts})
+        self.unit = {kind: 1 << (_BITS * n) for n, kind in enumerate(self.kinds)}
+        self.guard = sum(unit << (_BITS - 1) for unit in self.unit.values())
+        self.slots = max((sum(n for _, n in o.counts) for o in group.options), default=0)
+        by_cost = sorted(group.options, key=lambda o: (o.recuts, o.layout))
+        self.packed = [(sum(self.unit[k] * n for k, n in o.counts), o) for o in by_cost]
         self.feasible = frozenset(packed for packed, _ in self.packed)
 
-    def cheapest(self, used: int) -> Offer:
-        """The offer with these slots, and perhaps more, that needs the fewest re-cuts."""
-        for packed, offer in self.packed:
+    def cheapest(self, used: int) -> LayoutOption:
+        """Return the layout with these slots, and perhaps more, that needs the fewest re-cuts."""
+        for packed, option in self.packed:
             if ((packed | self.guard) - used) & self.guard == self.guard:
-                return offer
+                return option
         raise AssertionError("used slots that no layout has")
 
 
 def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
-    """The best for one GPU of this group, with ``left`` jobs of each type to choose from.
+    """Return the best choice for one GPU of this group, with ``left`` jobs of each type to take.
 
-    Lexicographic in the problem's order; with makespan among them, the least limit at which
-    what goes before it is still the best.
+    It is lexicographic in the problem's order; with makespan among the objectives, by the least
+    limit at which what goes before it is still the best.
     """
     if Objective.MAKESPAN not in problem.order:
         return _solve(table, problem, problem.order, left)
@@ -78,14 +78,14 @@ def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
     low, high = 0, len(ends) - 1
     while low < high:
         middle = (low + high) // 2
-        tried = _solve(table, problem.without(ends[middle]), before, left)
-        low, high = (low, middle) if tried.value == best.value else (middle + 1, high)
+        trial = _solve(table, problem.without(ends[middle]), before, left)
+        low, high = (low, middle) if trial.value == best.value else (middle + 1, high)
     limited = problem.without(ends[low])
-    found = _solve(table, limited, rest, left)
+    choice = _solve(table, limited, rest, left)
     width = _width(before, problem)
-    last_ms = max((problem.edges[t][k].finish_ms for t, k in found.taken), default=0)
-    value = (*found.value[:width], -last_ms, *found.value[width:])
-    return Choice(found.offer, found.taken, value)
+    last_ms = max((problem.edges[t][k].finish_ms for t, k in choice.taken), default=0)
+    value = (*choice.value[:width], -last_ms, *choice.value[width:])
+    return Choice(choice.option, choice.taken, value)
 
 
 def _width(order: Sequence[Objective], problem: Problem) -> int:
@@ -93,12 +93,12 @@ def _width(order: Sequence[Objective], problem: Problem) -> int:
 
 
 def job_value(problem: Problem, order: Sequence[Objective], type_: int, edge: Edge) -> Value:
-    """What one job on one slot adds, objective by objective."""
+    """Return what one job on one slot adds, objective by objective."""
     parts: list[int] = []
     for objective in order:
         if objective is Objective.JOBS:
-            mine = problem.types[type_].priority
-            parts.extend(int(mine == p) for p in problem.priorities)
+            own_priority = problem.types[type_].priority
+            parts.extend(int(own_priority == p) for p in problem.priorities)
         elif objective is Objective.THROUGHPUT:
             parts.append(edge.throughput)
         elif objective is Objective.ENERGY:
@@ -116,17 +116,17 @@ def _solve(
 ) -> Choice:
     zero = (0,) * _width(order, problem)
     best: dict[int, tuple[Value, tuple[object, ...]]] = {0: (zero, ())}
-    for job in _candidates(table, problem, order, left):
+    for job in _jobs_worth_trying(table, problem, order, left):
         grown: dict[int, tuple[Value, tuple[object, ...]]] = {}
         for used, (value, chain) in best.items():
-            for one, gain in job.gains:
-                after = used + one
+            for unit, gain in job.gains:
+                after = used + unit
                 if after not in table.feasible:
                     continue
                 total = tuple(map(sum, zip(value, gain, strict=True)))
                 known = grown.get(after) or best.get(after)
                 if known is None or total > known[0]:
-                    grown[after] = (total, (chain, job.type_, one))
+                    grown[after] = (total, (chain, job.type_, unit))
         best.update(grown)
     return _pick(table, order, problem, best)
 
@@ -141,7 +141,7 @@ def _pick(
     cuts = (
         _width(order[: order.index(Objective.RECUTS)], problem) if Objective.RECUTS in order else -1
     )
-    chosen: tuple[Value, int, Offer] | None = None
+    chosen: tuple[Value, int, LayoutOption] | None = None
     # Without their re-cuts the entries are as good as they can be: stop when that is not enough.
     hopeful = sorted(
         ((_put(v, gpus, -int(bool(u) or table.group.is_busy)), u) for u, (v, _) in best.items()),
@@ -150,13 +150,13 @@ def _pick(
     for hope, used in hopeful:
         if chosen is not None and hope <= chosen[0]:
             break
-        offer = table.cheapest(used)
-        value = _put(hope, cuts, -offer.recuts)
+        option = table.cheapest(used)
+        value = _put(hope, cuts, -option.recuts)
         if chosen is None or value > chosen[0]:
-            chosen = (value, used, offer)
+            chosen = (value, used, option)
     assert chosen is not None  # noqa: S101 - the empty entry is always there
-    kinds = {one: kind for kind, one in table.one.items()}
-    taken = tuple((t, kinds[one]) for t, one in _unwound(best[chosen[1]][1]))
+    kinds = {unit: kind for kind, unit in table.unit.items()}
+    taken = tuple((t, kinds[unit]) for t, unit in _unwound(best[chosen[1]][1]))
     return Choice(chosen[2], taken, chosen[0])
 
 
@@ -166,34 +166,34 @@ def _put(value: Value, place: int, number: int) -> Value:
 
 def _unwound(chain: tuple[object, ...]) -> Iterator[tuple[int, int]]:
     while chain:
-        before, type_, one = chain
-        assert isinstance(before, tuple) and isinstance(type_, int) and isinstance(one, int)  # noqa: S101, PT018
-        yield type_, one
+        before, type_, unit = chain
+        assert isinstance(before, tuple) and isinstance(type_, int) and isinstance(unit, int)  # noqa: S101, PT018
+        yield type_, unit
         chain = before
 
 
-def _candidates(
+def _jobs_worth_trying(
     table: Table,
     problem: Problem,
     order: Sequence[Objective],
     left: Sequence[int],
 ) -> list[_Job]:
-    """The jobs worth looking at: for each kind of slot as many of the best as the GPU has slots.
+    """Return, for each kind of slot, as many of the best jobs as the GPU has slots.
 
     Any other job on that kind could be exchanged for one of them without loss.
     """
-    gains: list[dict[Kind, Value]] = []
+    gains: list[dict[SlotKind, Value]] = []
     for type_, edges in enumerate(problem.edges):
-        mine = {}
+        own_gains = {}
         if left[type_] > 0:
             for kind in table.kinds:
                 if kind in edges:
                     value = job_value(problem, order, type_, edges[kind])
-                    mine[kind] = value
-        gains.append(mine)
+                    own_gains[kind] = value
+        gains.append(own_gains)
     wanted: dict[int, int] = {}
     for kind in table.kinds:
-        able = [(mine[kind], -t) for t, mine in enumerate(gains) if kind in mine]
+        able = [(own_gains[kind], -t) for t, own_gains in enumerate(gains) if kind in own_gains]
         room = table.slots
         for _, minus_type in nlargest(table.slots, able):
             type_ = -minus_type
@@ -203,7 +203,7 @@ def _candidates(
             if not room:
                 break
     return [
-        _Job(t, tuple((table.one[k], v) for k, v in gains[t].items()))
+        _Job(t, tuple((table.unit[k], v) for k, v in gains[t].items()))
         for t in sorted(wanted)
         for _ in range(wanted[t])
     ]

@@ -1,8 +1,8 @@
 """Which slice of a GPU a workload should get: the smallest that fits, and the best by an aim.
 
-A slice *fits* where its memory reaches the upper end of the workload's GPU memory; host memory
-says nothing of it. What a workload of any kind does on each slice is given (``on_slices``); here
-are only rules. The same input gives the same answer.
+A slice *fits* where its memory reaches the upper end of the workload's GPU memory; host memory says
+nothing of it. What a workload of any kind does on each slice comes from ``on_slices``; this module
+holds the rules only. The same input gives the same answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from berth.policies.mig.layout import GpuState
 from berth.policies.mig.on_slices import OnSlice, OnSlices
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 from berth.predictor.families.slices.profiles import plain_profiles
-from berth.predictor.hardware.mig import Geometry, SliceProfile
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import part_of_gpu
 
 
@@ -50,7 +50,7 @@ class Terms:
     latency_limit_s: float | None = None
     """A batch (a job) must be done within it, by the upper end of the 90 % interval."""
     price_per_hour: float | None = None
-    """Of the whole GPU; a slice costs the part of it that it takes."""
+    """Price of the whole GPU; a slice costs the part of it that it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class SliceChoice:
 
     profile: SliceProfile
     part: float
-    """Of the GPU that others cannot have: the larger of its parts of compute and memory."""
+    """Part of the GPU that others cannot have: the larger of its parts of compute and memory."""
     prediction: OnSlice
     throughput_per_s: Interval
-    """Items a second, of all processes together."""
+    """Items a second of all processes together."""
     price: Interval | None
     fits: bool
     refused: str | None
@@ -85,9 +85,9 @@ class Recommendation:
     gpu: str
     terms: Terms
     unit: str
-    """Of the predicted times: ``batch``, ``request``, ``token`` or ``job``."""
+    """The unit of the predicted times: ``batch``, ``request``, ``token`` or ``job``."""
     units: float | None
-    """In a whole job; None: not known."""
+    """Units in a whole job; None: not known."""
     memory: MemoryUse
     choices: tuple[SliceChoice, ...]
     """Every plain profile of which something is predicted, small before large."""
@@ -104,10 +104,10 @@ def recommend(
     *,
     possible: Collection[str] | None = None,
 ) -> Recommendation:
-    """The smallest and the best slice of ``geometry`` for the workload.
+    """Return the smallest and the best slice of ``geometry`` for the workload.
 
-    ``possible``: the profiles that can be had (default: all). Media variants are left out.
-    Raises UsageError where the aim needs a number that is missing.
+    ``possible``: the profiles that can be had (default: all). Media variants are left out. Raises
+    UsageError where the aim needs a number that is missing.
     """
     _check(known, terms)
     profiles = [p for p in plain_profiles(geometry) if p.name in known.on]
@@ -132,7 +132,7 @@ def _size(choice: SliceChoice) -> tuple[int, int, str]:
 def _check(known: OnSlices, terms: Terms) -> None:
     if terms.aim is Aim.COST and terms.price_per_hour is None:
         raise UsageError("the aim cost needs the price of the whole GPU per hour")
-    if terms.aim is Aim.ENERGY and any(one.energy_j is None for one in known.on.values()):
+    if terms.aim is Aim.ENERGY and any(on_slice.energy_j is None for on_slice in known.on.values()):
         raise UsageError(
             f"the aim energy needs the power that {known.workload} draws, which is not known",
             hint="in a workload of slices: power_w at the point to place, and idle_power_w",
@@ -151,13 +151,13 @@ def _check(known: OnSlices, terms: Terms) -> None:
 def _choice(
     known: OnSlices, geometry: Geometry, terms: Terms, profile: SliceProfile, possible: bool
 ) -> SliceChoice:
-    made = known.on[profile.name]
+    on_slice = known.on[profile.name]
     part = part_of_gpu(geometry, profile)
     is_whole = profile.compute_slices >= geometry.compute_slices
-    enough = made.memory.fits_gpus(profile.memory_bytes) or (
-        is_whole and made.memory.gpu_bytes is None
+    enough = on_slice.memory.fits_gpus(profile.memory_bytes) or (
+        is_whole and on_slice.memory.gpu_bytes is None
     )
-    time = made.time_s
+    time = on_slice.time_s
     rate = Interval(known.items / time.high, known.items / time.mid, known.items / time.low)
     price = None
     if terms.price_per_hour is not None:
@@ -166,13 +166,13 @@ def _choice(
     if not possible:
         refused = "the fleet cannot make it"
     elif not enough:
-        refused = _too_small(profile, made.memory)
+        refused = _too_small(profile, on_slice.memory)
     elif terms.latency_limit_s is not None and time.high > terms.latency_limit_s:
         refused = (
             f"a {known.unit} may take {format_seconds(time.high)}, the limit is "
             f"{format_seconds(terms.latency_limit_s)}"
         )
-    return SliceChoice(profile, part, made, rate, price, enough, refused)
+    return SliceChoice(profile, part, on_slice, rate, price, enough, refused)
 
 
 def _too_small(profile: SliceProfile, memory: MemoryUse) -> str:
@@ -223,12 +223,12 @@ def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
     words = _WHY[terms.aim]
     if terms.latency_limit_s is not None:
         words += f" and keep {format_seconds(terms.latency_limit_s)} a {unit}"
-    made = best.prediction
+    slowdown = best.prediction.slowdown
     words += (
-        f"; {made.slowdown.mid:.2f} ({made.slowdown.low:.2f} to {made.slowdown.high:.2f}) times "
+        f"; {slowdown.mid:.2f} ({slowdown.low:.2f} to {slowdown.high:.2f}) times "
         "the whole GPU's time"
     )
-    if made.basis is Basis.PRIOR:
+    if best.prediction.basis is Basis.PRIOR:
         words += ", by a model that was not checked on this GPU"
     return words
 
@@ -252,46 +252,59 @@ def makeable(fleet: Iterable[GpuState], *, recut: bool) -> frozenset[str]:
 
 
 def demand(
-    made: Recommendation, *, runtime_s: float | None = None, count: int = 1, priority: int = 0
-) -> Demand:
-    """For the planner: the slices that may be chosen, with predicted throughput and run time.
-
-    Throughput is relative to the whole GPU; ``runtime_s`` is the job's on the whole GPU (default:
-    as the workload's amount says), and energy is given with it where it is known. Raises
-    UsageError where no slice may be chosen.
-    """
-    return demand_on([made], runtime_s=runtime_s, count=count, priority=priority)
-
-
-def demand_on(
-    made: Sequence[Recommendation],
+    recommendation: Recommendation,
     *,
     runtime_s: float | None = None,
     count: int = 1,
     priority: int = 0,
 ) -> Demand:
-    """The same of one workload on slices of several GPU models; at least one of them."""
-    options = tuple(option for one in made for option in _options(one, runtime_s))
+    """Return the demand of a workload on the slices that may be chosen, for the planner.
+
+    Throughput is relative to the whole GPU; ``runtime_s`` is the job's on the whole GPU (default:
+    as the workload's amount says), and energy is given with it where it is known. Raises UsageError
+    where no slice may be chosen.
+    """
+    return demand_on([recommendation], runtime_s=runtime_s, count=count, priority=priority)
+
+
+def demand_on(
+    recommendations: Sequence[Recommendation],
+    *,
+    runtime_s: float | None = None,
+    count: int = 1,
+    priority: int = 0,
+) -> Demand:
+    """Return the demand of one workload on slices of several GPU models, at least one. See
+    ``demand``."""
+    options = tuple(
+        option
+        for recommendation in recommendations
+        for option in _options(recommendation, runtime_s)
+    )
     if not options:
-        why = "; ".join(f"{one.gpu}: {one.reason}" for one in made)
-        raise UsageError(f"no slice is good for {made[0].workload} ({why})")
-    return Demand(made[0].workload, options, count, priority).check()
+        why = "; ".join(
+            f"{recommendation.gpu}: {recommendation.reason}" for recommendation in recommendations
+        )
+        raise UsageError(f"no slice is good for {recommendations[0].workload} ({why})")
+    return Demand(recommendations[0].workload, options, count, priority).check()
 
 
-def _options(made: Recommendation, runtime_s: float | None) -> tuple[SliceOption, ...]:
-    allowed = [c for c in made.choices if c.refused is None]
-    found = []
+def _options(recommendation: Recommendation, runtime_s: float | None) -> tuple[SliceOption, ...]:
+    allowed = [c for c in recommendation.choices if c.refused is None]
+    options = []
     for choice in allowed:
-        on = choice.prediction
-        whole_s = on.time_s.mid / on.slowdown.mid
-        units = made.units if runtime_s is None else runtime_s / whole_s
-        found.append(
+        on_slice = choice.prediction
+        whole_s = on_slice.time_s.mid / on_slice.slowdown.mid
+        units = recommendation.units if runtime_s is None else runtime_s / whole_s
+        options.append(
             SliceOption(
                 profile=choice.profile.name,
-                gpu=made.gpu,
-                throughput=1 / on.slowdown.mid,
-                runtime_s=None if units is None else on.time_s.mid * units,
-                energy_j=None if units is None or on.energy_j is None else on.energy_j.mid * units,
+                gpu=recommendation.gpu,
+                throughput=1 / on_slice.slowdown.mid,
+                runtime_s=None if units is None else on_slice.time_s.mid * units,
+                energy_j=None
+                if units is None or on_slice.energy_j is None
+                else on_slice.energy_j.mid * units,
             )
         )
-    return tuple(found)
+    return tuple(options)

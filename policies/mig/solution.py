@@ -1,4 +1,10 @@
-"""A planner's solution in counts, and the plan made of it: which job takes which instance."""
+"""A planner's solution in counts, and the plan made of it: which job takes which instance.
+
+The planners decide how many slots of each kind are given and taken. Then each GPU gets its target
+layout and its jobs; a created instance that nobody uses is dropped again, and an idle instance that
+need not go is kept. What a plan reaches is told in the user's units, and each GPU and each job left
+over gets one sentence.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +15,16 @@ from dataclasses import dataclass
 from berth.pilot.units import format_seconds
 from berth.policies.mig.layout import GpuState, Layout
 from berth.policies.mig.plan import GpuPlan, Objective, Placement, Plan, Reached, Unplaced
-from berth.policies.mig.problem import Group, Kind, Offer, Problem, Slot, Standing
+from berth.policies.mig.problem import GpuView, Group, LayoutOption, Problem, Slot, SlotKind
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Who takes what, in counts."""
+    """Who takes which slots, in counts, with what is reached."""
 
-    chosen: tuple[tuple[int, Offer, int], ...]
-    """Group, offer and how many GPUs of the group take it."""
-    taken: tuple[tuple[int, Kind, int], ...]
+    chosen: tuple[tuple[int, LayoutOption, int], ...]
+    """Group, layout and how many GPUs of the group take it."""
+    taken: tuple[tuple[int, SlotKind, int], ...]
     """Type of job, kind of slot and how many."""
     stages: tuple[Stage, ...]
 
@@ -30,17 +36,17 @@ class Stage:
     objective: Objective
     value: int
     bound: int | None
-    """No solution is above it; None: not worked out."""
+    """No solution is above it; None: not computed."""
 
 
 def stages_of(problem: Problem, value: tuple[int, ...]) -> tuple[Stage, ...]:
-    """The stages of a proven value, as the exact planner gives it."""
+    """Return the stages of a proven value, as the exact planner gives it."""
     numbers = iter(value)
-    return tuple(Stage(o, n, n) for o, _ in steps(problem) for n in (next(numbers),))
+    return tuple(Stage(o, n, n) for o, _ in stage_order(problem) for n in (next(numbers),))
 
 
-def steps(problem: Problem) -> list[tuple[Objective, int | None]]:
-    """The objectives in order, ``jobs`` once for each priority."""
+def stage_order(problem: Problem) -> list[tuple[Objective, int | None]]:
+    """Return the objectives in order, ``jobs`` once for each priority."""
     return [
         (o, p)
         for o in problem.order
@@ -49,7 +55,7 @@ def steps(problem: Problem) -> list[tuple[Objective, int | None]]:
 
 
 def in_units(problem: Problem, stages: Iterable[Stage]) -> tuple[Reached, ...]:
-    """Jobs as jobs, seconds as seconds; costs as positive numbers."""
+    """Return what is reached in the user's units: jobs, seconds, costs as positive numbers."""
     many = len(problem.priorities) > 1
     return tuple(
         Reached(
@@ -58,7 +64,7 @@ def in_units(problem: Problem, stages: Iterable[Stage]) -> tuple[Reached, ...]:
             bound=None if stage.bound is None else _unit(problem, stage.objective, stage.bound),
             priority=priority if many else None,
         )
-        for stage, (_, priority) in zip(stages, steps(problem), strict=True)
+        for stage, (_, priority) in zip(stages, stage_order(problem), strict=True)
     )
 
 
@@ -74,21 +80,21 @@ def _unit(problem: Problem, objective: Objective, value: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One GPU of a group with the offer chosen for it."""
+    """One GPU of a group with the layout chosen for it."""
 
     group: Group
     state: GpuState
-    offer: Offer
+    option: LayoutOption
 
 
 def allot(
-    problem: Problem, cuts: Sequence[Cut], taken: Sequence[tuple[int, Kind]]
+    problem: Problem, cuts: Sequence[Cut], taken: Sequence[tuple[int, SlotKind]]
 ) -> tuple[GpuPlan, ...]:
-    """Each GPU's plan. ``taken`` names type of job and kind of slot, one entry a job.
+    """Return each GPU's plan. ``taken`` names type of job and kind of slot, one entry a job.
 
-    Slots that exist already go first, so that as few as possible are made.
+    Slots that exist already go first, so that as few as possible are created.
     """
-    queues: dict[Kind, deque[int]] = defaultdict(deque)
+    queues: dict[SlotKind, deque[int]] = defaultdict(deque)
     for type_, kind in sorted(taken):
         queues[kind].append(type_)
     names = [deque(t.names()) for t in problem.types]
@@ -96,31 +102,31 @@ def allot(
         ((slot.created, n, slot) for n, cut in enumerate(cuts) for slot in _slots(cut)),
         key=lambda item: (item[0], item[1], item[2].instance),
     )
-    given: dict[int, list[Placement]] = defaultdict(list)
+    placements: dict[int, list[Placement]] = defaultdict(list)
     for _, n, slot in slots:
-        stand = cuts[n].group.stand
-        queue = queues[Kind(stand.geometry.gpu, slot.instance.profile, slot.ready_ms)]
+        view = cuts[n].group.view
+        queue = queues[SlotKind(view.geometry.gpu, slot.instance.profile, slot.ready_ms)]
         if queue:
             type_ = queue.popleft()
-            given[n].append(_placement(problem, stand, slot, type_, names[type_].popleft()))
-    return tuple(_trimmed(cut, tuple(sorted(given[n], key=lambda p: p.instance)))
+            placements[n].append(_placement(problem, view, slot, type_, names[type_].popleft()))
+    return tuple(_trimmed(cut, tuple(sorted(placements[n], key=lambda p: p.instance)))
                  for n, cut in enumerate(cuts))  # fmt: skip
 
 
 def _slots(cut: Cut) -> list[Slot]:
-    """The slots of the offer; of a frozen GPU that offers a part, only that part."""
-    left = dict(cut.offer.counts)
-    found = []
-    for slot in cut.group.stand.slots(cut.offer.layout):
-        kind = Kind(cut.group.stand.geometry.gpu, slot.instance.profile, slot.ready_ms)
+    """Return the slots of the chosen layout; of a frozen GPU that gives a part, only that part."""
+    left = dict(cut.option.counts)
+    slots = []
+    for slot in cut.group.view.slots(cut.option.layout):
+        kind = SlotKind(cut.group.view.geometry.gpu, slot.instance.profile, slot.ready_ms)
         if left.get(kind, 0) > 0:
             left[kind] -= 1
-            found.append(slot)
-    return found
+            slots.append(slot)
+    return slots
 
 
-def _placement(problem: Problem, stand: Standing, slot: Slot, type_: int, name: str) -> Placement:
-    option = problem.types[type_].members[0].on(stand.geometry, slot.instance.profile)
+def _placement(problem: Problem, view: GpuView, slot: Slot, type_: int, name: str) -> Placement:
+    option = problem.types[type_].members[0].on(view.geometry, slot.instance.profile)
     assert option is not None  # noqa: S101 - the slot was chosen because there is one
     ready_s = slot.ready_ms / 1000
     return Placement(
@@ -134,11 +140,11 @@ def _placement(problem: Problem, stand: Standing, slot: Slot, type_: int, name: 
 
 
 def _trimmed(cut: Cut, placements: tuple[Placement, ...]) -> GpuPlan:
-    geometry = cut.group.stand.geometry
+    geometry = cut.group.view.geometry
     before = cut.state.layout
     needed = {p.instance for p in placements}
     target = Layout(
-        tuple(i for i in cut.offer.layout.instances if i in needed or i in before.instances)
+        tuple(i for i in cut.option.layout.instances if i in needed or i in before.instances)
     )
     for instance in before.instances:
         if instance not in target.instances:
@@ -159,16 +165,16 @@ _WORDS = {
 _UNITS = {Objective.MAKESPAN: " s", Objective.ENERGY: " J"}
 
 
-def unplaced(problem: Problem, taken: Sequence[tuple[int, Kind]]) -> tuple[Unplaced, ...]:
-    """The jobs that got nothing, by name, each with one sentence."""
+def unplaced(problem: Problem, taken: Sequence[tuple[int, SlotKind]]) -> tuple[Unplaced, ...]:
+    """Return the jobs that got nothing, by name, each with one sentence."""
     used = Counter(type_ for type_, _ in taken)
-    found: Counter[tuple[str, str]] = Counter()
+    reasons: Counter[tuple[str, str]] = Counter()
     for type_, t in enumerate(problem.types):
         left = t.names()[used[type_] :]
         if left:
             reason = _reason(problem, type_)
-            found.update((name, reason) for name in left)
-    return tuple(Unplaced(name, n, reason) for (name, reason), n in found.items())
+            reasons.update((name, reason) for name in left)
+    return tuple(Unplaced(name, n, reason) for (name, reason), n in reasons.items())
 
 
 def _reason(problem: Problem, type_: int) -> str:
@@ -183,7 +189,7 @@ def _reason(problem: Problem, type_: int) -> str:
         return f"no GPU of the fleet ({', '.join(sorted(models))}) has a profile {names} for it"
     if not problem.edges[type_]:
         ends = [
-            ms for g in problem.groups if g.stand.geometry.gpu in makers for _, ms in g.stand.ending
+            ms for g in problem.groups if g.view.geometry.gpu in makers for _, ms in g.view.ending
         ]
         known = f"; the first known end is in {format_seconds(min(ends) / 1000)}" if ends else ""
         return f"beside what is running no GPU can make a {names} now{known}"
@@ -191,7 +197,7 @@ def _reason(problem: Problem, type_: int) -> str:
 
 
 def of_gpu(plan: GpuPlan) -> str:
-    """One sentence: what happens to this GPU and what for."""
+    """Return one sentence: what happens to this GPU and what for."""
     running = plan.state.busy
     awaited = running.minus(*plan.target.instances)
     staying = running.minus(*awaited.instances)
@@ -201,9 +207,9 @@ def of_gpu(plan: GpuPlan) -> str:
     work = f"{jobs} job{'s' if jobs != 1 else ''}" if jobs else "no job"
     if not plan.recuts:
         return f"stays as it is, with {work} more{keep}" if jobs else f"stays as it is{keep}"
-    made = f"creates {_listed(Layout(plan.created))}" if plan.created else ""
-    gone = f"destroys {_listed(Layout(plan.destroyed))}" if plan.destroyed else ""
-    return f"{' and '.join(x for x in (gone, made) if x)} for {work}{keep}"
+    creates = f"creates {_listed(Layout(plan.created))}" if plan.created else ""
+    destroys = f"destroys {_listed(Layout(plan.destroyed))}" if plan.destroyed else ""
+    return f"{' and '.join(part for part in (destroys, creates) if part)} for {work}{keep}"
 
 
 def _listed(layout: Layout) -> str:
@@ -211,7 +217,7 @@ def _listed(layout: Layout) -> str:
 
 
 def of_plan(plan: Plan) -> tuple[str, ...]:
-    """Sentences about the whole: what is reached, how far from the best, by what."""
+    """Return sentences about the whole plan: what is reached, how far from the best, by what."""
     lines = []
     for r in plan.reached:
         unit = _UNITS.get(r.objective, "")

@@ -1,13 +1,13 @@
-"""Objectives: what the chosen place is best at, found by name.
+"""Objectives: what the chosen candidate is best at, found by name.
 
-One file each; ``protocol`` says what an objective is, ``costs`` what several of them use. Another
-package adds one by an entry point of ``berth.objectives``.
+One file each, and the baselines in one; ``protocol`` says what an objective is, ``costs`` what
+several of them use. Another package adds one by an entry point of ``berth.objectives``.
 """
 
 from pathlib import Path
 
 from berth.pilot.plugins import Registry, public_names
-from berth.policies.objectives.protocol import Objective, Offer, Term
+from berth.policies.objectives.protocol import Estimate, Objective, Term
 
 OBJECTIVES: Registry[type[Objective]] = Registry(
     "berth.objectives",
@@ -16,4 +16,4 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
     needs=public_names(Objective),
 )
 
-__all__ = ["OBJECTIVES", "Objective", "Offer", "Term"]
+__all__ = ["OBJECTIVES", "Estimate", "Objective", "Term"]

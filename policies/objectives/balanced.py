@@ -7,8 +7,8 @@ from berth.policies.objectives.energy import energy_of, energy_terms
 from berth.policies.objectives.protocol import (
     NO_ENERGY,
     NO_PRICE,
+    Estimate,
     Objective,
-    Offer,
     Term,
     cost_terms,
     time_terms,
@@ -30,20 +30,20 @@ class Balanced(Objective):
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        weights, cost = self._weights, offer.cost
+        weights, cost = self._weights, estimate.cost
         if cost is None:
             if weights.cost:
                 return None
             cost = 1.0
-        score = offer.time_s**weights.time * cost**weights.cost
+        score = estimate.time_s**weights.time * cost**weights.cost
         if not weights.energy:
             return float(score)
-        energy = energy_of(offer)
+        energy = energy_of(estimate)
         return None if energy is None else float(score * energy.joules**weights.energy)
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
         exponents: tuple[Term, ...] = (
             Term("exponent of the time", self._weights.time, ""),
@@ -51,10 +51,10 @@ class Balanced(Objective):
         )
         energy: tuple[Term, ...] = ()
         if self._weights.energy:
-            energy = energy_terms(offer)
+            energy = energy_terms(estimate)
             exponents += (Term("exponent of the energy", self._weights.energy, ""),)
-        return (*time_terms(offer), *cost_terms(offer), *energy, *exponents)
+        return (*time_terms(estimate), *cost_terms(estimate), *energy, *exponents)
 
-    def why_missing(self, offer: Offer) -> tuple[Code, str]:
+    def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
         """See Objective."""
-        return NO_PRICE if self._weights.cost and offer.cost is None else NO_ENERGY
+        return NO_PRICE if self._weights.cost and estimate.cost is None else NO_ENERGY

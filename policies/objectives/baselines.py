@@ -1,4 +1,8 @@
-"""Baselines of the literature, as objectives: what policies are compared with."""
+"""Baselines of the literature, as objectives: what policies are compared with.
+
+They are found as other objectives are (``berth.objectives``), so that replays and a daemon in
+shadow mode decide by the production code. A site file in advise or enforce mode refuses them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Self
 from berth.pilot.errors import UsageError
 from berth.policies.codes import Code
 from berth.policies.objectives.costs import expected_wait_s
-from berth.policies.objectives.protocol import Objective, Offer, Term
+from berth.policies.objectives.protocol import Estimate, Objective, Term
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate
 
@@ -19,9 +23,10 @@ _TIE = 1e-6
 
 
 class HeterogeneityBlind(Objective):
-    """Expected wait and time limit: what a scheduler knows that does not tell hardware apart.
+    """The candidate that is free first, as if every job ran equally long everywhere.
 
-    Places that are alike in these are drawn by lot, which follows from the moment and the user.
+    Expected wait and time limit are what a scheduler knows that does not tell hardware apart. Ties
+    are drawn by lot, which follows from the moment and the user.
     """
 
     name = "heterogeneity-blind"
@@ -31,27 +36,30 @@ class HeterogeneityBlind(Objective):
     live = True
     baseline = True
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        user = "" if offer.request is None else offer.request.user
-        text = f"{offer.now_s!r} {user} {offer.candidate.name}".encode()
+        user = "" if estimate.request is None else estimate.request.user
+        text = f"{estimate.now_s!r} {user} {estimate.candidate.name}".encode()
         drawn = int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") / 2**32
-        return sum(_parts(offer)) * (1 + _TIE * drawn)
+        return sum(_parts(estimate)) * (1 + _TIE * drawn)
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        limit_s, wait_s = _parts(offer)
+        limit_s, wait_s = _parts(estimate)
         return (Term("time limit", limit_s, "s"), Term("expected wait", wait_s, "s"))
 
 
-def _parts(offer: Offer) -> tuple[float, float]:
-    limit_s = None if offer.request is None else offer.request.time_limit_s
+def _parts(estimate: Estimate) -> tuple[float, float]:
+    limit_s = None if estimate.request is None else estimate.request.time_limit_s
     length_s = limit_s or UNKNOWN_S
-    return length_s, expected_wait_s(offer.resources, length_s, offer.state)
+    return length_s, expected_wait_s(estimate.resources, length_s, estimate.state)
 
 
 class RandomPlace(Objective):
-    """The draw follows from the turn, the moment, the user and the place: equal runs are equal."""
+    """Any candidate that fits, with equal probability.
+
+    The draw follows from the turn, the moment, the user and the candidate: equal runs are equal.
+    """
 
     name = "random"
     superlative = "is drawn by lot"
@@ -59,20 +67,20 @@ class RandomPlace(Objective):
     turns = True
     baseline = True
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        user = "" if offer.request is None else offer.request.user
-        text = f"{offer.turn} {offer.now_s!r} {user} {offer.candidate.name}".encode()
+        user = "" if estimate.request is None else estimate.request.user
+        text = f"{estimate.turn} {estimate.now_s!r} {user} {estimate.candidate.name}".encode()
         drawn = int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
         return (drawn + 1) / 2**48
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        return (Term("lot", self.score(offer) or 0.0, ""),)
+        return (Term("lot", self.score(estimate) or 0.0, ""),)
 
 
 class RoundRobin(Objective):
-    """The next place of the circle that fits: its distance from the turn, from 1."""
+    """One candidate after the other, in order of name: the distance from the turn, from 1."""
 
     name = "round-robin"
     superlative = "is next in turn"
@@ -86,22 +94,22 @@ class RoundRobin(Objective):
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
         """See Objective."""
-        made = cls(settings.weights)
-        made._index = {candidate.name: i for i, candidate in enumerate(candidates)}
-        return made
+        objective = cls(settings.weights)
+        objective._index = {candidate.name: i for i, candidate in enumerate(candidates)}
+        return objective
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        index = self._index.get(offer.candidate.name, 0)
-        return 1.0 + (index - offer.turn) % max(1, len(self._index))
+        index = self._index.get(estimate.candidate.name, 0)
+        return 1.0 + (index - estimate.turn) % max(1, len(self._index))
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        return (Term("places until its turn", self.score(offer) or 0.0, ""),)
+        return (Term("places until its turn", self.score(estimate) or 0.0, ""),)
 
 
 class StaticBest(Objective):
-    """The first place of ``policy.order`` that fits; places that are not in it get no jobs."""
+    """The first candidate of ``policy.order`` that fits, for every job; others get no jobs."""
 
     name = "static-best"
     superlative = "is the first of the site's order that fits"
@@ -122,32 +130,32 @@ class StaticBest(Objective):
         unknown = sorted(set(settings.order) - {candidate.name for candidate in candidates})
         if unknown:
             raise UsageError(f"policy.order: there is no candidate {unknown[0]!r}")
-        made = cls(settings.weights)
-        made._rank = {name: 1.0 + i for i, name in enumerate(settings.order)}
-        return made
+        objective = cls(settings.weights)
+        objective._rank = {name: 1.0 + i for i, name in enumerate(settings.order)}
+        return objective
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        return self._rank.get(offer.candidate.name)
+        return self._rank.get(estimate.candidate.name)
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        return (Term("place in the order", self._rank.get(offer.candidate.name, 0.0), ""),)
+        return (Term("place in the order", self._rank.get(estimate.candidate.name, 0.0), ""),)
 
 
 class UserChoice(Objective):
-    """Only places in the queue that the job names; a job that names none is left alone."""
+    """Where the user wanted it, as without Berth; a job that names no queue is left alone."""
 
     name = "user-choice"
     superlative = "is what the user chose"
     missing = (Code.NOT_CHOSEN, "the job does not name its queue")
     baseline = True
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        named = None if offer.request is None else offer.request.queue
-        return 1.0 if named == offer.candidate.queue else None
+        named = None if estimate.request is None else estimate.request.queue
+        return 1.0 if named == estimate.candidate.queue else None
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
         return (Term("named by the user", 1.0, ""),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from berth.policies.objectives.protocol import NO_PRICE, Objective, Offer, Term, cost_terms
+from berth.policies.objectives.protocol import NO_PRICE, Estimate, Objective, Term, cost_terms
 
 
 class Cheapest(Objective):
-    """In the site's currency."""
+    """Smallest cost in the site's currency."""
 
     name = "cheapest"
     superlative = "is predicted cheapest"
@@ -14,10 +14,10 @@ class Cheapest(Objective):
     grows = True
     missing = NO_PRICE
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        return offer.cost
+        return estimate.cost
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        return cost_terms(offer)
+        return cost_terms(estimate)

@@ -1,13 +1,14 @@
-"""What objectives are made of: the price of a job at a place, and how long it may wait there."""
+"""What objectives are made of: the price of a job at a candidate, and how long it may wait
+there."""
 
 from __future__ import annotations
 
-from berth.policies.objectives.protocol import Offer
+from berth.policies.objectives.protocol import Estimate
 from berth.policies.values import Candidate, CandidateState, Resources
 
 
 def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
-    """Of the resources held, in the site's currency; None: no price is known."""
+    """Return the price of the resources held, in the site's currency; None: no price is known."""
     node, gpu, core = (
         candidate.price_per_node_hour,
         candidate.price_per_gpu_hour,
@@ -23,7 +24,8 @@ def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
 
 
 def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:
-    """The queueing time in seconds: none where there is room now, else by the place's table.
+    """Return the queueing time in seconds: none where there is room now, else by the candidate's
+    table.
 
     Without a table everybody who waits, and this job, is taken to run as long as this job, one
     after the other. Crude: it orders full partitions by how full they are, no more.
@@ -41,14 +43,13 @@ def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateStat
     return (state.pending_jobs + 1) * runtime_s
 
 
-def wait_of(offer: Offer) -> float:
-    """The expected wait of what is offered; of an array, until as many tasks run as will."""
-    if offer.makespan is not None:
-        return offer.makespan.wait_s
-    return expected_wait_s(offer.resources, offer.runtime_s.mid, offer.state)
+def wait_of(estimate: Estimate) -> float:
+    """Return the expected wait; for an array, until as many tasks run as will."""
+    if estimate.makespan is not None:
+        return estimate.makespan.wait_s
+    return expected_wait_s(estimate.resources, estimate.runtime_s.mid, estimate.state)
 
 
-def length_of(offer: Offer) -> float:
-    """The middle predicted time in seconds; of an array, without its wait until its last task
-    ends."""
-    return offer.runtime_s.mid if offer.makespan is None else offer.makespan.length_s
+def length_of(estimate: Estimate) -> float:
+    """Return the middle predicted time in seconds; for an array, without its wait."""
+    return estimate.runtime_s.mid if estimate.makespan is None else estimate.makespan.length_s

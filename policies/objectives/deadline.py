@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Self
 
 from berth.policies.objectives.costs import length_of, wait_of
-from berth.policies.objectives.protocol import Objective, Offer, Term, cost_terms
+from berth.policies.objectives.protocol import Estimate, Objective, Term, cost_terms
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate
 
 LATE = 1e12
-"""Any place that is late comes after every place that is in time."""
+"""Factor by which any candidate that is late comes after all that are in time."""
 UNPRICED = 1e9
-"""Of places in time, any without a price comes after those with one."""
+"""Factor by which candidates in time without a price come after those with one."""
 
 
 class Deadline(Objective):
-    """Of the places in time the cheapest; where none is, the one that is least late.
+    """Of the candidates in time the cheapest; where none is, the one that is least late.
 
     In time: the job could start there no later than its deadline less its upper predicted time;
     an array, so that its last task ends in time.
@@ -35,34 +35,36 @@ class Deadline(Objective):
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
         """See Objective."""
-        made = cls(settings.weights)
-        made._limits = settings.deadline_limits
-        return made
+        objective = cls(settings.weights)
+        objective._limits = settings.deadline_limits
+        return objective
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        finish_s = _upper_s(offer) + wait_of(offer)
-        within_s = self._within_s(offer)
+        finish_s = _upper_s(estimate) + wait_of(estimate)
+        within_s = self._within_s(estimate)
         if within_s is not None and finish_s > within_s:
             return LATE * finish_s / within_s
-        return UNPRICED * finish_s / (within_s or finish_s) if offer.cost is None else offer.cost
+        return (
+            UNPRICED * finish_s / (within_s or finish_s) if estimate.cost is None else estimate.cost
+        )
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
         times = (
-            Term("upper predicted time", _upper_s(offer), "s"),
-            Term("expected wait", wait_of(offer), "s"),
+            Term("upper predicted time", _upper_s(estimate), "s"),
+            Term("expected wait", wait_of(estimate), "s"),
         )
-        within_s = self._within_s(offer)
+        within_s = self._within_s(estimate)
         if within_s is None:
-            return (*times, *cost_terms(offer))
-        latest_s = max(0.0, within_s - _upper_s(offer))
+            return (*times, *cost_terms(estimate))
+        latest_s = max(0.0, within_s - _upper_s(estimate))
         bounds = (Term("deadline", within_s, "s"), Term("latest start", latest_s, "s"))
-        return (*times, *bounds, *cost_terms(offer))
+        return (*times, *bounds, *cost_terms(estimate))
 
-    def _within_s(self, offer: Offer) -> float | None:
-        """Seconds from submission to the deadline; None: the job has none."""
-        request = offer.request
+    def _within_s(self, estimate: Estimate) -> float | None:
+        """Return the seconds from submission to the deadline; None: the job has none."""
+        request = estimate.request
         if request is None:
             return None
         if request.needs.finish_within_s is not None:
@@ -71,9 +73,9 @@ class Deadline(Objective):
         return None if self._limits is None or limit_s is None else self._limits * limit_s
 
 
-def _upper_s(offer: Offer) -> float:
-    """Of an array: of all rounds of its tasks."""
-    time = offer.runtime_s
-    if offer.makespan is None or time.mid <= 0:
+def _upper_s(estimate: Estimate) -> float:
+    """Return the upper predicted time; for an array, of all rounds of its tasks."""
+    time = estimate.runtime_s
+    if estimate.makespan is None or time.mid <= 0:
         return time.high
-    return length_of(offer) * time.high / time.mid
+    return length_of(estimate) * time.high / time.mid

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from berth.policies.objectives.costs import length_of, wait_of
-from berth.policies.objectives.protocol import Objective, Offer, Term, time_terms
+from berth.policies.objectives.protocol import Estimate, Objective, Term, time_terms
 
 
 class Earliest(Objective):
-    """Seconds from now to the end."""
+    """Smallest number of seconds from now to the end."""
 
     name = "earliest"
     superlative = "is predicted to finish first"
@@ -15,13 +15,13 @@ class Earliest(Objective):
     grows = True
     waits = True
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        return length_of(offer) + wait_of(offer)
+        return length_of(estimate) + wait_of(estimate)
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        if offer.makespan is not None:
-            return time_terms(offer)
-        predicted = Term("predicted time", offer.runtime_s.mid, "s")
-        return (predicted, Term("expected wait", wait_of(offer), "s"))
+        if estimate.makespan is not None:
+            return time_terms(estimate)
+        predicted = Term("predicted time", estimate.runtime_s.mid, "s")
+        return (predicted, Term("expected wait", wait_of(estimate), "s"))

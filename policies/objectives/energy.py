@@ -1,4 +1,4 @@
-"""Energy and carbon of a job at a place, and what the numbers stand on."""
+"""Energy and carbon of a job at a candidate, and what the numbers stand on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from berth.policies.carbon import J_PER_KWH
 from berth.policies.objectives.costs import length_of, wait_of
-from berth.policies.objectives.protocol import Offer, Term
+from berth.policies.objectives.protocol import Estimate, Term
 
 
 class PowerSource(StrEnum):
@@ -25,54 +25,57 @@ class Energy(NamedTuple):
     power_w: float
     source: PowerSource
     host_w: float = 0.0
-    """Of ``power_w``: the cores beside the GPUs, by the data sheet."""
+    """Part of ``power_w`` of the cores beside the GPUs, by the data sheet."""
 
 
-def energy_of(offer: Offer) -> Energy | None:
-    """Mean power of what the job holds x predicted time; None: no power is known.
+def energy_of(estimate: Estimate) -> Energy | None:
+    """Return mean power of what the job holds x predicted time; None: no power is known.
 
-    The power is that of finished jobs, else that of the prediction (a grid point's, by what the
-    job holds of it), else of the data sheet: of the part of a node, GPU or slice that is held.
+    The power is that of finished jobs, else that of the prediction (a grid point's, by what the job
+    holds of it), else of the data sheet: of the part of a node, GPU or slice that is held.
     """
-    candidate, held, point = offer.candidate, offer.resources, offer.prediction
+    candidate, held, point = estimate.candidate, estimate.resources, estimate.prediction
     core_w = candidate.power_per_core_w
     host_w = (core_w or 0.0) * held.cores if candidate.is_gpu else 0.0
     units = held.gpus if candidate.is_gpu else held.cores
     unit_w, source = point.unit_power_w, PowerSource.MEASURED
     if unit_w is None and point.energy_j is not None and point.runtime_s.mid > 0:
-        there = max(1, point.gpus or point.cores)
-        unit_w, source = point.energy_j.mid / point.runtime_s.mid / there, PowerSource.PREDICTED
+        units_of_point = max(1, point.gpus or point.cores)
+        unit_w, source = (
+            point.energy_j.mid / point.runtime_s.mid / units_of_point,
+            PowerSource.PREDICTED,
+        )
     if unit_w is None:
         unit_w = candidate.power_per_gpu_w if candidate.is_gpu else core_w
         source = PowerSource.SHEET
     if unit_w is None:
         return None
     power_w = unit_w * max(1, units) + host_w
-    return Energy(power_w * offer.runtime_s.mid, power_w, source, host_w)
+    return Energy(power_w * estimate.runtime_s.mid, power_w, source, host_w)
 
 
-def carbon_g(offer: Offer, energy: Energy) -> float | None:
-    """Grams of CO2 equivalent, from when the job is expected to start; None: not known."""
-    intensity = intensity_of(offer)
+def carbon_g(estimate: Estimate, energy: Energy) -> float | None:
+    """Return grams of CO2 equivalent, from when the job is expected to start; None: not known."""
+    intensity = intensity_of(estimate)
     return None if intensity is None else energy.joules / J_PER_KWH * intensity
 
 
-def intensity_of(offer: Offer) -> float | None:
-    """Mean g/kWh while the job is expected to run."""
-    table = offer.candidate.carbon
+def intensity_of(estimate: Estimate) -> float | None:
+    """Return the mean g/kWh while the job is expected to run."""
+    table = estimate.candidate.carbon
     if table is None:
         return None
-    return table.mean(offer.now_s + wait_of(offer), length_of(offer))
+    return table.mean(estimate.now_s + wait_of(estimate), length_of(estimate))
 
 
-def energy_terms(offer: Offer) -> tuple[Term, ...]:
-    """Mean power with its source, and the energy; none where it is not known."""
-    found = energy_of(offer)
-    if found is None:
+def energy_terms(estimate: Estimate) -> tuple[Term, ...]:
+    """Return the mean power with its source, and the energy; none where it is not known."""
+    energy = energy_of(estimate)
+    if energy is None:
         return ()
-    host = (Term("of it cores beside the GPUs", found.host_w, "W"),) if found.host_w else ()
+    host = (Term("of it cores beside the GPUs", energy.host_w, "W"),) if energy.host_w else ()
     return (
-        Term(found.source.value, found.power_w, "W"),
+        Term(energy.source.value, energy.power_w, "W"),
         *host,
-        Term("energy", found.joules / J_PER_KWH, "kWh"),
+        Term("energy", energy.joules / J_PER_KWH, "kWh"),
     )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from berth.policies.objectives.protocol import Objective, Offer, Term, time_terms
+from berth.policies.objectives.protocol import Estimate, Objective, Term, time_terms
 
 
 class Fastest(Objective):
-    """Seconds, with the expected wait as the site weighs it."""
+    """Smallest number of seconds, with the expected wait as the site weighs it."""
 
     name = "fastest"
     superlative = "is predicted fastest"
     comparative = "faster"
     grows = True
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        return offer.time_s
+        return estimate.time_s
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        return time_terms(offer)
+        return time_terms(estimate)

@@ -8,13 +8,13 @@ from typing import Self
 from berth.pilot.errors import UsageError
 from berth.policies.codes import Code
 from berth.policies.objectives.energy import carbon_g, energy_of, energy_terms, intensity_of
-from berth.policies.objectives.protocol import NO_CARBON, NO_ENERGY, Objective, Offer, Term
+from berth.policies.objectives.protocol import NO_CARBON, NO_ENERGY, Estimate, Objective, Term
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 
 
 class LeastCarbon(Objective):
-    """Grams of CO2 equivalent."""
+    """Fewest grams of CO2 equivalent."""
 
     name = "least-carbon"
     superlative = "is predicted to emit least carbon"
@@ -32,17 +32,21 @@ class LeastCarbon(Objective):
             )
         return cls(settings.weights)
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        energy = energy_of(offer)
-        return None if energy is None else carbon_g(offer, energy)
+        energy = energy_of(estimate)
+        return None if energy is None else carbon_g(estimate, energy)
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        mean = intensity_of(offer)
+        mean = intensity_of(estimate)
         intensity = () if mean is None else (Term("carbon intensity then", mean, "g/kWh"),)
-        return (Term("predicted time", offer.runtime_s.mid, "s"), *energy_terms(offer), *intensity)
+        return (
+            Term("predicted time", estimate.runtime_s.mid, "s"),
+            *energy_terms(estimate),
+            *intensity,
+        )
 
-    def why_missing(self, offer: Offer) -> tuple[Code, str]:
+    def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
         """See Objective."""
-        return NO_ENERGY if energy_of(offer) is None else NO_CARBON
+        return NO_ENERGY if energy_of(estimate) is None else NO_CARBON

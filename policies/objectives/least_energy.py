@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from berth.policies.objectives.energy import energy_of, energy_terms
-from berth.policies.objectives.protocol import NO_ENERGY, Objective, Offer, Term
+from berth.policies.objectives.protocol import NO_ENERGY, Estimate, Objective, Term
 
 
 class LeastEnergy(Objective):
-    """Joules."""
+    """Fewest joules."""
 
     name = "least-energy"
     superlative = "is predicted to need least energy"
@@ -15,11 +15,11 @@ class LeastEnergy(Objective):
     grows = True
     missing = NO_ENERGY
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective."""
-        found = energy_of(offer)
-        return None if found is None else found.joules
+        energy = energy_of(estimate)
+        return None if energy is None else energy.joules
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        return (Term("predicted time", offer.runtime_s.mid, "s"), *energy_terms(offer))
+        return (Term("predicted time", estimate.runtime_s.mid, "s"), *energy_terms(estimate))

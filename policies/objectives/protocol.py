@@ -1,14 +1,14 @@
-"""What an objective is: one number for each place that passed, smaller is better.
+"""What an objective is: one number for each candidate that passed, smaller is better.
 
-An objective sees Offers and nothing else. It is made once for a site and asked for every place of
-every job, so ``score`` does arithmetic only. A minimal one::
+An objective sees Estimates and nothing else. It is made once for a site and asked for every
+candidate of every job, so ``score`` does arithmetic only. A minimal one::
 
     class Shortest(Objective):
         name = "shortest"
         superlative = "has the smallest upper time"
-        def score(self, offer: Offer) -> float | None: return offer.runtime_s.high
-        def terms(self, offer: Offer) -> tuple[Term, ...]:
-            return (Term("upper predicted time", offer.runtime_s.high, "s"),)
+        def score(self, estimate: Estimate) -> float | None: return estimate.runtime_s.high
+        def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+            return (Term("upper predicted time", estimate.runtime_s.high, "s"),)
 """
 
 from __future__ import annotations
@@ -26,59 +26,32 @@ CURRENCY = "currency"
 """The unit of a Term in the site's currency."""
 
 
-class Offer(NamedTuple):
-    """What one place offers a job."""
+class Estimate(NamedTuple):
+    """What is predicted and known of one job on one candidate: all that a score may look at."""
 
     candidate: Candidate
     resources: Resources
     runtime_s: Interval
     time_s: float
-    """The predicted time, with the expected wait as the site weighs it; of an array, until its last
-    task ends."""
+    """The predicted time, with the expected wait as the site weighs it; for an array, until its
+    last task ends."""
     cost: float | None
-    """In the site's currency, of an array each task's; None: the site file gives no price."""
+    """Cost in the site's currency, for an array each task's; None: the site file gives no price."""
     memory: MemoryUse | None
     prediction: Prediction
     """The grid point that the numbers come from: energy, basis, bound."""
     request: Request | None = None
     """What was asked; who asks is looked at by ``live`` objectives only."""
     state: CandidateState | None = None
-    """The place's present state; None: not known, or not looked at yet."""
+    """The candidate's present state; None: not known, or not looked at yet."""
     now_s: float = 0.0
     """Unix time of the decision, for ``live`` objectives; 0: not known."""
     turn: int = 0
     """How many decisions were made before this one, for objectives that take ``turns``."""
     work: float = 1.0
-    """Of an array: the times of all tasks together, over that of the longest."""
+    """For an array: the times of all tasks together, over that of the longest."""
     makespan: Makespan | None = None
-    """Of an array, at present; None: one job, or not looked at yet."""
-
-    def at_present(
-        self, late_s: float, request: Request, state: CandidateState | None, now_s: float, turn: int
-    ) -> Offer:
-        """What a place offers who asks, at this moment. ``late_s``: the weighed expected wait."""
-        return Offer(
-            self.candidate, self.resources, self.runtime_s, self.time_s + late_s, self.cost,
-            self.memory, self.prediction, request, state, now_s, turn, self.work,
-        )  # fmt: skip
-
-    def of_array(
-        self,
-        makespan: Makespan,
-        request: Request,
-        state: CandidateState | None,
-        now_s: float,
-        turn: int,
-    ) -> Offer:
-        """``at_present`` for an array: the time is that until its last task ends."""
-        return self._replace(
-            time_s=makespan.seconds,
-            request=request,
-            state=state,
-            now_s=now_s,
-            turn=turn,
-            makespan=makespan,
-        )
+    """For an array, at present; None: one job, or not looked at yet."""
 
 
 class Term(NamedTuple):
@@ -90,9 +63,9 @@ class Term(NamedTuple):
 
 
 class Objective(Protocol):
-    """What the chosen place is best at. An entry point of ``berth.objectives`` names the class.
+    """What the chosen candidate is best at. An entry point of ``berth.objectives`` names the class.
 
-    Whether a place has a score at all may depend on what was asked, the site file and the
+    Whether a candidate has a score at all may depend on what was asked, the site file and the
     prediction, never on the state or the moment.
     """
 
@@ -106,9 +79,10 @@ class Objective(Protocol):
         Code.NO_SCORE,
         "the objective needs a number that is not known for it",
     )
-    """Why a place without a score is ruled out."""
+    """Why a candidate without a score is ruled out."""
     waits: ClassVar[bool] = False
-    """The score needs the place's state (the expected wait), however the site weighs waiting."""
+    """The score needs the candidate's state (the expected wait), however the site weighs
+    waiting."""
     live: ClassVar[bool] = False
     """The score needs who asks, the moment or the turn: it is made anew for every decision."""
     grows: ClassVar[bool] = False
@@ -120,42 +94,43 @@ class Objective(Protocol):
     which jobs are changed."""
 
     def __init__(self, weights: Weights) -> None:
-        """``weights``: of ``[policy.weights]``, for objectives that have any."""
+        """Take the weights of ``[policy.weights]``, for objectives that have any."""
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """The objective of a site. ``candidates``: all of them, by name.
+        """Return the objective of a site. ``candidates``: all of them, by name.
 
         Raises UsageError where the site file lacks what it needs.
         """
         return cls(settings.weights)
 
     @abstractmethod
-    def score(self, offer: Offer) -> float | None:
-        """Smaller is better, above zero; None: it cannot be computed."""
+    def score(self, estimate: Estimate) -> float | None:
+        """Return the score, above zero, smaller is better; None: it cannot be computed."""
         ...
 
     @abstractmethod
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
-        """What the score is made of, for a person to read."""
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+        """Return what the score is made of, for a person to read."""
         ...
 
-    def why_missing(self, offer: Offer) -> tuple[Code, str]:
-        """Why this place has no score, for objectives that need several numbers."""
+    def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
+        """Return why this candidate has no score, for objectives that need several numbers."""
         return self.missing
 
 
-def time_terms(offer: Offer) -> tuple[Term, ...]:
-    """The predicted time, and the expected wait where the site counts it."""
-    if offer.makespan is not None:
-        return array_terms(offer.makespan, offer.runtime_s.mid)
-    predicted = Term("predicted time", offer.runtime_s.mid, "s")
-    waiting = offer.time_s - offer.runtime_s.mid
+def time_terms(estimate: Estimate) -> tuple[Term, ...]:
+    """Return the predicted time, and the expected wait where the site counts it."""
+    if estimate.makespan is not None:
+        return array_terms(estimate.makespan, estimate.runtime_s.mid)
+    predicted = Term("predicted time", estimate.runtime_s.mid, "s")
+    waiting = estimate.time_s - estimate.runtime_s.mid
     return (predicted, Term("expected wait, weighted", waiting, "s")) if waiting else (predicted,)
 
 
 def array_terms(makespan: Makespan, runtime_s: float) -> tuple[Term, ...]:
-    """How the time until the last task ends comes about. ``runtime_s``: of the longest task."""
+    """Return how the time until the last task ends comes about. ``runtime_s``: of the longest
+    task."""
     tasks, at_once, wait_s, seconds, work = makespan
     unequal = (Term("times of all over the longest", work, ""),) if makespan.unequal else ()
     waiting = (Term("expected wait", wait_s, "s"),) if wait_s else ()
@@ -169,10 +144,10 @@ def array_terms(makespan: Makespan, runtime_s: float) -> tuple[Term, ...]:
     )
 
 
-def cost_terms(offer: Offer) -> tuple[Term, ...]:
-    """Price x time of what the job holds; none where there is no price."""
-    name = "cost" if offer.makespan is None else "cost of a task"
-    return () if offer.cost is None else (Term(name, offer.cost, CURRENCY),)
+def cost_terms(estimate: Estimate) -> tuple[Term, ...]:
+    """Return price x time of what the job holds; none where there is no price."""
+    name = "cost" if estimate.makespan is None else "cost of a task"
+    return () if estimate.cost is None else (Term(name, estimate.cost, CURRENCY),)
 
 
 NO_PRICE = (Code.NO_PRICE, "the site file gives no price for it")

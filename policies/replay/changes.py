@@ -11,7 +11,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.policies.mig.layout import Layout
 from berth.policies.replay.cluster import Cluster, Partition, SlicedGpus, plain, slices_of, whole
-from berth.predictor.hardware.mig import lookup
+from berth.predictor.hardware.mig.slices import lookup
 
 _FIELDS = {"count": "count", "cores": "cores", "gpus": "gpus", "memory": "memory_bytes"}
 _QUEUES = ("queues", "partitions")
@@ -23,7 +23,7 @@ _NODES = re.compile(r"(?P<kind>[^\[\]]+)\[(?P<list>[\d,\s-]+)\]")
 
 
 def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
-    """The cluster with each of ``changes``, in order. Raises UsageError."""
+    """Return the cluster with each of ``changes``, in order. Raises UsageError."""
     for text in changes:
         where, mark, value = text.partition("=")
         parts = where.strip().split(".")
@@ -47,15 +47,16 @@ def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
 
 
 def nodes_in(cluster: Cluster, text: str) -> tuple[str, tuple[int, ...]]:
-    """``(kind, nodes)`` of ``KIND[0-3,7]``, or of ``KIND``: all of them. Raises UsageError."""
+    """Return ``(kind, nodes)`` of ``KIND[0-3,7]``, or of ``KIND``: all of them. Raises
+    UsageError."""
     match = _NODES.fullmatch(text.strip())
     if match is None:
         kind = cluster.kind(text.strip())
         return kind.name, tuple(range(kind.count))
     kind = cluster.kind(match["kind"].strip())
-    found: list[int] = []
-    for each in match["list"].split(","):
-        first, dash, last = each.strip().partition("-")
+    nodes: list[int] = []
+    for span in match["list"].split(","):
+        first, dash, last = span.strip().partition("-")
         start, end = whole_number(first), whole_number(last if dash else first)
         if start is None or end is None:
             raise UsageError(
@@ -63,8 +64,8 @@ def nodes_in(cluster: Cluster, text: str) -> tuple[str, tuple[int, ...]]:
             )
         if end >= kind.count:
             raise UsageError(f"{text!r}: kind {kind.name} has {kind.count} nodes, from 0")
-        found += range(start, end + 1)
-    return kind.name, tuple(dict.fromkeys(found))
+        nodes += range(start, end + 1)
+    return kind.name, tuple(dict.fromkeys(nodes))
 
 
 def _of_nodes(cluster: Cluster, name: str, key: str, value: str, text: str) -> Cluster:
@@ -74,12 +75,14 @@ def _of_nodes(cluster: Cluster, name: str, key: str, value: str, text: str) -> C
     number = _number(value, float(getattr(kind, key)), text, key)
     if number != int(number):
         raise UsageError(f"{text!r}: {number:g} is no whole number")
-    made = replace(kind, **{key: int(number)})  # type: ignore[arg-type]
-    return replace(cluster, kinds=tuple(made if one is kind else one for one in cluster.kinds))
+    changed_kind = replace(kind, **{key: int(number)})  # type: ignore[arg-type]
+    return replace(
+        cluster, kinds=tuple(changed_kind if each is kind else each for each in cluster.kinds)
+    )
 
 
 def _cut(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
-    """So many nodes of a kind get their GPUs cut, at first into one slice each."""
+    """Return the cluster with so many nodes of a kind cut, at first into one slice a GPU."""
     kind = cluster.kind(name)
     nodes = _number(value, 0.0, text, "count")
     if nodes != int(nodes) or nodes > kind.count:
@@ -98,7 +101,7 @@ def _cut(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
     longest = _longest(cluster, name)
     return replace(
         cluster,
-        kinds=(*(left if one is kind else one for one in cluster.kinds), *slices),
+        kinds=(*(left if each is kind else each for each in cluster.kinds), *slices),
         partitions=(*cluster.partitions, *(Partition(s.name, (s.name,), longest) for s in slices)),
         sliced=(*cluster.sliced, gpus),
         pooled=False,
@@ -119,21 +122,22 @@ def _of_layout(cluster: Cluster, name: str, value: str) -> Cluster:
 
 
 def _over(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
-    """A partition, new or not, over these nodes; partitions may share nodes."""
+    """Return the cluster with a partition, new or not, over these nodes; partitions may share
+    nodes."""
     if "[" in value:
         kind, nodes = nodes_in(cluster, value)
-        made = Partition(name, (kind,), nodes=nodes)
+        partition = Partition(name, (kind,), nodes=nodes)
     else:
-        kinds = tuple(cluster.kind(one.strip()).name for one in value.split(","))
+        kinds = tuple(cluster.kind(word.strip()).name for word in value.split(","))
         if len(set(kinds)) != len(kinds):
             raise UsageError(f"{text!r} names a kind of nodes twice")
-        made = Partition(name, kinds)
-    parts = []
-    for one in cluster.partitions:
-        same = one.name == name
-        parts.append(replace(one, kinds=made.kinds, nodes=made.nodes) if same else one)
-    if name not in {one.name for one in parts}:
-        parts.append(made)
+        partition = Partition(name, kinds)
+    parts = [
+        replace(part, kinds=partition.kinds, nodes=partition.nodes) if part.name == name else part
+        for part in cluster.partitions
+    ]
+    if name not in {part.name for part in parts}:
+        parts.append(partition)
     return replace(cluster, partitions=tuple(parts), pooled=False)
 
 
@@ -149,23 +153,23 @@ def _of_queue(cluster: Cluster, name: str, key: str, value: str, text: str) -> C
 
 
 def _longest(cluster: Cluster, kind: str) -> float | None:
-    """The longest time of the partitions that a kind of nodes is in."""
+    """Return the longest time of the partitions that a kind of nodes is in."""
     limits = [part.max_time_s for part in cluster.partitions if kind in part.kinds]
     return None if None in limits else max((x for x in limits if x is not None), default=None)
 
 
 def _number(value: str, before: float, text: str, key: str) -> float:
-    """``40``, or ``+4``, ``-4`` and ``*2`` of what is there; also ``64G``, and ``12h``."""
+    """Return ``40``, or ``+4``, ``-4`` and ``*2`` of what is there; also ``64G``, and ``12h``."""
     value = value.strip()
     sign = value[:1] if value[:1] in {"+", "-", "*"} else ""
     try:
         number = _amount(value[len(sign) :].strip(), key, scale=sign == "*")
     except (ValueError, UsageError):
         raise UsageError(f"{text!r}: {value!r} is no number", hint=_HOW) from None
-    found = {"": number, "+": before + number, "-": before - number, "*": before * number}[sign]
-    if not (math.isfinite(found) and 0 <= found < 2**53):
-        raise UsageError(f"{text!r}: gives {found:g}, which cannot be")
-    return found
+    result = {"": number, "+": before + number, "-": before - number, "*": before * number}[sign]
+    if not (math.isfinite(result) and 0 <= result < 2**53):
+        raise UsageError(f"{text!r}: gives {result:g}, which cannot be")
+    return result
 
 
 def _amount(text: str, key: str, *, scale: bool) -> float:

@@ -1,4 +1,9 @@
-"""The machine that a trace is replayed on: nodes of some kinds, and the partitions they are in."""
+"""The machine that a trace is replayed on: nodes of some kinds, partitions over them, GPUs cut into
+slices.
+
+MIG slices of one profile are a kind of nodes of their own, with one row for every place on every
+GPU where such a slice may be; rows of slices that do not exist at the moment take no job.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +15,34 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.policies.carbon import Intensity
 from berth.policies.mig.layout import Instance, Layout
-from berth.predictor.hardware.mig import Geometry, SliceProfile
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Nodes that are alike. MIG slices of one profile are a kind of their own, a node for each
-    place where such a slice may be (``Cluster.sliced``), without the host's cores and memory.
+    """Equal nodes. MIG slices of one profile are a kind of their own, a node for each place where
+    such a slice may be (``Cluster.sliced``), without the host's cores and memory.
     """
 
     name: str
     count: int
     cores: int
-    """Of one node."""
+    """Cores of one node."""
     gpus: int = 0
     memory_bytes: int = 0
-    """Of one node; 0: not counted."""
+    """Memory of one node; 0: not counted."""
     platform: str = ""
-    """Whose run times hold here; empty: the kind's name."""
+    """Whose run times hold for these nodes; empty: the kind's name."""
     power_per_core_w: float | None = None
     """Mean power under a job; None: not known."""
     power_per_gpu_w: float | None = None
-    """Counted alone for jobs with GPUs."""
+    """Mean power of a GPU under a job; for jobs with GPUs it is counted alone."""
     price_per_core_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_node_hour: float | None = None
     gpu_part: float = 1.0
-    """What one of its GPUs is of a whole one: less than 1 for slices."""
+    """What part of a whole GPU one of its GPUs is: less than 1 for slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +80,15 @@ class Failure:
 
 @dataclass(frozen=True)
 class SlicedGpus:
-    """GPUs of one model."""
+    """GPUs of one model that are cut into slices."""
 
     name: str
     geometry: Geometry
     count: int
     layout: Layout
-    """Of each at first."""
+    """How each GPU is cut at first."""
     profiles: tuple[str, ...]
-    """Those that jobs can ask for; a GPU is cut into no others."""
+    """The profiles that jobs can ask for; a GPU is cut into no others."""
 
     def __post_init__(self) -> None:
         self.layout.check(self.geometry)
@@ -94,19 +99,19 @@ class SlicedGpus:
             raise UsageError(f"{self.name} has a negative number of GPUs")
 
     def kind(self, profile: str) -> str:
-        """Name of the kind of nodes that slices of this profile are."""
+        """Return the name of the kind of nodes that slices of this profile are."""
         return f"{self.name}-{profile}"
 
     def places(self, profile: str) -> tuple[int, ...]:
-        """Where on a GPU such a slice may begin, in the order of the kind's rows."""
+        """Return where on a GPU such a slice may begin, in the order of the kind's rows."""
         return tuple(self.geometry.profile(profile).placements)
 
     def rows(self, profile: str) -> int:
-        """How many rows the kind has."""
+        """Return how many rows the kind of this profile has."""
         return self.count * len(self.places(profile))
 
     def instances(self) -> Iterator[tuple[str, int, int, Instance]]:
-        """``(kind, row in it, GPU, instance)`` of every slice that may ever be."""
+        """Yield ``(kind, row in it, GPU, instance)`` of every slice that may ever be."""
         for profile in self.profiles:
             places = self.places(profile)
             for gpu in range(self.count):
@@ -134,7 +139,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         _unique("kind of nodes", [kind.name for kind in self.kinds])
-        _unique("partition", [one.name for one in self.partitions])
+        _unique("partition", [part.name for part in self.partitions])
         if not self.partitions:
             raise UsageError("the cluster has no partition")
         for gpus in self.sliced:
@@ -162,7 +167,8 @@ class Cluster:
 
     @property
     def can_pool(self) -> bool:
-        """Every partition has one kind for itself, and nothing happens to single nodes."""
+        """Return whether every partition has one kind for itself, and nothing happens to single
+        nodes."""
         used = [name for part in self.partitions for name in part.kinds]
         whole = all(len(p.kinds) == 1 and p.nodes is None for p in self.partitions)
         events = self.reservations or self.failures or self.sliced
@@ -170,17 +176,17 @@ class Cluster:
 
     @property
     def slice_kinds(self) -> frozenset[str]:
-        """Kinds of nodes that are slices."""
+        """Return the kinds of nodes that are slices."""
         return frozenset(gpus.kind(profile) for gpus in self.sliced for profile in gpus.profiles)
 
     @property
     def whole_gpus(self) -> int:
-        """How many GPUs there are, those that are cut among them."""
+        """Return how many GPUs there are, those that are cut among them."""
         plain = sum(k.count * k.gpus for k in self.kinds if k.name not in self.slice_kinds)
         return plain + sum(gpus.count for gpus in self.sliced)
 
     def kind(self, name: str) -> NodeKind:
-        """By name. Raises UsageError naming those that there are."""
+        """Return a kind by its name. Raises UsageError naming those that there are."""
         for kind in self.kinds:
             if kind.name == name:
                 return kind
@@ -188,7 +194,7 @@ class Cluster:
         raise UsageError(f"there is no kind of nodes {name!r}", hint=f"there are: {known}")
 
     def partition(self, name: str) -> int:
-        """Its place. Raises UsageError naming those that there are."""
+        """Return the place of a partition. Raises UsageError naming those that there are."""
         for place, part in enumerate(self.partitions):
             if part.name == name:
                 return place
@@ -196,29 +202,29 @@ class Cluster:
         raise UsageError(f"there is no partition {name!r}", hint=f"there are: {known}")
 
     def platform_of(self, partition: int) -> str:
-        """The platform of its (first) kind."""
+        """Return the platform of a partition's (first) kind."""
         kind = self.kind(self.partitions[partition].kinds[0])
         return kind.platform or kind.name
 
-    def _check_nodes(self, kind: str, nodes: Sequence[int], what: str) -> None:
+    def _check_nodes(self, kind: str, nodes: Sequence[int], subject: str) -> None:
         count = self.kind(kind).count
         if any(not 0 <= node < count for node in nodes):
-            raise UsageError(f"{what} names a node that kind {kind} (0 to {count - 1}) lacks")
+            raise UsageError(f"{subject} names a node that kind {kind} (0 to {count - 1}) lacks")
 
 
 def one_pool(cores: int, *, name: str = "all", gpus: int = 0, memory_bytes: int = 0) -> Cluster:
-    """One partition with so many cores, counted."""
+    """Return a cluster of one partition with so many cores, counted as a pool."""
     kind = NodeKind(name, 1, cores, gpus, memory_bytes)
     return Cluster((kind,), (Partition(name, (name,)),), pooled=True)
 
 
 def slices_of(gpus: SlicedGpus, whole: NodeKind) -> tuple[NodeKind, ...]:
-    """Kinds of the slices of GPUs that are ``whole`` where they are not cut."""
-    found = []
+    """Return the kinds of the slices of GPUs that are ``whole`` where they are not cut."""
+    kinds = []
     for profile in gpus.profiles:
         share = part_of(gpus, profile)
         price, power = whole.price_per_gpu_hour, whole.power_per_gpu_w
-        found.append(
+        kinds.append(
             NodeKind(
                 gpus.kind(profile), gpus.rows(profile), cores=0, gpus=1,
                 platform=platform_of(whole.platform or whole.name, profile),
@@ -227,59 +233,63 @@ def slices_of(gpus: SlicedGpus, whole: NodeKind) -> tuple[NodeKind, ...]:
                 gpu_part=share,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(kinds)
 
 
-def _unique(what: str, names: Sequence[str]) -> None:
+def _unique(kind: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"two of the same name: {what} {name!r}")
+            raise UsageError(f"two of the same name: {kind} {name!r}")
 
 
 def whole(geometry: Geometry) -> Layout:
-    """One slice that is all of the GPU."""
+    """Return a layout of one slice that is all of the GPU."""
     largest = max(plain(geometry), key=lambda p: (p.compute_slices, p.memory_slices))
     return Layout((Instance(largest.placements[0], largest.name),))
 
 
 def full_layouts(gpus: SlicedGpus) -> tuple[Layout, ...]:
-    """Ways to cut a GPU into slices that jobs can ask for, with room for no other: one for each
-    number of slices of each profile."""
-    found: dict[tuple[tuple[str, int], ...], Layout] = {}
+    """Return layouts of slices that jobs can ask for, with room for no other.
+
+    There is one for each number of slices of each profile.
+    """
+    by_counts: dict[tuple[tuple[str, int], ...], Layout] = {}
     todo = [Layout()]
     while todo:
-        one = todo.pop()
-        more = [i for i in one.additions(gpus.geometry) if i.profile in gpus.profiles]
-        last = one.instances[-1].start if one.instances else -1
-        todo += [one.plus(i) for i in more if i.start > last]
+        partial = todo.pop()
+        more = [i for i in partial.additions(gpus.geometry) if i.profile in gpus.profiles]
+        last = partial.instances[-1].start if partial.instances else -1
+        todo += [partial.plus(i) for i in more if i.start > last]
         if not more:
-            found.setdefault(tuple(sorted(one.counts().items())), one)
-    return tuple(sorted(found.values(), key=lambda layout: (len(layout.instances), str(layout))))
+            by_counts.setdefault(tuple(sorted(partial.counts().items())), partial)
+    return tuple(
+        sorted(by_counts.values(), key=lambda layout: (len(layout.instances), str(layout)))
+    )
 
 
 def plain(geometry: Geometry) -> Sequence[SliceProfile]:
-    """Profiles without media extensions."""
+    """Return the profiles without media extensions."""
     return [profile for profile in geometry.profiles if profile.is_plain]
 
 
 def platform_of(whole_gpu: str, profile: str) -> str:
-    """Name of the platform of a slice."""
+    """Return the name of the platform of a slice."""
     return f"{whole_gpu}{MARK}{profile}"
 
 
 def part_of(gpus: SlicedGpus, profile: str) -> float:
-    """Of the GPU that others cannot have."""
+    """Return the part of the GPU that others cannot have beside such a slice."""
     return part_of_gpu(gpus.geometry, gpus.geometry.profile(profile))
 
 
 MOST_FAILURES = 100_000
-"""Failures of one replay: more are a mistake in the numbers."""
+"""Most failures of one replay: more are a mistake in the numbers."""
 
 
 def random_failures(
     cluster: Cluster, *, mean_s: float, repair_s: float, begin_s: float, end_s: float, seed: int = 0
 ) -> tuple[Failure, ...]:
-    """Failures within ``[begin_s, end_s)``, in order of time.
+    """Return failures within ``[begin_s, end_s)``, drawn by ``seed``, in order of time.
 
     ``mean_s``: mean time between the failures of one node, exponential; ``repair_s``: how long each
     is out, always the same. Slices do not break on their own. Raises UsageError.
@@ -297,11 +307,13 @@ def random_failures(
             f"{len(nodes)} nodes would break more than {MOST_FAILURES} times",
             hint="give a longer time between failures",
         )
-    dice = np.random.default_rng(seed)
-    found: list[Failure] = []
+    generator = np.random.default_rng(seed)
+    failures: list[Failure] = []
     for kind, node in nodes:
-        moment = begin_s + float(dice.exponential(mean_s))
+        moment = begin_s + float(generator.exponential(mean_s))
         while moment < end_s:
-            found.append(Failure(kind, node, moment, moment + repair_s))
-            moment += repair_s + float(dice.exponential(mean_s))
-    return tuple(sorted(found, key=lambda one: (one.begin_s, one.kind, one.node)))
+            failures.append(Failure(kind, node, moment, moment + repair_s))
+            moment += repair_s + float(generator.exponential(mean_s))
+    return tuple(
+        sorted(failures, key=lambda failure: (failure.begin_s, failure.kind, failure.node))
+    )

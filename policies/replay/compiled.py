@@ -43,14 +43,14 @@ Run = Callable[[State, int], bool]
 
 
 def has_numba() -> bool:
-    """Whether numba is installed."""
+    """Return whether numba is installed."""
     return importlib.util.find_spec("numba") is not None
 
 
 def kernel(
     backfill: Backfill, *, pooled: bool, multifactor: bool, compiled: bool | None = None
 ) -> Run:
-    """``loop.run``, compiled or as it is; None: compiled where numba is there.
+    """Return ``loop.run``, compiled or as it is; None: compiled where numba is installed.
 
     Raises ToolMissing where numba is asked for and absent.
     """
@@ -95,7 +95,7 @@ def _compiled(left_out: frozenset[str], *, allocates: bool) -> Run:
 def _compile(
     numba: Any, function: FunctionType, names: dict[str, Any], version: str, *, allocates: bool
 ) -> Any:
-    """A compiled copy that finds the functions it calls in ``names``.
+    """Return a compiled copy that finds the functions it calls in ``names``.
 
     ``allocates``: priorities and nodes do. Where nothing makes an array no references are counted,
     which takes longer than all the rest.

@@ -1,7 +1,7 @@
 """The production Decider in the loop: each job is placed at its submission, as the daemon would.
 
-What is predicted comes from a ``Predictions``, what then happens from the trace: its run times by
-platform, and where the job ran in fact its own.
+What is predicted comes from a ``Predictions``; what then happens comes from the trace: its run
+times by platform, and on the job's own platform the time that it really took.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.policies.choosing import Choice, Chooser
 from berth.policies.decide import Decider
 from berth.policies.objectives.throughput_fair import ThroughputFair
-from berth.policies.ranking import Remembered
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
 from berth.policies.replay.predicted import Predictions
@@ -24,10 +22,12 @@ from berth.policies.replay.seen import Seen
 from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import slices_that_will_do
-from berth.policies.values import Candidate, Request, Resources
+from berth.policies.values import Candidate, Decision, Edit, Ranked, Request, Resources
 
+SHAPES_KEPT = 20_000
+"""Rankings that a replay remembers: of its workloads in all their shapes."""
 STATES_S = 15.0
-"""Age from which the candidates' states are read again, as the daemon does."""
+"""Age in seconds from which the candidates' states are read again, as the daemon does."""
 
 
 class Decided:
@@ -44,14 +44,15 @@ class Decided:
         cluster: Cluster,
         states_s: float = STATES_S,
         lookahead: bool = False,
-        remembered: Remembered | None = None,
         forgiving: bool = False,
     ) -> None:
-        """``lookahead``: waits from the predicted ends of jobs at each submission. ``remembered``:
-        see Decider. ``forgiving``: a job on which the policy fails stays, as in production, and is
-        in ``failed``."""
-        decider = Decider(candidates, settings, identified=False, remembered=remembered)
-        self._chooser = Chooser(decider)
+        """Decide as the site's policy does.
+
+        ``lookahead``: waits from the predicted ends of jobs at each submission. ``forgiving``: a
+        job on which the policy fails stays, as in production, and is in ``failed``.
+        """
+        decider = Decider(candidates, settings, explains=False, shapes_kept=SHAPES_KEPT)
+        self._decider = decider
         self._policy = settings.objective
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._partition_of = partition_of
@@ -63,9 +64,9 @@ class Decided:
         )  # fmt: skip
         self._will_do: Sequence[int] = ()
         self._requests = _requests(trace)
-        self._here = _own_platforms(trace, cluster)
+        self._own_platform = _own_platforms(trace, cluster)
         self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
-        self._at_home = trace.runtime_s.tolist()
+        self._own_runtime_s = trace.runtime_s.tolist()
         self._forgiving = forgiving
         self.failed: dict[int, str] = {}
         """By job: how the policy failed on it."""
@@ -75,7 +76,7 @@ class Decided:
         states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
         try:
-            choice = self._chooser.choose(request, states, forecast, present.now_s)
+            decision = self._decider.decide(request, states, forecast, present.now_s)
         except BerthError:
             raise
         except Exception as error:
@@ -87,17 +88,16 @@ class Decided:
                 f"{type(error).__name__}: {error}",
                 hint="it fails so in production, too: run it on this job alone",
             ) from error
-        decision = self._chooser.decided
-        if present.slices is not None and decision is not None:
-            rows = slices_that_will_do(decision)
-            self._will_do = [self._partition_of[row.candidate] for row in rows]
-        if choice is None:
+        if present.slices is not None:
+            slices = slices_that_will_do(decision)
+            self._will_do = [self._partition_of[ranked.candidate] for ranked in slices]
+        if decision.edit is None:
             return None
-        found = self._options(job, request, choice)
-        if found:
-            expected = choice.best.runtime_s
-            self._seen.placed(job, found[0], expected.mid if expected else 0.0, present.now_s)
-        return found
+        options = self._options(job, request, decision, decision.edit)
+        if options:
+            expected = decision.ranked[0].runtime_s
+            self._seen.placed(job, options[0], expected.mid if expected else 0.0, present.now_s)
+        return options
 
     def same_at(self, moment_s: float) -> bool:
         """See Placement."""
@@ -107,36 +107,46 @@ class Decided:
         """See AsksForSlices."""
         return self._will_do
 
-    def _options(self, job: int, request: Request, choice: Choice) -> list[Option]:
-        """Where the job may start; empty: nobody knows how long it runs there."""
-        found: list[Option] = []
-        limit = choice.edit.time_limit_s or request.time_limit_s or math.inf
-        for row in (choice.best, *choice.listed):
-            truth = self._truth(job, self._by_name[row.candidate])
+    def _options(self, job: int, request: Request, decision: Decision, edit: Edit) -> list[Option]:
+        """Return where the job may start; empty where nobody knows how long it runs there."""
+        options: list[Option] = []
+        limit = edit.time_limit_s or request.time_limit_s or math.inf
+        best = decision.ranked[0]
+        for ranked in (best, *self._listed(decision, edit)):
+            truth = self._truth(job, self._by_name[ranked.candidate])
             if math.isnan(truth):
-                if row is choice.best:
+                if ranked is best:
                     return []
                 continue
-            part = self._partition_of[row.candidate]
-            if any(option.partition == part for option in found):
+            part = self._partition_of[ranked.candidate]
+            if any(option.partition == part for option in options):
                 continue
-            held, predicted = row.resources, row.runtime_s
-            if row is choice.best and choice.edit.resources is not None:
-                held = choice.edit.resources
+            held, predicted = ranked.resources, ranked.runtime_s
+            if ranked is best and edit.resources is not None:
+                held = edit.resources
             planned = limit if predicted is None or math.isfinite(limit) else predicted.high
-            found.append(
+            options.append(
                 Option(
                     part, held.nodes, held.cores, held.gpus, held.memory_bytes_per_node or 0,
                     truth, planned, limit,
                 )
             )  # fmt: skip
-        return found
+        return options
+
+    def _listed(self, decision: Decision, edit: Edit) -> list[Ranked]:
+        """Return the best candidate in each further queue that the job is submitted to."""
+        queues = () if edit.queue is None else edit.queue.split(",")[1:]
+        fitting = [ranked for ranked in decision.ranked if ranked.score is not None]
+        return [
+            next(each for each in fitting if self._by_name[each.candidate].queue == queue)
+            for queue in queues
+        ]
 
     def _truth(self, job: int, candidate: Candidate) -> float:
         column = self._truths.get(candidate.platform)
         known = math.nan if column is None else column[job]
-        if math.isnan(known) and self._here[job] == candidate.platform:
-            known = self._at_home[job]
+        if math.isnan(known) and self._own_platform[job] == candidate.platform:
+            known = self._own_runtime_s[job]
         return known
 
     def _name(self, job: int) -> str:
@@ -144,19 +154,20 @@ class Decided:
 
 
 def _requests(trace: Trace) -> list[Request]:
-    """[jobs] as if each had asked Berth to choose; the same object where all is the same."""
+    """Return [jobs] requests as if each job had asked Berth to choose; equal ones are one
+    object."""
     limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s)
     columns = (
         trace.user, trace.account, trace.queue, trace.nodes, trace.cores, trace.gpus,
         trace.memory_bytes, limits,
     )  # fmt: skip
     known: dict[tuple[Any, ...], Request] = {}
-    found = []
+    requests = []
     for row in zip(*(column.tolist() for column in columns), strict=True):
         if row not in known:
             known[row] = _request(trace, *row)
-        found.append(known[row])
-    return found
+        requests.append(known[row])
+    return requests
 
 
 def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> Request:
@@ -174,13 +185,14 @@ def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> 
 
 
 def _own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
-    """[jobs] the platform that each ran on; empty: its partition has several, or is unknown."""
+    """Return [jobs] the platform that each ran on; empty: its partition has several, or is
+    unknown."""
     kinds = {
         part.name: {cluster.kind(name).platform or name for name in part.kinds}
         for part in cluster.partitions
     }
     by_queue = [
-        next(iter(found)) if len(found := kinds.get(queue, set())) == 1 else ""
+        next(iter(platforms)) if len(platforms := kinds.get(queue, set())) == 1 else ""
         for queue in trace.queues
     ]
     return [by_queue[queue] if queue >= 0 else "" for queue in trace.queue.tolist()]

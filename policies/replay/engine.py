@@ -22,7 +22,7 @@ from berth.policies.replay.inputs import (
     SHORTEST_S,
     Inputs,
     held_beside_s,
-    inputs,
+    inputs_of,
     prepare,
     row_of,
     site_claims,
@@ -37,9 +37,9 @@ from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Flags, Ints, Trace
 
 WORTH_COMPILING = 5_000
-"""Jobs."""
+"""Jobs from which on compiling pays."""
 MOST_OPTIONS = 4
-"""Partitions that a job may be submitted to at once."""
+"""Most partitions that a job may be submitted to at once."""
 
 _REPLAYED = "jobs replayed"
 
@@ -52,12 +52,12 @@ def replay(
     *,
     held: Sequence[Ints] = (),
 ) -> Replayed:
-    """When and where each job runs. Without a placement jobs stay where they were submitted.
+    """Return when and where each job runs. Without a placement jobs stay where they were submitted.
 
-    ``held``: the first so many jobs run already, each on these nodes (of pools: all its need).
+    ``held``: the first so many jobs run already, each on these nodes (in pools: all its need).
     Raises UsageError where a placement gives options that cannot be.
     """
-    given = inputs(trace, cluster, settings)
+    inputs = inputs_of(trace, cluster, settings)
     run = kernel(
         settings.backfill,
         pooled=cluster.pooled,
@@ -66,32 +66,34 @@ def replay(
         if settings.compiled is None and len(trace) < WORTH_COMPILING
         else settings.compiled,
     )
-    recutter = Recutter(given) if cluster.sliced else None
+    recutter = Recutter(inputs) if cluster.sliced else None
     answers = _Answers(np.zeros(len(trace), bool), trace.memory_bytes.copy())
     if placement is None:
-        begun = prepare(given)
+        begun = prepare(inputs)
         if recutter is not None:
             recutter.begin(begun)
         used = begun if recutter is not None else _with_used(begun)
         state = _run_shown(run, _running(used, held), len(trace), recutter)
         state = state._replace(need=begun.need)
     else:
-        state = _run_placed(run, given, placement, answers, held=held, recutter=recutter)
-    found = _result(given, state, answers)
-    return found if recutter is None else dataclasses.replace(found, recuts=tuple(recutter.done))
+        state = _run_placed(run, inputs, placement, answers, held=held, recutter=recutter)
+    replayed = _result(inputs, state, answers)
+    return (
+        replayed if recutter is None else dataclasses.replace(replayed, recuts=tuple(recutter.done))
+    )
 
 
 class _Answers(NamedTuple):
-    """What a placement answered."""
+    """The answers of a placement."""
 
     unjudged: Flags
-    """[jobs]"""
+    """[jobs] that it could not judge."""
     memory_bytes: Ints
     """[jobs] asked for on each node, wherever the job went."""
 
 
 def _run_shown(run: Run, state: State, stop: int, recutter: Recutter | None) -> State:
-    """The same in steps, where somebody watches."""
+    """Run as ``_run`` does, in steps where somebody watches."""
     if progress.is_shown():
         for before in range(0, stop, max(1, stop // progress.REPORTS)):
             state = _run(run, state, before, recutter)
@@ -112,7 +114,8 @@ def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) ->
 
 
 def _with_used(state: State) -> State:
-    """Without the last resources where no job needs any: every search looks at all of them."""
+    """Return the state without the last resources where no job needs any: every search looks at
+    all."""
     used = int(np.flatnonzero(state.need.any(axis=0)).max(initial=0)) + 1
     if used == at.RESOURCES:
         return state
@@ -125,7 +128,7 @@ def _with_used(state: State) -> State:
 
 
 def _longer(state: State) -> State:
-    """With twice the room in the profiles of pools."""
+    """Return the state with twice the room in the profiles of pools."""
     wide = state.seg_time.shape[1] * 2
     time = np.zeros((len(state.seg_time), wide))
     free = np.zeros((len(time), wide, state.seg_free.shape[2]), np.int64)
@@ -134,7 +137,7 @@ def _longer(state: State) -> State:
 
 
 def _running(state: State, held: Sequence[Ints]) -> State:
-    """Jobs that run when the replay begins are started where they are."""
+    """Start the jobs that run when the replay begins where they are."""
     for job, units in enumerate(held):
         submit(state, job)
         state.counters[at.NEXT] = job + 1
@@ -152,24 +155,24 @@ def _running(state: State, held: Sequence[Ints]) -> State:
 
 def _run_placed(
     run: Run,
-    given: Inputs,
+    inputs: Inputs,
     placement: Placement,
     answers: _Answers,
     *,
     held: Sequence[Ints],
     recutter: Recutter | None,
 ) -> State:
-    units, why = given.units, given.rows.why
-    room = min(MOST_OPTIONS, len(given.cluster.partitions))
-    state = prepare(given, room)
+    units, why = inputs.units, inputs.rows.why
+    room = min(MOST_OPTIONS, len(inputs.cluster.partitions))
+    state = prepare(inputs, room)
     if recutter is not None:
         recutter.begin(state)
-    filled = site_claims(given.cluster)
+    filled = site_claims(inputs.cluster)
     for job in range(0 if units.pooled else len(held)):
         state, filled = _allocate(state, job, filled)
     state = _running(state, held)
     moments = state.moments[:, at.T_SUBMIT].tolist()
-    asks = [not one or REASONS[one] in _MAY_MOVE for one in why.tolist()]
+    asks = [not reason or REASONS[reason] in _MAY_MOVE for reason in why.tolist()]
     longest = units.longest.tolist()
     same_at: Callable[[float], bool] = getattr(placement, "same_at", lambda _: False)
     job, every = len(held), max(1, len(moments) // progress.REPORTS)
@@ -180,17 +183,17 @@ def _run_placed(
             progress.report(_REPLAYED, job, len(moments))
             reported = job + every
         waiting = state.parts[:-1, at.P_WAITING]
-        there = None if recutter is None else recutter.there
+        slices = None if recutter is None else recutter.there
         asked = True
         while asked:
             asked = asks[job]
             if asked:
-                present = Present(moments[job], state.free, waiting, units.of, there)
+                present = Present(moments[job], state.free, waiting, units.of, slices)
                 answer = placement.place(job, present)
                 answers.unjudged[job] = answer is not None and not len(answer)
                 if answer:
                     answers.memory_bytes[job] = answer[0].memory_bytes
-                    _write(state, job, answer[:room], given, longest)
+                    _write(state, job, answer[:room], inputs, longest)
                 if recutter is not None and isinstance(placement, AsksForSlices):
                     recutter.would_do(job, placement.slices_for(job))
             if not units.pooled:
@@ -202,14 +205,14 @@ def _run_placed(
 
 
 _MAY_MOVE = (LARGER, NO_TIME, NO_PARTITION)
-"""A policy may send a job elsewhere that is too large for its partition, or has none."""
+"""Reasons for which a policy may send a job elsewhere than where it was submitted."""
 
 
 def _write(
-    state: State, job: int, options: Sequence[Option], given: Inputs, longest: list[float]
+    state: State, job: int, options: Sequence[Option], inputs: Inputs, longest: list[float]
 ) -> None:
-    """``longest``: as ``Units`` has it."""
-    units, settings = given.units, given.settings
+    """Write a placement's options of a job. ``longest``: as ``Units`` has it."""
+    units, settings = inputs.units, inputs.settings
     if len(options) > 1 and len({option.partition for option in options}) != len(options):
         raise UsageError(f"the policy names a partition twice for job {job}")
     first, count, beside = int(state.jobs[job, at.J_FIRST]), 0, held_beside_s(settings)
@@ -219,14 +222,14 @@ def _write(
         )  # fmt: skip
         if not (run_s >= 0 and plan_s >= 0 and limit_s >= 0):
             raise UsageError(f"the policy gives job {job} a time that is not known or negative")
-        one, need, fits = row_of(option, units)
+        count_of_units, need, fits = row_of(option, units)
         if not fits:
             continue
         o = first + count
         limit_s = min(limit_s, longest[part])
         plan_s = max(min(plan_s, limit_s), SHORTEST_S)
         options_, spans = state.options, state.spans
-        options_[o, at.O_PART], options_[o, at.O_UNITS] = part, one
+        options_[o, at.O_PART], options_[o, at.O_UNITS] = part, count_of_units
         state.need[o] = need
         spans[o, at.S_RUN] = run_s + beside
         spans[o, at.S_LIMIT] = limit_s + beside if settings.kill_at_limit else math.inf
@@ -237,7 +240,7 @@ def _write(
 
 
 def _allocate(state: State, job: int, filled: int) -> tuple[State, int]:
-    """Room for the nodes of a job's options."""
+    """Return the state with room for the nodes of a job's options, and how much is filled."""
     first = int(state.jobs[job, at.J_FIRST])
     options = range(first, first + int(state.jobs[job, at.J_COUNT]))
     wanted = filled + sum(int(state.options[o, at.O_UNITS]) for o in options)
@@ -259,8 +262,8 @@ def _more_claims(state: State, size: int) -> State:
     )
 
 
-def _result(given: Inputs, state: State, answers: _Answers) -> Replayed:
-    trace, cluster, rows = given.trace, given.cluster, given.rows
+def _result(inputs: Inputs, state: State, answers: _Answers) -> Replayed:
+    trace, cluster, rows = inputs.trace, inputs.cluster, inputs.rows
     status, chosen = state.jobs[:, at.J_STATUS], state.jobs[:, at.J_CHOSEN]
     ran = chosen >= 0
     by = np.where(ran, chosen, state.jobs[:, at.J_FIRST])
@@ -270,7 +273,7 @@ def _result(given: Inputs, state: State, answers: _Answers) -> Replayed:
     refused = np.where(status == at.REFUSED, rows.why, 0)
     killed = state.jobs[:, at.J_KILLED].astype(bool)
     starved = np.zeros(len(trace), bool)
-    if given.settings.kill_at_memory and trace.peak_bytes is not None:
+    if inputs.settings.kill_at_memory and trace.peak_bytes is not None:
         lacks = (answers.memory_bytes > 0) & (trace.peak_bytes > answers.memory_bytes)
         starved = lacks & (status == at.ENDED) & ~killed
     counts = Counts(
@@ -293,16 +296,16 @@ def _result(given: Inputs, state: State, answers: _Answers) -> Replayed:
     return Replayed(
         trace=trace,
         cluster=cluster,
-        settings=given.settings,
-        start_s=state.moments[:, at.T_START] + given.settings.start_overhead_s,
-        end_s=state.moments[:, at.T_END] - given.settings.end_overhead_s,
+        settings=inputs.settings,
+        start_s=state.moments[:, at.T_START] + inputs.settings.start_overhead_s,
+        end_s=state.moments[:, at.T_END] - inputs.settings.end_overhead_s,
         eligible_s=state.moments[:, at.T_ELIGIBLE],
         partition=np.where(ran, part, -1),
         nodes=nodes,
         cores=need[:, 0],
         gpus=need[:, 1],
         memory_bytes=need[:, 2] * MIB,
-        limit_s=state.spans[by, at.S_LIMIT] - held_beside_s(given.settings),
+        limit_s=state.spans[by, at.S_LIMIT] - held_beside_s(inputs.settings),
         planned_s=state.spans[by, at.S_PLAN],
         killed=killed,
         killed_memory=starved,

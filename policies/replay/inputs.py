@@ -1,4 +1,8 @@
-"""The inputs of a replay as columns, and the arrays of the kernel before it begins."""
+"""The inputs of a replay as columns, and the arrays of the kernel before it begins.
+
+An *option* is one partition that a job may start in: which, how many nodes, what of each, for how
+long.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +30,18 @@ LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
 
 
 class Units:
-    """Nodes, or pools, in rows; which rows each partition has."""
+    """Nodes, or pools, as rows, and the rows of each partition."""
 
     def __init__(self, cluster: Cluster) -> None:
         rows: list[tuple[int, int, int]] = []
         first: dict[str, int] = {}
         for kind in cluster.kinds:
             first[kind.name] = len(rows)
-            one = (kind.cores, kind.gpus, kind.memory_bytes // MIB)
+            node = (kind.cores, kind.gpus, kind.memory_bytes // MIB)
             if cluster.pooled:
-                rows.append((one[0] * kind.count, one[1] * kind.count, one[2] * kind.count))
+                rows.append((node[0] * kind.count, node[1] * kind.count, node[2] * kind.count))
             else:
-                rows += [one] * kind.count
+                rows += [node] * kind.count
         self.pooled = cluster.pooled
         self.first = first
         self.capacity: Ints = np.array(rows, np.int64).reshape(-1, RESOURCES)
@@ -46,7 +50,7 @@ class Units:
             for place in range(len(cluster.partitions))
         )
         self.largest: Ints = np.array(
-            [np.maximum(self.capacity[one].max(axis=0, initial=1), 1) for one in self.of]
+            [np.maximum(self.capacity[node].max(axis=0, initial=1), 1) for node in self.of]
         )
         """[partitions][resources] of the largest node."""
         self.counts_memory = [
@@ -65,18 +69,19 @@ class Units:
 
     def _members(self, cluster: Cluster, place: int) -> list[int]:
         part = cluster.partitions[place]
-        found: list[int] = []
+        members: list[int] = []
         for name in part.kinds:
             begin = self.first[name]
             count = 1 if cluster.pooled else cluster.kind(name).count
             chosen = range(count) if part.nodes is None else part.nodes
-            found += [begin + node for node in chosen]
-        return found
+            members += [begin + node for node in chosen]
+        return members
 
     def need(
         self, part: Ints, nodes: Ints, cores: Ints, gpus: Ints, memory_bytes: Ints
     ) -> tuple[Ints, Ints]:
-        """``(units, need)`` of each row: nodes and what is taken of each, or all of a pool."""
+        """Return ``(units, need)`` of each row: nodes and what is taken of each, or all of a
+        pool."""
         nodes = np.maximum(nodes, 1)
         counted = np.array(self.counts_memory, bool)[part] if len(part) else np.zeros(0, bool)
         memory = np.where(counted, -(-memory_bytes // MIB), 0)
@@ -93,18 +98,18 @@ class Units:
         return nodes, np.stack([-(-cores // nodes), -(-gpus // nodes), memory], axis=1)
 
     def fits(self, part: Ints, units: Ints, need: Ints) -> Flags:
-        """[rows] whether the empty partition has room."""
-        found = np.zeros(len(part), bool)
-        for place, members in enumerate(self.of):
-            rows = np.flatnonzero(part == place)
+        """Return [rows] whether the empty partition has room."""
+        has_room = np.zeros(len(part), bool)
+        for partition, members in enumerate(self.of):
+            rows = np.flatnonzero(part == partition)
             if not len(rows):
                 continue
             kinds, counts = np.unique(self.capacity[members], axis=0, return_counts=True)
             able = np.zeros(len(rows), np.int64)
             for kind, count in zip(kinds, counts, strict=True):
                 able += count * np.all(need[rows] <= kind, axis=1)
-            found[rows] = able >= units[rows]
-        return found
+            has_room[rows] = able >= units[rows]
+        return has_room
 
 
 class Columns:
@@ -150,13 +155,13 @@ class Columns:
 
 
 def held_beside_s(settings: Settings) -> float:
-    """What a job holds its nodes for besides its run time."""
+    """Return for how long a job holds its nodes besides its run time."""
     return settings.start_overhead_s + settings.end_overhead_s
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is replayed, and the columns made of it."""
+    """A trace on a cluster under settings, with the columns made of them."""
 
     trace: Trace
     cluster: Cluster
@@ -165,8 +170,8 @@ class Inputs:
     rows: Columns
 
 
-def inputs(trace: Trace, cluster: Cluster, settings: Settings) -> Inputs:
-    """Columns of a trace on a cluster."""
+def inputs_of(trace: Trace, cluster: Cluster, settings: Settings) -> Inputs:
+    """Return a trace on a cluster with its columns."""
     units = Units(cluster)
     return Inputs(trace, cluster, settings, units, Columns(trace, cluster, settings, units))
 
@@ -175,15 +180,15 @@ REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
 
 
 def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
-    """``(units, need, fits)`` of a placement's option."""
+    """Return ``(units, need, fits)`` of a placement's option."""
     key = option[:5]
-    found = units.known.get(key)
-    if found is None:
-        part, *columns = (np.array([one]) for one in key)
-        one, need = units.need(part, *columns)
-        fits = bool(units.fits(part, one, need)[0])
-        found = units.known.put(key, (int(one[0]), need[0], fits))
-    return found
+    row = units.known.get(key)
+    if row is None:
+        part, *columns = (np.array([number]) for number in key)
+        count, need = units.need(part, *columns)
+        fits = bool(units.fits(part, count, need)[0])
+        row = units.known.put(key, (int(count[0]), need[0], fits))
+    return row
 
 
 _MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
@@ -193,14 +198,17 @@ _SEGMENTS = 64
 _TRIED = 8
 
 
-def prepare(given: Inputs, room: int | None = None) -> State:
-    """Each job's own option is written; ``room``: how many a placement may write for a job."""
-    trace, cluster, settings, units = given.trace, given.cluster, given.settings, given.units
+def prepare(inputs: Inputs, room: int | None = None) -> State:
+    """Return the state before a replay, with each job's own option written.
+
+    ``room``: how many options a placement may write for a job; None: there is no placement.
+    """
+    trace, cluster, settings, units = inputs.trace, inputs.cluster, inputs.settings, inputs.units
     placed, room = room is not None, room or 1
     jobs, parts, pooled = len(trace), len(cluster.partitions), cluster.pooled
-    members = [np.asarray(one, np.int64) for one in units.of]
+    members = [np.asarray(rows, np.int64) for rows in units.of]
     most = _most_running(units, jobs)
-    options_table, spans, need = _options(given, room)
+    options_table, spans, need = _options(inputs, room)
     size = 0 if cluster.pooled or placed else int(options_table[:, at.O_UNITS].sum())
     if size:
         held = options_table[:, at.O_UNITS]
@@ -211,7 +219,7 @@ def prepare(given: Inputs, room: int | None = None) -> State:
     state = State(
         counters=np.zeros(at.COUNTERS, np.int64),
         clock=np.zeros(at.CLOCK),
-        jobs=_jobs(given, room),
+        jobs=_jobs(inputs, room),
         moments=np.full((jobs, at.MOMENT_COLUMNS), np.nan),
         options=options_table,
         need=need,
@@ -249,27 +257,27 @@ def prepare(given: Inputs, room: int | None = None) -> State:
             np.arange(len(options_table)), options_table[:, at.O_UNITS]
         )
     if pooled and jobs:
-        state.seg_free[:, 0] = units.capacity[np.array([one[0] for one in members])]
+        state.seg_free[:, 0] = units.capacity[np.array([rows[0] for rows in members])]
         state.seg_time[:, 0] = trace.submit_s[0]
     _configure(state, settings, pooled=pooled)
     _write_site(state, cluster, size, _site_claims(cluster, units))
     return state
 
 
-def _jobs(given: Inputs, room: int) -> Ints:
-    trace = given.trace
-    found = np.zeros((len(trace), at.JOB_COLUMNS), np.int64)
-    found[:, at.J_USER] = trace.user
-    found[:, at.J_AFTER] = trace.after
-    found[:, at.J_ARRAY] = trace.array
-    found[:, at.J_FIRST] = np.arange(len(trace)) * room
-    found[:, at.J_COUNT] = given.rows.why == 0
-    found[:, [at.J_CHOSEN, at.J_CHILD, at.J_SIBLING]] = -1
-    return found
+def _jobs(inputs: Inputs, room: int) -> Ints:
+    trace = inputs.trace
+    jobs = np.zeros((len(trace), at.JOB_COLUMNS), np.int64)
+    jobs[:, at.J_USER] = trace.user
+    jobs[:, at.J_AFTER] = trace.after
+    jobs[:, at.J_ARRAY] = trace.array
+    jobs[:, at.J_FIRST] = np.arange(len(trace)) * room
+    jobs[:, at.J_COUNT] = inputs.rows.why == 0
+    jobs[:, [at.J_CHOSEN, at.J_CHILD, at.J_SIBLING]] = -1
+    return jobs
 
 
-def _options(given: Inputs, room: int) -> tuple[Ints, Floats, Ints]:
-    rows, jobs = given.rows, len(given.trace)
+def _options(inputs: Inputs, room: int) -> tuple[Ints, Floats, Ints]:
+    rows, jobs = inputs.rows, len(inputs.trace)
     own = np.arange(jobs) * room
     options = np.zeros((jobs * room, at.OPTION_COLUMNS), np.int64)
     spans = np.zeros((jobs * room, at.SPAN_COLUMNS))
@@ -286,54 +294,57 @@ def _options(given: Inputs, room: int) -> tuple[Ints, Floats, Ints]:
 
 
 def _parts(members: list[Ints], most: Ints) -> Ints:
-    found = np.zeros((len(members) + 1, at.PART_COLUMNS), np.int64)
-    found[:, [at.P_HEAD, at.P_TAIL, at.P_FRESH]] = -1
-    found[1:, at.P_AT] = np.cumsum([len(one) for one in members])
-    found[1:, at.P_RUN_AT] = np.cumsum(most)
-    found[:, at.P_SEG_COUNT] = 1
-    return found
+    parts = np.zeros((len(members) + 1, at.PART_COLUMNS), np.int64)
+    parts[:, [at.P_HEAD, at.P_TAIL, at.P_FRESH]] = -1
+    parts[1:, at.P_AT] = np.cumsum([len(rows) for rows in members])
+    parts[1:, at.P_RUN_AT] = np.cumsum(most)
+    parts[:, at.P_SEG_COUNT] = 1
+    return parts
 
 
 def _arrays(trace: Trace) -> Ints:
     count = int(trace.array.max(initial=-1)) + 1
-    found = np.full((count, 4), -1, np.int64)
-    found[:, at.A_LIMIT] = [trace.array_limits.get(a, len(trace)) for a in range(count)]
-    found[:, at.A_LIVE] = 0
-    return found
+    arrays = np.full((count, 4), -1, np.int64)
+    arrays[:, at.A_LIMIT] = [trace.array_limits.get(a, len(trace)) for a in range(count)]
+    arrays[:, at.A_LIVE] = 0
+    return arrays
 
 
 def _users(trace: Trace) -> Floats:
-    """An equal share for each user that has jobs."""
-    found = np.zeros((max(int(trace.user.max(initial=0)) + 1, 1), 2))
-    found[:, at.U_SHARES] = 1.0 / len(found)
-    return found
+    """Return an equal share for each user that has jobs."""
+    users = np.zeros((max(int(trace.user.max(initial=0)) + 1, 1), 2))
+    users[:, at.U_SHARES] = 1.0 / len(users)
+    return users
 
 
 def _most_running(units: Units, jobs: int) -> Ints:
-    """[partitions] jobs that can run at once: each holds a core or a GPU."""
-    held = [int(units.capacity[one, :2].sum()) for one in units.of]
+    """Return [partitions] the most jobs that can run at once: each holds a core or a GPU."""
+    held = [int(units.capacity[rows, :2].sum()) for rows in units.of]
     return np.minimum(np.array(held, np.int64) + 1, max(jobs, 1))
 
 
 def _events(most: Ints, jobs: int, cluster: Cluster) -> int:
     # A run has at most one end and one exceeded plan; those that a node interrupted leave theirs.
-    on_nodes = (cluster.kind(one.kind) for one in cluster.failures)
+    on_nodes = (cluster.kind(failure.kind) for failure in cluster.failures)
     again = 2 * sum(kind.cores + kind.gpus for kind in on_nodes)
     return int(2 * min(int(most.sum()), jobs) + again + 2 * site_claims(cluster) + 8)
 
 
 def site_claims(cluster: Cluster) -> int:
-    """Claims of reservations, failures and slices that do not exist, before those of jobs."""
-    held = sum(len(one.nodes) for one in cluster.reservations) + len(cluster.failures)
+    """Return how many claims reservations, failures and absent slices take, before those of
+    jobs."""
+    held = sum(len(reservation.nodes) for reservation in cluster.reservations) + len(
+        cluster.failures
+    )
     return held + sum(gpus.rows(p) for gpus in cluster.sliced for p in gpus.profiles)
 
 
 def _site_claims(cluster: Cluster, units: Units) -> list[tuple[int, float, float]]:
-    """(node, begin, end) of reservations, then of failures."""
+    """Return (node, begin, end) of reservations, then of failures."""
     held = [
-        (units.first[one.kind] + node, one.begin_s, one.end_s)
-        for one in cluster.reservations
-        for node in one.nodes
+        (units.first[reservation.kind] + node, reservation.begin_s, reservation.end_s)
+        for reservation in cluster.reservations
+        for node in reservation.nodes
     ]
     return held + [(units.first[f.kind] + f.node, f.begin_s, f.end_s) for f in cluster.failures]
 

@@ -26,23 +26,23 @@ from berth.predictor.core.prediction import Interval
 
 SAMPLES = 40
 FLOOR_S = 60.0
-"""Added to the time until the start before its log is taken."""
+"""Seconds added to the time until the start before its log is taken."""
 LEAST_S = 1.0
-"""What a running job has left at least."""
+"""Least time that a running job has left, in seconds."""
 _Z = np.linspace(-4.0, 4.0, 321)
 _SHARE = np.array([NormalDist().cdf(z) for z in _Z])
 
 
 @dataclass(frozen=True)
 class Times:
-    """[jobs] run times as predicted: middle and 90 % interval, from their start, in seconds."""
+    """[jobs] predicted run times: middle and 90 % interval, from their start, in seconds."""
 
     low_s: Floats
     mid_s: Floats
     high_s: Floats
 
     def at(self, share: Floats | float, elapsed_s: Floats, limit_s: Floats) -> Floats:
-        """[jobs] the quantile ``share`` given that they have run so long; NaN: no limit.
+        """Return [jobs] the quantile ``share`` given that they have run so long; NaN: no limit.
 
         A job that has run longer than the prediction holds possible takes all of its limit, or
         without one as long again.
@@ -54,11 +54,11 @@ class Times:
         z = ran / np.maximum(np.where(ran < 0, below, above), 1e-6)
         since = np.where(elapsed_s > 0, np.interp(z, _Z, _SHARE), 0.0)
         place = np.interp(since + (1.0 - since) * share, _SHARE, _Z)
-        found = mid * np.exp(place * np.where(place < 0, below, above))
+        total_s = mid * np.exp(place * np.where(place < 0, below, above))
         outrun = (elapsed_s > 0) & (z >= _Z[-1])
-        found = np.where(outrun, np.where(np.isnan(limit_s), 2.0 * elapsed_s, limit_s), found)
-        found = np.maximum(found, elapsed_s + LEAST_S)
-        return np.asarray(np.where(np.isnan(limit_s), found, np.minimum(found, limit_s)), float)
+        total_s = np.where(outrun, np.where(np.isnan(limit_s), 2.0 * elapsed_s, limit_s), total_s)
+        total_s = np.maximum(total_s, elapsed_s + LEAST_S)
+        return np.asarray(np.where(np.isnan(limit_s), total_s, np.minimum(total_s, limit_s)), float)
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,20 @@ class Queue:
     """The jobs at ``now_s``: those that run, then those that wait, the first to start first."""
 
     trace: Trace
-    """All as if submitted now; limits as they were given."""
+    """All jobs as if submitted now; limits as they were asked."""
     now_s: float
     elapsed_s: Floats
-    """[jobs] 0 for those that wait."""
+    """[jobs] how long each has run; 0 for those that wait."""
     units: tuple[Ints, ...]
     """[running jobs] the nodes that each holds, as rows of the cluster's; unused in pools."""
 
     @property
     def running(self) -> int:
-        """How many run."""
+        """Return how many jobs run."""
         return len(self.units)
 
     def ahead(self, total_s: Floats) -> Trace:
-        """The trace from now on, for jobs that run so long in all."""
+        """Return the trace from now on, for jobs that run ``total_s`` in all."""
         return replace(
             self.trace,
             runtime_s=np.maximum(total_s - self.elapsed_s, LEAST_S),
@@ -127,25 +127,27 @@ def foresee(
     placing: Placing | None = None,
     levels: Levels = Levels(),
 ) -> Foreseen:
-    """When the waiting jobs start under these settings."""
+    """Return when the waiting jobs start under these settings."""
     rng = np.random.default_rng(seed)
-    found = []
+    replays = []
     for number in range(samples + 1):
         share = rng.uniform(size=len(queue.trace)) if number else 0.5
         trace = queue.ahead(times.at(share, queue.elapsed_s, queue.trace.limit_s))
         placement = None if placing is None else placing(trace)
-        found.append(replay(trace, cluster, settings, placement, held=queue.units))
-    starts = np.array([one.start_s[queue.running :] for one in found])
+        replays.append(replay(trace, cluster, settings, placement, held=queue.units))
+    starts = np.array([replayed.start_s[queue.running :] for replayed in replays])
     starts = np.where(np.isnan(starts), np.inf, starts) - queue.now_s
     low, middle, high = interval(starts, levels)
     return Foreseen(
-        queue.now_s + low, queue.now_s + middle, queue.now_s + high, found[0], tuple(found[1:])
+        queue.now_s + low, queue.now_s + middle, queue.now_s + high, replays[0], tuple(replays[1:])
     )
 
 
 def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, Floats]:
-    """``(low, middle, high)`` of seconds from now: the first row with all times as expected, the
-    others of the draws."""
+    """Return ``(low, middle, high)`` of seconds from now.
+
+    The first row of ``waits`` has all times as expected, the others those of the draws.
+    """
     middle = waits[0]
     if len(waits) < 2 or not middle.size:
         return middle, middle, middle
@@ -156,33 +158,34 @@ def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, 
 def widened(
     low_s: Floats, mid_s: Floats, high_s: Floats, levels: Levels
 ) -> tuple[Floats, Floats, Floats]:
-    """``(low, middle, high)`` of seconds from now."""
+    """Return ``(low, middle, high)`` of seconds from now, with the interval widened by
+    ``levels``."""
     low = np.maximum((low_s + FLOOR_S) / levels.earlier - FLOOR_S, 0.0)
     high = (high_s + FLOOR_S) * levels.later - FLOOR_S
     return np.minimum(low, mid_s), mid_s, np.maximum(high, mid_s)
 
 
 LENGTHS_S = (600.0, 3_600.0, 14_400.0, 86_400.0, math.inf)
-"""Upper bounds of the classes of run time."""
+"""Upper bounds of the classes of run time, in seconds."""
 
 
 def wait_table(
-    found: Foreseen, now_s: float, partition: int, *, gpus: bool, cores_per_gpu: int = 1
+    foreseen: Foreseen, now_s: float, partition: int, *, gpus: bool, cores_per_gpu: int = 1
 ) -> WaitTable:
-    """Of the nodes of a partition, by GPUs or by cores.
+    """Return how long a job that comes now would wait at a partition, by its GPUs or its cores.
 
     A job waits until nothing that was replayed keeps it from running to its end: it comes last,
-    starts in a gap where it fits, and delays nobody. The middle is of the times as expected, the
-    90 % interval is over the draws.
+    starts in a gap where it fits, and delays nobody. The middle is of the times as expected, the 90
+    % interval is over the draws.
     """
-    units = Units(found.middle.cluster)
+    units = Units(foreseen.middle.cluster)
     rows = units.of[partition]
     capacity = int(units.capacity[rows, int(gpus)].sum())
     sizes = sorted({*(2**i for i in range(capacity.bit_length())), max(capacity, 1)})
     room = units.capacity[rows].sum(axis=0)
     drawn = []
-    for one in (found.middle, *found.replays):
-        times, free = _free(one, now_s, rows, room)
+    for replayed in (foreseen.middle, *foreseen.replays):
+        times, free = _free(replayed, now_s, rows, room)
         able = np.minimum(free[:, 1], free[:, 0] // max(cores_per_gpu, 1)) if gpus else free[:, 0]
         drawn.append([_starts(times, able >= min(size, int(able[-1]))) for size in sizes])
     low, mid, high = interval(np.array(drawn))
@@ -193,31 +196,33 @@ def wait_table(
     return WaitTable(tuple(sizes), LENGTHS_S, waits)
 
 
-def _free(done: Replayed, now_s: float, rows: Ints, room: Ints) -> tuple[Floats, Ints]:
-    """``(times, free)``: cores and GPUs of these nodes that are free from each moment until the
-    next, the last for good; now is 0."""
-    counts = np.array([len(one) for one in done.units], np.int64)
+def _free(replayed: Replayed, now_s: float, rows: Ints, room: Ints) -> tuple[Floats, Ints]:
+    """Return ``(times, free)``: free cores and GPUs of these nodes from each moment until the next.
+
+    Now is 0, and the last row holds for good.
+    """
+    counts = np.array([len(units) for units in replayed.units], np.int64)
     on = np.repeat(np.arange(len(counts)), counts)
-    here = np.isin(np.concatenate([np.zeros(0, np.int64), *done.units]), rows)
-    nodes = np.bincount(on[here], minlength=len(counts))
-    jobs = np.flatnonzero((nodes > 0) & done.ran)
-    held = np.stack([done.cores[jobs], done.gpus[jobs]], axis=1)
-    held = held // done.nodes[jobs, None] * nodes[jobs, None]
-    start, end = done.start_s[jobs] - now_s, done.end_s[jobs] - now_s
+    is_there = np.isin(np.concatenate([np.zeros(0, np.int64), *replayed.units]), rows)
+    nodes = np.bincount(on[is_there], minlength=len(counts))
+    jobs = np.flatnonzero((nodes > 0) & replayed.ran)
+    held = np.stack([replayed.cores[jobs], replayed.gpus[jobs]], axis=1)
+    held = held // replayed.nodes[jobs, None] * nodes[jobs, None]
+    start, end = replayed.start_s[jobs] - now_s, replayed.end_s[jobs] - now_s
     moments = np.concatenate([np.zeros(1), np.maximum(start, 0.0), end])
     change = np.concatenate([room[None, :2], -held, held])
-    times, place = np.unique(moments, return_inverse=True)
+    times, index = np.unique(moments, return_inverse=True)
     free = np.zeros((len(times), 2), np.int64)
-    np.add.at(free, place, change)
+    np.add.at(free, index, change)
     return times, np.cumsum(free, axis=0)
 
 
 def _starts(times: Floats, room: np.ndarray) -> list[float]:
-    """[lengths] the first moment from which there is room for so long."""
+    """Return [lengths] the first moment from which there is room for so long."""
     lacks = np.where(room, np.inf, times)
     next_lack = np.minimum.accumulate(lacks[::-1])[::-1]
-    found = []
+    starts = []
     for length in LENGTHS_S:
         able = room & ((next_lack - times >= length) | np.isinf(next_lack))
-        found.append(float(times[np.argmax(able)]) if able.any() else float(times[-1]))
-    return found
+        starts.append(float(times[np.argmax(able)]) if able.any() else float(times[-1]))
+    return starts

@@ -23,7 +23,7 @@ HOUR_S = 3_600.0
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures over the jobs that ended. NaN: there are none; None: the cluster does not say."""
+    """Figures over the jobs that ended. NaN: no job ended; None: the cluster does not say."""
 
     jobs: int
     makespan_s: float
@@ -33,7 +33,7 @@ class Metrics:
     p99_wait_s: float
     mean_bounded_slowdown: float
     mean_finish_s: float
-    """From submission to end."""
+    """Mean time from submission to end."""
     utilisation: float
     """Core-seconds held over those that the cluster had within the makespan."""
     gpu_utilisation: float | None
@@ -41,23 +41,23 @@ class Metrics:
     cost: float | None
     carbon_kg: float | None
     killed: int
-    """By their time limit."""
+    """Jobs killed by their time limit."""
     killed_memory: int
     fairness: float
     """Jain's index of the users' mean bounded slowdown: 1 where all fare alike."""
     counts: Counts
     intervals: Mapping[str, Range] = field(default_factory=dict)
-    """By name of the figure; empty where they were not asked for, or in one week only."""
+    """Intervals by name of the figure; empty where they were not asked for, or in one week only."""
     recuts: int = 0
-    """GPUs cut anew."""
+    """GPUs that were cut anew."""
     drained_gpu_h: float = 0.0
-    """GPU-hours in which they took no jobs for that."""
+    """GPU-hours in which GPUs took no jobs because they were cut anew."""
     draws: Mapping[str, Floats] = field(default_factory=dict, repr=False, compare=False)
-    """By name of the figure: what its interval was taken from."""
+    """Bootstrap draws by name of the figure, from which its interval was taken."""
 
 
 class _Jobs(NamedTuple):
-    """[jobs that ended]."""
+    """Columns of the jobs that ended."""
 
     week: Ints
     wait_s: Floats
@@ -72,7 +72,8 @@ class _Jobs(NamedTuple):
 
 
 def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Metrics:
-    """``intervals`` False: without the bootstrap, which takes the longest."""
+    """Return the figures of a replay. ``intervals`` False: without the bootstrap, the slowest
+    part."""
     ran = np.flatnonzero(replayed.ran)
     start, end = replayed.start_s[ran], replayed.end_s[ran]
     run = end - start
@@ -116,20 +117,22 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
         carbon_kg=_total(kg),
         killed=replayed.counts.killed,
         killed_memory=replayed.counts.killed_memory,
-        fairness=float(_jain(np.array([one.mean_bounded_slowdown for one in by_user(replayed)]))),
+        fairness=float(
+            _jain(np.array([figures.mean_bounded_slowdown for figures in by_user(replayed)]))
+        ),
         counts=replayed.counts,
         intervals={name: span(column) for name, column in draws.items()},
         recuts=len(replayed.recuts),
-        drained_gpu_h=sum(one.ready_s - one.at_s for one in replayed.recuts) / HOUR_S,
+        drained_gpu_h=sum(recut.ready_s - recut.at_s for recut in replayed.recuts) / HOUR_S,
         draws=draws,
     )
 
 
 def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
-    """Of replays that differ by their seed only: the mean of each figure, 90 % of its draws.
+    """Return the figures of replays that differ by their seed only: means, and 90 % of the draws.
 
-    Draws are those of the weeks of all seeds together, or the seeds' own figures where a figure
-    has no draws. Raises ValueError where there is none.
+    Draws are those of the weeks of all seeds together, or the seeds' own figures where a figure has
+    no draws. Raises ValueError where there is no replay.
     """
     if not drawn:
         raise ValueError("no replay")
@@ -137,20 +140,22 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
         return drawn[0]
     means: dict[str, float] = {}
     ranges: dict[str, Range] = {}
-    for one in fields(Metrics):
-        values = [getattr(found, one.name) for found in drawn]
+    for figure in fields(Metrics):
+        values = [getattr(metrics_, figure.name) for metrics_ in drawn]
         if all(isinstance(value, int | float) for value in values):
             mean = sum(values) / len(values)
-            means[one.name] = mean if isinstance(values[0], float) else round(mean)
+            means[figure.name] = mean if isinstance(values[0], float) else round(mean)
             draws = [
-                found.draws.get(one.name, np.array([v]))
-                for found, v in zip(drawn, values, strict=True)
+                metrics_.draws.get(figure.name, np.array([v]))
+                for metrics_, v in zip(drawn, values, strict=True)
             ]
-            ranges[one.name] = span(np.concatenate(draws))
+            ranges[figure.name] = span(np.concatenate(draws))
     counts = {}
-    for one in fields(Counts):
-        values = [getattr(found.counts, one.name) for found in drawn]
-        counts[one.name] = values[0] if one.name == "refused" else round(sum(values) / len(values))
+    for figure in fields(Counts):
+        values = [getattr(metrics_.counts, figure.name) for metrics_ in drawn]
+        counts[figure.name] = (
+            values[0] if figure.name == "refused" else round(sum(values) / len(values))
+        )
     merged = Counts(**counts)
     merged = replace(merged, ended=merged.replayed - merged.lost - merged.never)  # adds up
     return replace(drawn[0], **means, intervals=ranges, counts=merged)  # type: ignore[arg-type]
@@ -159,9 +164,10 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
 def difference(
     a: Replayed, b: Replayed, *, seed: int = 0, draws: int = DRAWS
 ) -> tuple[float, Range]:
-    """Mean wait of ``b`` less that of ``a`` over jobs that ended in both, with its interval.
+    """Return the mean wait of ``b`` less that of ``a`` over jobs that ended in both, with its
+    interval.
 
-    Replays of the same trace, job by job: what weeks have in common falls out.
+    Both are replays of the same trace, job by job: what weeks have in common cancels out.
     """
     both = np.flatnonzero(a.ran & b.ran)
     gain = b.wait_s[both] - a.wait_s[both]
@@ -169,7 +175,7 @@ def difference(
 
 
 def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
-    """(energy in kWh, cost, carbon in kg) [jobs]; NaN where the cluster does not say."""
+    """Return (energy in kWh, cost, carbon in kg) [jobs]; NaN where the cluster does not say."""
     cluster, kind_of = replayed.cluster, _kinds(replayed, ran)
     start, end = replayed.start_s[ran], replayed.end_s[ran]
     hours = (end - start) / HOUR_S
@@ -177,8 +183,8 @@ def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
     nodes = replayed.nodes[ran].astype(float)
 
     def of(value: Callable[[NodeKind], float | None]) -> Floats:
-        given = [value(kind) for kind in cluster.kinds]
-        return np.array([np.nan if one is None else one for one in given])[kind_of]
+        values = [value(kind) for kind in cluster.kinds]
+        return np.array([np.nan if number is None else number for number in values])[kind_of]
 
     def price(value: Callable[[NodeKind], float | None]) -> Floats:
         return np.nan_to_num(of(value))
@@ -195,7 +201,7 @@ def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
 
 
 def _kinds(replayed: Replayed, ran: Ints) -> Ints:
-    """[jobs] place among the cluster's kinds of the (first) node that each ran on."""
+    """Return [jobs] the place among the cluster's kinds of the (first) node that each ran on."""
     cluster = replayed.cluster
     names = [kind.name for kind in cluster.kinds]
     if not replayed.units:
@@ -211,7 +217,7 @@ def _any_price(kind: NodeKind) -> float | None:
 
 
 def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
-    """[jobs] mean carbon intensity while each ran, g/kWh."""
+    """Return [jobs] the mean carbon intensity while each ran, in g/kWh."""
     if carbon is None:
         return np.full(len(start), np.nan)
     if len(carbon.hourly) == 1:
@@ -220,9 +226,9 @@ def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
 
 
 def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Floats]:
-    """[draws] by figure."""
+    """Return [draws] by figure."""
     weeks = Weeks(jobs.week, seed)
-    found = {
+    draws = {
         name: weeks.means(column)
         for name, column in (
             ("mean_wait_s", jobs.wait_s),
@@ -235,13 +241,13 @@ def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Floats]:
         ("killed", jobs.killed), ("killed_memory", jobs.starved),
     ):  # fmt: skip
         if not np.all(np.isnan(column)):
-            found[name] = weeks.sums(np.nan_to_num(column))
+            draws[name] = weeks.sums(np.nan_to_num(column))
     for name, percent in (("p95_wait_s", 95), ("p99_wait_s", 99)):
-        found[name] = weeks.percentiles(jobs.wait_s, percent)
+        draws[name] = weeks.percentiles(jobs.wait_s, percent)
     users = int(jobs.user.max(initial=-1)) + 1
     counts = weeks.by(jobs.user, users, np.ones(len(jobs.user)))
-    found["fairness"] = _jain(ratio(weeks.by(jobs.user, users, jobs.slowdown), counts))
-    return found
+    draws["fairness"] = _jain(ratio(weeks.by(jobs.user, users, jobs.slowdown), counts))
+    return draws
 
 
 def _mean(column: Floats) -> float:
@@ -261,7 +267,7 @@ def _total(column: Floats) -> float | None:
 
 
 def _jain(means: Floats) -> Floats:
-    """[...] over the last axis, the users; NaN: a user without a job."""
+    """Return Jain's index over the last axis, the users; NaN: a user without a job."""
     squares = np.nansum(means**2, axis=-1)
     users = np.sum(~np.isnan(means), axis=-1)
     return ratio(np.nansum(means, axis=-1) ** 2, users * squares)

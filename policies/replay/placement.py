@@ -15,15 +15,15 @@ class Option(NamedTuple):
     partition: int
     nodes: int
     cores: int
-    """In all."""
+    """Cores in all."""
     gpus: int
-    """In all."""
+    """GPUs in all."""
     memory_bytes: int
-    """On each node; 0: not counted."""
+    """Memory on each node; 0: not counted."""
     runtime_s: float
-    """The truth."""
+    """The true run time."""
     planned_s: float
-    """What the backfill takes for it."""
+    """The run time that the backfill plans with."""
     limit_s: float
     """The job is killed then; infinite: never."""
 
@@ -43,7 +43,7 @@ class Present:
     """[partitions] MIG slices that there are at present; None: no GPU is cut."""
 
     def free_in(self, partition: int) -> tuple[int, int]:
-        """Idle cores and GPUs of a partition."""
+        """Return the idle cores and GPUs of a partition."""
         rows = self.free[self.partition_units[partition]]
         return int(rows[:, 0].sum()), int(rows[:, 1].sum())
 
@@ -52,7 +52,8 @@ class Placement(Protocol):
     """A policy under replay."""
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """Options for a row of the trace, the preferred first: the job starts where it can first.
+        """Return options for a row of the trace, the preferred first: the job starts where it can
+        first.
 
         None: it stays where it was submitted. An empty sequence: it cannot be judged (counted) and
         stays, too. A placement may have ``same_at(moment_s)``: where it says that a job submitted
@@ -66,5 +67,6 @@ class AsksForSlices(Protocol):
     """A Placement that says which MIG slices would do for a job, whether or not there are any."""
 
     def slices_for(self, job: int) -> Sequence[int]:
-        """Partitions, of the job that was placed last; none where it prefers another place."""
+        """Return partitions that would do for the job placed last; none where it prefers another
+        place."""
         ...

@@ -27,26 +27,26 @@ _FORECASTS = 20_000
 _LEAST_S = 1e-3
 _ONE = Interval(1.0, 1.0, 1.0)
 _NOTHING = Interval(0.0, 0.0, 1.0)
-"""Memory of jobs that a replay predicts no memory of: it fits everywhere."""
+"""Memory of jobs that a replay predicts no memory for: it fits everywhere."""
 
 
 class Predictions(Protocol):
     """What is known of a job when it is submitted."""
 
     def forecast(self, job: int) -> Forecast | None:
-        """Of a row of the trace; None: nothing."""
+        """Return the forecast for a row of the trace; None: nothing is predicted."""
         ...
 
 
 class Columns:
-    """``times``: by platform [jobs] in seconds, NaN where nothing is predicted."""
+    """Predicted run times by platform, [jobs] in seconds; NaN where nothing is predicted."""
 
     def __init__(
         self, times: Mapping[str, Floats], candidates: Collection[Candidate], *, spread: float
     ) -> None:
-        """``spread``: upper / middle of the intervals."""
-        self._gpu = {one.platform: one.is_gpu for one in candidates}
-        self._architecture = next((one.architecture for one in candidates), "x86_64")
+        """Take ``times`` by platform; ``spread``: upper end over middle of the intervals."""
+        self._gpu = {candidate.platform: candidate.is_gpu for candidate in candidates}
+        self._architecture = next((candidate.architecture for candidate in candidates), "x86_64")
         self._times = {name: times[name] for name in sorted(times) if name in self._gpu}
         self._spread = spread
         self._rows: Floats = np.array([*self._times.values()], float).T.copy()
@@ -59,12 +59,12 @@ class Columns:
             return None
         row = self._rows[job]
         key = row.tobytes()
-        found = self._known.get(key)
-        if found is None and not np.isnan(row).all():
-            found = self._known.put(key, self._made(tuple(row.tolist())))
-        return found
+        known = self._known.get(key)
+        if known is None and not np.isnan(row).all():
+            known = self._known.put(key, self._forecast_of(tuple(row.tolist())))
+        return known
 
-    def _made(self, times: tuple[float, ...]) -> Forecast:
+    def _forecast_of(self, times: tuple[float, ...]) -> Forecast:
         curves = {
             name: PredictionCurve((self._point(name, max(mid, _LEAST_S)),))
             for name, mid in zip(self._times, times, strict=True)
@@ -92,7 +92,8 @@ class Columns:
 def with_error(
     trace: Trace, candidates: Collection[Candidate], *, log_error: float = 0.0, seed: int = 0
 ) -> Columns:
-    """The trace's own ``runtime_on``, each time ``exp(N(0, log_error))``; the interval says so.
+    """Return the trace's own ``runtime_on``, each time ``exp(N(0, log_error))``; the interval says
+    so.
 
     The error of a job on a platform is one draw of ``seed``.
     """

@@ -28,14 +28,14 @@ from berth.policies.replay.settings import Recutting
 from berth.policies.replay.trace import Ints
 
 MOST_WAITING = 200
-"""Jobs that are planned for, the first in the queue."""
+"""Most jobs that are planned for, the first in the queue."""
 TIME_LIMIT_S = 10.0
-"""Of one plan, as ``berth mig auto`` has it."""
+"""Longest time for one plan, as ``berth mig auto`` has it."""
 
 
 @dataclass
 class _Gpu:
-    """One GPU: the rows of its slices in the state's ``capacity``, and how it is cut."""
+    """One GPU: the rows of its slices in the state's ``capacity``, and its layout."""
 
     of: SlicedGpus
     number: int
@@ -48,26 +48,26 @@ class _Gpu:
 
 
 class Recutter:
-    """Keeps the slices of a replay. ``next_s``: when it must be asked next."""
+    """The slices of a replay, cut anew where that pays. ``next_s``: when it must be asked next."""
 
-    def __init__(self, given: Inputs) -> None:
-        units = given.units
-        self._rules: Recutting | None = given.settings.recutting
+    def __init__(self, inputs: Inputs) -> None:
+        units = inputs.units
+        self._rules: Recutting | None = inputs.settings.recutting
         self.next_s = math.inf
         self.done: list[Recut] = []
         self._gpus: list[_Gpu] = []
         self._profiles: dict[int, tuple[tuple[str, str], ...]] = {}
         """By partition: GPU model and profile of its slices."""
-        for one in given.cluster.sliced:
-            gpus = [_Gpu(one, n, {}, one.layout) for n in range(one.count)]
-            for kind, row, number, instance in one.instances():
+        for sliced in inputs.cluster.sliced:
+            gpus = [_Gpu(sliced, n, {}, sliced.layout) for n in range(sliced.count)]
+            for kind, row, number, instance in sliced.instances():
                 gpus[number].rows[instance] = units.first[kind] + row
             self._gpus += gpus
-            kinds = {one.kind(p): (one.geometry.gpu, p) for p in one.profiles}
-            for place, part in enumerate(given.cluster.partitions):
-                here = tuple(kinds[name] for name in part.kinds if name in kinds)
-                if here:
-                    self._profiles[place] = (*self._profiles.get(place, ()), *here)
+            kinds = {sliced.kind(p): (sliced.geometry.gpu, p) for p in sliced.profiles}
+            for place, part in enumerate(inputs.cluster.partitions):
+                profiles = tuple(kinds[name] for name in part.kinds if name in kinds)
+                if profiles:
+                    self._profiles[place] = (*self._profiles.get(place, ()), *profiles)
         rows = sorted(row for gpu in self._gpus for row in gpu.rows.values())
         self._claim_of = {row: n for n, row in enumerate(rows)}
         self._first_claim = 0
@@ -76,14 +76,14 @@ class Recutter:
         self._look_s = math.inf
         """When the queue is looked at next."""
         self._last_s: float | None = None
-        self.there = self._counts(len(given.cluster.partitions))
+        self.there = self._counts(len(inputs.cluster.partitions))
         """[partitions] slices that there are, or will be when a GPU is ready."""
         self._will_do: dict[int, Sequence[int]] = {}
         self._seen = 0
         self._came: deque[Arrival] = deque()
 
     def begin(self, state: State) -> None:
-        """Slices that are not there at first take no job."""
+        """Close the slices that are not there at first."""
         self._first_claim = len(state.claims) - len(self._claim_of)
         for gpu in self._gpus:
             for instance, row in gpu.rows.items():
@@ -94,11 +94,11 @@ class Recutter:
             self.next_s = self._look_s = float(state.clock[at.NOW]) + self._rules.every_s
 
     def would_do(self, job: int, partitions: Sequence[int]) -> None:
-        """Slices of these partitions would do for a job that was placed, there or not."""
+        """Note that slices of these partitions would do for a job that was placed, there or not."""
         self._will_do[job] = partitions
 
     def act(self, state: State) -> None:
-        """What is due now: new slices take jobs, or GPUs are cut anew."""
+        """Do what is due now: new slices take jobs, or GPUs are cut anew."""
         now_s = float(state.clock[at.NOW])
         rules = self._rules
         if rules is None:
@@ -109,7 +109,7 @@ class Recutter:
                     self._open(state, row)
                 for row in held:
                     unclaim(state, self._claim(row))
-        self._ready = [one for one in self._ready if one[0] > now_s]
+        self._ready = [event for event in self._ready if event[0] > now_s]
         hopeless = False
         if now_s >= self._look_s:
             self._look_s += rules.every_s
@@ -120,7 +120,7 @@ class Recutter:
         if over and hopeless and not self._ready:
             self.next_s = math.inf
         else:
-            self.next_s = min([self._look_s, *(one[0] for one in self._ready)])
+            self.next_s = min([self._look_s, *(event[0] for event in self._ready)])
 
     def _think(self, state: State, rules: Recutting, now_s: float) -> bool:
         """Plan, and cut where it is worth it; False: no later look at the same queue cuts."""
@@ -145,26 +145,26 @@ class Recutter:
             waits = self._last_s is not None and now_s - self._last_s < rules.patience.min_dwell_s
             return waits and bool(new.recuts)
         by_name = {gpu.name: gpu for gpu in self._gpus}
-        for one in new.gpus:
-            if one.recuts:
-                self._cut(state, by_name[one.state.gpu], one, now_s, rules.cost_s)
+        for gpu_plan in new.gpus:
+            if gpu_plan.recuts:
+                self._cut(state, by_name[gpu_plan.state.gpu], gpu_plan, now_s, rules.cost_s)
         self._last_s = now_s
         self.there = self._counts(len(self.there))
         return True
 
-    def _cut(self, state: State, gpu: _Gpu, made: GpuPlan, now_s: float, cost_s: float) -> None:
+    def _cut(self, state: State, gpu: _Gpu, gpu_plan: GpuPlan, now_s: float, cost_s: float) -> None:
         ready_s = now_s + cost_s
         opens: list[int] = []
         held: list[int] = []
-        for instance in made.destroyed:
+        for instance in gpu_plan.destroyed:
             self._close(state, gpu.rows[instance], math.inf)
-        for instance in made.created:
+        for instance in gpu_plan.created:
             row = gpu.rows[instance]
             state.claim_times[self._claim(row), at.D_END] = ready_s
             opens.append(row)
         for instance in gpu.layout.instances:
             row = gpu.rows[instance]
-            if instance not in made.target.instances:
+            if instance not in gpu_plan.target.instances:
                 continue
             if self._is_idle(state, row):
                 self._close(state, row, ready_s)
@@ -172,8 +172,10 @@ class Recutter:
             else:  # its job runs on, and no other starts behind it before the GPU is ready
                 claim(state, self._claim(row), now_s, ready_s)
                 held.append(row)
-        self.done.append(Recut(now_s, gpu.of.name, gpu.number, gpu.layout, made.target, ready_s))
-        gpu.layout = made.target
+        self.done.append(
+            Recut(now_s, gpu.of.name, gpu.number, gpu.layout, gpu_plan.target, ready_s)
+        )
+        gpu.layout = gpu_plan.target
         self._ready.append((ready_s, opens, held))
 
     def _state_of(self, state: State, gpu: _Gpu) -> GpuState:
@@ -185,12 +187,12 @@ class Recutter:
         return GpuState(gpu.name, gpu.of.geometry, gpu.layout, running)
 
     def _waiting(self, state: State) -> Iterator[Demand]:
-        """Jobs in the queue that ask for slices, in order."""
-        o, found = int(state.parts[0, at.P_HEAD]), 0
-        while o >= 0 and found < MOST_WAITING:
+        """Yield jobs in the queue that ask for slices, in order."""
+        o, count = int(state.parts[0, at.P_HEAD]), 0
+        while o >= 0 and count < MOST_WAITING:
             demand = self._demand(state, int(state.options[o, at.O_JOB]))
             if demand is not None:
-                found += 1
+                count += 1
                 yield demand
             o = int(state.options[o, at.O_AFTER_ME])
 
@@ -207,14 +209,14 @@ class Recutter:
         return Demand(f"job {job}", tuple(options), max(most, 1)) if options else None
 
     def _remember(self, state: State, rules: Recutting, now_s: float) -> None:
-        """Jobs that came since the last look; those long ago are forgotten."""
+        """Note the jobs that came since the last look; those long ago are forgotten."""
         until = int(state.counters[at.NEXT])
         for job in range(self._seen, until):
             will_do = self._will_do.pop(job, None)
             demand = self._demand(state, job)
             asked = [] if demand is None else [(o.gpu, o.profile) for o in demand.options]
             if will_do is not None:
-                asked = [one for place in will_do for one in self._profiles.get(place, ())]
+                asked = [profile for place in will_do for profile in self._profiles.get(place, ())]
             if asked:
                 # Of one kind are jobs that ask for the same slices, however long they run.
                 plain = tuple(SliceOption(p, g, 1.0, 1.0) for g, p in dict.fromkeys(asked))
@@ -226,14 +228,14 @@ class Recutter:
             self._came.popleft()
 
     def _counts(self, partitions: int) -> Ints:
-        found = np.zeros(partitions, np.int64)
+        counts = np.zeros(partitions, np.int64)
         for place, profiles in self._profiles.items():
             for gpu in self._gpus:
                 layout = gpu.layout.counts()
-                found[place] += sum(
+                counts[place] += sum(
                     layout.get(profile, 0) for of, profile in profiles if of == gpu.of.geometry.gpu
                 )
-        return found
+        return counts
 
     def _claim(self, row: int) -> int:
         return self._first_claim + self._claim_of[row]
@@ -242,7 +244,7 @@ class Recutter:
         return bool((state.free[row] == state.capacity[row]).all())
 
     def _close(self, state: State, row: int, until_s: float) -> None:
-        """No job starts there until then."""
+        """Close a slice: no job starts there until ``until_s``."""
         state.free[row] -= state.capacity[row]
         claim(state, self._claim(row), float(state.clock[at.NOW]), until_s)
 
@@ -252,4 +254,4 @@ class Recutter:
 
 
 def _names(options: Sequence[SliceOption]) -> str:
-    return " or ".join(f"{one.gpu} {one.profile}" for one in options)
+    return " or ".join(f"{option.gpu} {option.profile}" for option in options)

@@ -1,4 +1,4 @@
-"""What a replay gives: when and where each job ran, and what became of those that did not."""
+"""The result of a replay: when and where each job ran, and what became of those that did not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Recut:
     before: Layout
     after: Layout
     ready_s: float
-    """From then on the new slices take jobs."""
+    """Unix time from which on the new slices take jobs."""
 
 
 @dataclass(frozen=True)
@@ -35,30 +35,30 @@ class Counts:
     replayed: int
     """Submitted to the replayed scheduler."""
     refused: dict[str, int]
-    """By reason."""
+    """Jobs that could not be submitted, by reason."""
     ended: int
     killed: int
-    """Of those that ended, by their time limit."""
+    """Jobs that ended by their time limit."""
     lost: int
-    """With a node that broke, and not requeued."""
+    """Jobs lost with a node that broke, and not requeued."""
     never: int
-    """Did not start: they wait for a job that was refused or lost."""
+    """Jobs that did not start: they wait for a job that was refused or lost."""
     moved: int
-    """Ran in another partition than they were submitted to."""
+    """Jobs that ran in another partition than they were submitted to."""
     not_judged: int
-    """The policy was asked and nobody knows the truth elsewhere: they stayed."""
+    """Jobs that stayed since the policy was asked and nobody knows the truth elsewhere."""
     requeued: int
-    """Times that a job began again."""
+    """How often a job began again."""
     policy_failed: int = 0
-    """The policy was asked and raised an error: they stayed, as in production."""
+    """Jobs that stayed, as in production, since the policy raised an error."""
     killed_memory: int = 0
-    """Of those that ended and were not killed by their limit, by needing more memory than given."""
+    """Jobs that ended within their limit and needed more memory than they were given."""
 
     @property
     def adds_up(self) -> bool:
-        """Every job is in exactly one place."""
-        here = self.read == self.replayed + sum(self.refused.values())
-        return here and self.replayed == self.ended + self.lost + self.never
+        """Return whether every job is counted exactly once."""
+        all_read = self.read == self.replayed + sum(self.refused.values())
+        return all_read and self.replayed == self.ended + self.lost + self.never
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Replayed:
     partition: Ints
     nodes: Ints
     cores: Ints
-    """In all."""
+    """Cores in all."""
     gpus: Ints
     memory_bytes: Ints
-    """In all."""
+    """Memory in all."""
     limit_s: Floats
     """Infinite: the job is never killed."""
     planned_s: Floats
@@ -88,7 +88,7 @@ class Replayed:
     not_judged: Flags
     requeues: Ints
     refused: Ints
-    """Place in ``options.REASONS``; 0: not refused."""
+    """Place in ``inputs.REASONS``; 0: not refused."""
     counts: Counts
     units: tuple[Ints, ...] = field(default=())
     """[jobs] nodes that each job ran on; empty: pools."""
@@ -97,10 +97,10 @@ class Replayed:
 
     @property
     def ran(self) -> Flags:
-        """[jobs] that ended."""
+        """Return [jobs] whether each ended."""
         return np.isfinite(self.start_s) & np.isfinite(self.end_s)
 
     @property
     def wait_s(self) -> Floats:
-        """[jobs] from being eligible to the start."""
+        """Return [jobs] the seconds from being eligible to the start."""
         return self.start_s - self.eligible_s

@@ -1,4 +1,8 @@
-"""What a policy sees of the cluster during a replay: states, expected waits, users' shares."""
+"""What a policy sees of the cluster during a replay: states, expected waits, users' shares.
+
+Expected waits come from a look-ahead: when a queue has room next, by the predicted ends of its jobs
+in order of arrival. What is placed goes in, waits by size come out.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
 from berth.policies.replay.trace import Trace
 from berth.policies.values import Candidate, CandidateState
-from berth.policies.waits import Waits, WaitTable
+from berth.policies.waits import Waits
 from berth.predictor.core.prediction import Interval
 
 HALF_LIFE_S = 7 * 86_400.0
-"""Of what users have held, for their share."""
+"""Half-life of what users have held, for their share."""
 
 
 class Seen:
@@ -35,27 +39,30 @@ class Seen:
         lookahead: bool,
         shares: bool,
     ) -> None:
-        """``lookahead``: waits by the predicted ends of jobs (``policies.replay.seen``), kept up to
-        date at each submission; ``shares``: what users have held, likewise."""
-        self._places = [(one, partition_of[one.name]) for one in candidates]
+        """Read the states again once they are ``every_s`` old.
+
+        ``lookahead``: waits by the predicted ends of jobs, kept up to date at each submission;
+        ``shares``: what users have held, likewise.
+        """
+        self._candidates = [(candidate, partition_of[candidate.name]) for candidate in candidates]
         self._every_s = 0.0 if lookahead or shares else every_s
         self._read_s = -math.inf
         self._numbers: tuple[tuple[int, int, int, int | None], ...] = ()
         self._states: dict[str, CandidateState] = {}
         self._trace = trace
         self._queues = {
-            place: Lookahead(_units(cluster, place, gpus=one.is_gpu))
-            for one, place in (self._places if lookahead else ())
+            partition: Lookahead(_units(cluster, partition, gpus=candidate.is_gpu))
+            for candidate, partition in (self._candidates if lookahead else ())
         }
         self._held = np.zeros(max(len(trace.users), 1)) if shares else None
         self._held_at_s = 0.0
 
     def same_at(self, moment_s: float) -> bool:
-        """Whether ``now`` still gives the same states then."""
+        """Return whether ``now`` still gives the same states at that moment."""
         return moment_s - self._read_s < self._every_s
 
     def now(self, present: Present) -> Mapping[str, CandidateState]:
-        """The states; the same object while nothing that counts has changed."""
+        """Return the states; the same object while nothing that counts has changed."""
         if self.same_at(present.now_s):
             return self._states
         self._read_s = present.now_s
@@ -64,40 +71,43 @@ class Seen:
         if self._queues or self._held is not None:
             self._states = self._with_more(numbers, present.now_s)
         elif numbers != before:
-            # The same object for each place of which nothing has changed.
+            # The same object for each candidate of which nothing has changed.
             after = dict(self._states)
             for at, (cores, gpus, waiting, slices) in enumerate(numbers):
                 if not before or before[at] != numbers[at]:
-                    name = self._places[at][0].name
+                    name = self._candidates[at][0].name
                     after[name] = CandidateState(True, cores, gpus, waiting, math.inf, slices)
             self._states = after
         return self._states
 
     def _numbers_of(self, present: Present) -> tuple[tuple[int, int, int, int | None], ...]:
-        """Idle cores and GPUs, waiting jobs and, of slices, how many there are, by place."""
+        """Return idle cores and GPUs, waiting jobs and slices (None: no slices) of each
+        candidate."""
         waiting = present.waiting.tolist()
         rows = present.partition_units
-        if all(len(rows[place]) == 1 for _, place in self._places):  # pools
+        if all(len(rows[partition]) == 1 for _, partition in self._candidates):  # pools
             free = present.free.tolist()
-            at = ((place, free[int(rows[place][0])]) for _, place in self._places)
-            return tuple((one[0], one[1], waiting[place], None) for place, one in at)
-        there = present.slices
+            return tuple(
+                (*free[int(rows[partition][0])][:2], waiting[partition], None)
+                for _, partition in self._candidates
+            )
+        slices = present.slices
         return tuple(
             (
-                *present.free_in(place),
-                waiting[place],
-                None if there is None or one.slice_of is None else int(there[place]),
+                *present.free_in(partition),
+                waiting[partition],
+                None if slices is None or candidate.slice_of is None else int(slices[partition]),
             )
-            for one, place in self._places
+            for candidate, partition in self._candidates
         )
 
     def _with_more(
         self, numbers: Sequence[tuple[int, int, int, int | None]], now_s: float
     ) -> dict[str, CandidateState]:
-        """With expected waits and users' shares."""
+        """Return the states with expected waits and users' shares."""
         shares = self._shares(now_s)
         return {
-            one.name: CandidateState(
+            candidate.name: CandidateState(
                 up=True,
                 idle_cores=cores,
                 idle_gpus=gpus,
@@ -105,15 +115,15 @@ class Seen:
                 as_of_s=math.inf,
                 usable_nodes=slices,
                 used_shares=shares,
-                waits=self._waits(place, gpus if one.is_gpu else cores, waiting, now_s),
+                waits=self._waits(partition, gpus if candidate.is_gpu else cores, waiting, now_s),
             )
-            for (one, place), (cores, gpus, waiting, slices) in zip(
-                self._places, numbers, strict=True
+            for (candidate, partition), (cores, gpus, waiting, slices) in zip(
+                self._candidates, numbers, strict=True
             )
         }
 
     def placed(self, job: int, option: Option, expected_s: float, now_s: float) -> None:
-        """A job was sent somewhere, and is predicted to run so long."""
+        """Note that a job was sent somewhere and is predicted to run ``expected_s``."""
         if self._queues:
             self._queues[option.partition].placed(option.gpus or option.cores, expected_s, now_s)
         if self._held is not None:
@@ -121,8 +131,8 @@ class Seen:
             held = option.gpus or option.cores
             self._held[int(self._trace.user[job])] += held * expected_s
 
-    def _waits(self, place: int, free: int, waiting: int, now_s: float) -> Waits | None:
-        queue = self._queues.get(place)
+    def _waits(self, partition: int, free: int, waiting: int, now_s: float) -> Waits | None:
+        queue = self._queues.get(partition)
         if queue is None:
             return None
         if not waiting:
@@ -152,12 +162,10 @@ def _units(cluster: Cluster, partition: int, *, gpus: bool) -> int:
 
 MOST_UNITS = 2_048
 """Larger queues are followed in groups of cores."""
-_ANY_LENGTH = (math.inf,)
 
 
 class Lookahead:
-    """One queue of so many cores or GPUs; jobs start in order of arrival, as soon as there is
-    room for them."""
+    """One queue of cores or GPUs; jobs start in order of arrival, as soon as there is room."""
 
     def __init__(self, units: int) -> None:
         self._each = max(1, -(-units // MOST_UNITS))
@@ -170,7 +178,7 @@ class Lookahead:
         )
 
     def placed(self, units: int, runtime_s: float, now_s: float) -> float:
-        """A job was put in; its predicted start."""
+        """Put a job into the queue and return its predicted start."""
         held = self._held(units)
         start = self._start(held, now_s)
         self._free_at[:held] = start + runtime_s
@@ -179,27 +187,18 @@ class Lookahead:
         return start
 
     def empty_queue(self, free: int, now_s: float) -> None:
-        """Nobody waits and so many units are free: the truth, which corrects what was predicted."""
+        """Correct the prediction: nobody waits and so many units are free."""
         self._last_start = -math.inf
         free = min(free // self._each, len(self._free_at))
         self._free_at[:free] = np.minimum(self._free_at[:free], now_s)
         self._free_at[free:] = np.maximum(self._free_at[free:], now_s)
 
-    def table(self, now_s: float) -> WaitTable:
-        """Waits of a job that comes now, by its size."""
-        waits = [self._start(size, now_s) - now_s for size in self._classes]
-        return WaitTable(
-            tuple(size * self._each for size in self._classes),
-            _ANY_LENGTH,
-            tuple((Interval(wait, wait, wait),) for wait in waits),
-        )
-
     def waits(self, now_s: float) -> LookaheadWaits:
-        """As ``table``, each wait computed when it is asked for: until the next job is placed."""
+        """Return the waits of a job that comes now, by its size, computed when asked for."""
         return LookaheadWaits(self, now_s)
 
     def wait_s(self, units: int, now_s: float) -> float:
-        """Of a job that comes now, as the table has it."""
+        """Return the wait of a job of so many units that comes now, in seconds."""
         place = bisect_left(self._classes, -(-units // self._each))
         size = self._classes[min(place, len(self._classes) - 1)]
         return self._start(size, now_s) - now_s
@@ -212,13 +211,13 @@ class Lookahead:
 
 
 class LookaheadWaits(NamedTuple):
-    """A queue's waits at one moment."""
+    """The waits in a queue at one moment."""
 
     queue: Lookahead
     now_s: float
 
     def at(self, units: int, runtime_s: float) -> Interval:
         """See Waits."""
-        del runtime_s  # those of any length wait alike
+        del runtime_s  # jobs of any length wait as long
         wait_s = self.queue.wait_s(units, self.now_s)
         return Interval(wait_s, wait_s, wait_s)

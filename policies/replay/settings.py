@@ -13,14 +13,14 @@ class Backfill(StrEnum):
     """Which later jobs may start before earlier ones."""
 
     FCFS = "fcfs"
-    """None: the first job that cannot start holds up all behind it."""
+    """No later job does: the first job that cannot start holds up all behind it."""
     EASY = "easy"
-    """Those that do not delay the first waiting job (Lifka 1995)."""
+    """Later jobs that do not delay the first waiting job (Lifka 1995)."""
     CONSERVATIVE = "conservative"
-    """Those that delay no job ahead of them (Mu'alem and Feitelson 2001): every waiting job has a
-    reservation, which moves to earlier times only."""
+    """Later jobs that delay no job ahead of them (Mu'alem and Feitelson 2001): every waiting job
+    has a reservation, which moves to earlier times only."""
     REPLANNED = "replanned"
-    """As Slurm does: whenever something happens jobs start in order until one cannot; every
+    """Slurm's way: whenever something happens jobs start in order until one cannot; every
     ``backfill_s`` all waiting jobs get reservations anew, in order, and those that can start do.
     Reservations hold nodes whole; in pools what the job needs, but see ``whole_pools``."""
 
@@ -37,11 +37,11 @@ class Multifactor:
     size: float = 0.0
     partition: float = 0.0
     period_s: float = 300.0
-    """Priorities are computed anew at most this often."""
+    """Seconds between two computations of priorities, at the least."""
 
 
 PATIENCE = Hysteresis(min_dwell_s=1_800.0, min_gain=0.05)
-"""As ``[trigger]`` of the site's settings has it."""
+"""The site's ``[trigger]`` defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ class Settings:
     recutting: Recutting | None = None
     """None: GPUs that are cut into slices stay as they are."""
     default_limit_s: float = 86_400.0
-    """Of jobs that ask for no time, in partitions without a longest one."""
+    """Limit of jobs that ask for no time, in partitions without a longest one."""
     cycle_s: float = 0.0
     """The scheduler looks at its queue at whole multiples of this only; 0: at every event."""
     backfill_s: float = 30.0
-    """Between two passes of a backfill that is replanned."""
+    """Seconds between two passes of a backfill that is replanned."""
     resolution_s: float = 0.0
     """By how much longer than planned it lets a job stand in the way of others."""
     whole_pools: bool = False

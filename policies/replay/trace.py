@@ -24,16 +24,16 @@ class Trace:
 
     submit_s: Floats
     runtime_s: Floats
-    """On the place where the job ran; NaN: not known, the job is counted and left out."""
+    """Run time where the job ran; NaN: not known, the job is counted and left out."""
     limit_s: Floats
     """Requested time; NaN: none."""
     cores: Ints
-    """In all."""
+    """Cores in all."""
     nodes: Ints
     gpus: Ints
-    """In all."""
+    """GPUs in all."""
     memory_bytes: Ints
-    """Asked for on each node; 0: not said."""
+    """Memory asked for on each node; 0: not said."""
     user: Ints
     """Place in ``users``."""
     account: Ints
@@ -47,26 +47,26 @@ class Trace:
     accounts: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    """[jobs] of jobs or their programs; empty: not recorded."""
+    """[jobs] names of jobs or their programs; empty: not recorded."""
     ids: tuple[str, ...] = ()
-    """[jobs] as the scheduler has them; empty: rows are numbered."""
+    """[jobs] ids as the scheduler has them; empty: rows are numbered."""
     planned_s: Floats | None = None
-    """What the backfill takes for the run time; None: the requested time."""
+    """Run time that the backfill plans with; None: the requested time."""
     runtime_on: Mapping[str, Floats] = field(default_factory=dict)
     """True run time by platform or place, NaN where it is not known."""
     array_limits: Mapping[int, int] = field(default_factory=dict)
     """Most tasks of an array that run at once; absent: all."""
     start_s: Floats | None = None
-    """When the job started in fact; None: not recorded."""
+    """When the job really started; None: not recorded."""
     peak_bytes: Floats | None = None
     """Most memory that the job held on a node; NaN: not recorded."""
 
     def __post_init__(self) -> None:
         jobs = len(self.submit_s)
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for column in fields(self):
+            value = getattr(self, column.name)
             if isinstance(value, np.ndarray) and len(value) != jobs:
-                raise ValueError(f"{one.name} has {len(value)} rows and submit_s has {jobs}")
+                raise ValueError(f"{column.name} has {len(value)} rows and submit_s has {jobs}")
         if jobs and np.any(np.diff(self.submit_s) < 0):
             raise ValueError("jobs are not in order of submission")
         if np.any(self.after >= np.arange(jobs)):
@@ -77,34 +77,34 @@ class Trace:
 
     @property
     def weeks(self) -> Ints:
-        """[jobs] week of submission, from 0."""
+        """Return [jobs] the week of submission, from 0."""
         if not len(self):
             return np.zeros(0, np.int64)
         return np.asarray((self.submit_s - self.submit_s[0]) // WEEK_S, np.int64)
 
     def between(self, begin_s: float, end_s: float) -> Trace:
-        """Jobs submitted in ``[begin_s, end_s)`` seconds after the first submission."""
+        """Return the jobs submitted in ``[begin_s, end_s)`` seconds after the first submission."""
         if not len(self):
             return self
         since = self.submit_s - self.submit_s[0]
         return self.rows(np.flatnonzero((since >= begin_s) & (since < end_s)))
 
-    def rows(self, kept: Ints) -> Trace:
-        """Some jobs, in order; a dependency on a job that is left out is dropped."""
+    def rows(self, chosen: Ints) -> Trace:
+        """Return some jobs, in order; a dependency on a job that is left out is dropped."""
         place = np.full(len(self) + 1, -1, np.int64)
-        place[kept] = np.arange(len(kept))
+        place[chosen] = np.arange(len(chosen))
         changed = {
-            one.name: value[kept]
-            for one in fields(self)
-            if isinstance(value := getattr(self, one.name), np.ndarray)
+            field_.name: value[chosen]
+            for field_ in fields(self)
+            if isinstance(value := getattr(self, field_.name), np.ndarray)
         }
-        changed["after"] = place[self.after[kept]]
+        changed["after"] = place[self.after[chosen]]
         return replace(
             self,
             **changed,  # type: ignore[arg-type]
-            names=tuple(self.names[i] for i in kept) if self.names else (),
-            ids=tuple(self.ids[i] for i in kept) if self.ids else (),
-            runtime_on={name: column[kept] for name, column in self.runtime_on.items()},
+            names=tuple(self.names[i] for i in chosen) if self.names else (),
+            ids=tuple(self.ids[i] for i in chosen) if self.ids else (),
+            runtime_on={name: column[chosen] for name, column in self.runtime_on.items()},
         )
 
 
@@ -122,13 +122,13 @@ def trace_of(
     queues: tuple[str, ...] = (),
     after: Ints | None = None,
 ) -> Trace:
-    """A trace of the columns that are given, sorted by submission. Raises UsageError."""
+    """Return a trace of the columns, sorted by submission. Raises UsageError."""
     jobs = len(submit_s)
     order = np.argsort(submit_s, kind="stable")
 
     def ints(column: Ints | None, default: int) -> Ints:
-        given = np.full(jobs, default, np.int64) if column is None else column
-        return np.asarray(given, np.int64)[order]
+        filled = np.full(jobs, default, np.int64) if column is None else column
+        return np.asarray(filled, np.int64)[order]
 
     users = ints(user, 0)
     where = ints(queue, 0)

@@ -1,4 +1,7 @@
-"""Intervals of 90 %, bootstrapped over weeks: jobs of one week are not independent."""
+"""How the users of a trace fare, in one replay and against another, with bootstrapped intervals.
+
+Intervals of 90 % are bootstrapped over weeks of submission: jobs of one week are not independent.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ COVERED = (5.0, 95.0)
 
 
 class Range(NamedTuple):
-    """Of a figure, 90 %."""
+    """90 % interval of a figure."""
 
     low: float
     high: float
@@ -29,44 +32,44 @@ class Weeks:
         self.count = int(self.place.max(initial=-1)) + 1
         size = max(self.count, 1)
         drawn = np.random.default_rng(seed).integers(0, size, (draws, size))
-        self.times: Floats = np.stack([np.bincount(one, minlength=size) for one in drawn])
+        self.times: Floats = np.stack([np.bincount(weeks, minlength=size) for weeks in drawn])
         """[draws][weeks] how often each was drawn."""
 
     def sums(self, column: Floats) -> Floats:
-        """[draws] of a column of the jobs."""
+        """Return [draws] the sum of a column of the jobs."""
         by_week = np.bincount(self.place, weights=column, minlength=max(self.count, 1))
         return np.asarray(self.times @ by_week, float)
 
     def means(self, column: Floats) -> Floats:
-        """[draws]; NaN where no job was drawn."""
+        """Return [draws] the mean of a column; NaN where no job was drawn."""
         return ratio(self.sums(column), self.sums(np.ones(len(column))))
 
     def by(self, group: Ints, groups: int, column: Floats) -> Floats:
-        """[draws][groups] sums of the jobs of each group."""
+        """Return [draws][groups] the sums over the jobs of each group."""
         cell = self.place * groups + group
         size = max(self.count, 1) * groups
         by_week = np.bincount(cell, weights=column, minlength=size).reshape(-1, groups)
         return np.asarray(self.times @ by_week, float)
 
     def percentiles(self, column: Floats, percent: float) -> Floats:
-        """[draws] of the jobs of the drawn weeks, each counted as often as drawn."""
+        """Return [draws] a percentile over the jobs of the drawn weeks, each as often as drawn."""
         order = np.argsort(column, kind="stable")
         column, place = column[order], self.place[order]
-        found = np.empty(len(self.times))
+        drawn = np.empty(len(self.times))
         for at, times in enumerate(self.times):
             total = np.cumsum(times[place])
-            found[at] = column[np.searchsorted(total, total[-1] * percent / 100.0)]
-        return found
+            drawn[at] = column[np.searchsorted(total, total[-1] * percent / 100.0)]
+        return drawn
 
 
 def ratio(over: Floats, under: Floats) -> Floats:
-    """NaN where nothing is underneath."""
+    """Return the quotient; NaN where the divisor is not above zero."""
     empty = np.full(np.shape(over), np.nan)
     return np.asarray(np.divide(over, under, out=empty, where=under > 0), float)
 
 
 def span(values: Floats) -> Range:
-    """The middle 90 % of draws; NaN where there are none."""
+    """Return the middle 90 % of draws; NaN where there are none."""
     if np.all(np.isnan(values)):
         return Range(float("nan"), float("nan"))
     low, high = np.nanpercentile(values, COVERED)
@@ -74,7 +77,7 @@ def span(values: Floats) -> Range:
 
 
 SHORTEST_S = 10.0
-"""Run times below count as this in bounded slowdown."""
+"""Run times below this count as this in bounded slowdown, in seconds."""
 
 
 class UserFigures(NamedTuple):
@@ -91,28 +94,29 @@ class UserChange(NamedTuple):
 
     user: str
     jobs: int
-    """That ended in both."""
+    """Jobs that ended in both."""
     before_s: float
     after_s: float
     change: Range | None
-    """Of the mean time, in seconds, over weeks and seeds; None: in one week and one seed only."""
+    """Interval of the change of the mean in seconds, over weeks and seeds; None: one week and
+    seed only."""
     killed: int
     """Jobs that are killed after and were not before."""
 
     @property
     def loses(self) -> bool:
-        """Whether the jobs end later for certain, or are killed."""
+        """Return whether the jobs end later for certain, or are killed."""
         later = self.change is not None and self.change.low > 0
         return later or (self.change is None and self.after_s > self.before_s) or self.killed > 0
 
 
 def bounded_slowdown(wait_s: Floats, run_s: Floats) -> Floats:
-    """[jobs]."""
+    """Return [jobs] the bounded slowdown."""
     return np.maximum(1.0, (wait_s + run_s) / np.maximum(run_s, SHORTEST_S))
 
 
 def by_user(replayed: Replayed) -> list[UserFigures]:
-    """In order of the trace's users; those without a job that ended are left out."""
+    """Return figures in order of the trace's users; those without a job that ended are left out."""
     ran = np.flatnonzero(replayed.ran)
     user = replayed.trace.user[ran]
     wait = replayed.wait_s[ran]
@@ -132,33 +136,38 @@ def by_user(replayed: Replayed) -> list[UserFigures]:
 
 
 def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> list[UserChange]:
-    """Those who lose most by job first. Both are replays that differ by their seed only; where
-    there are as many of each, seed is compared with seed, else with the first."""
+    """Return each user's change, those who lose most by job first.
+
+    Both are replays that differ by their seed only; where there are as many of each, seed is
+    compared with seed, else with the first.
+    """
     if not after or not baseline:
         return []
     paired = len(baseline) == len(after)
     size = int(baseline[0].trace.user.max(initial=-1)) + 1
     jobs, was, now, killed = (np.zeros(size) for _ in range(4))
     drawn = []
-    for seed, one in enumerate(after):
+    for seed, replayed in enumerate(after):
         before = baseline[seed] if paired else baseline[0]
-        both = np.flatnonzero(before.ran & one.ran)
+        both = np.flatnonzero(before.ran & replayed.ran)
         user = before.trace.user[both]
         weeks = Weeks(before.trace.weeks[both], seed)
         first, then = (
-            (x.end_s - x.trace.submit_s)[both] / len(after) for x in (before, one)
+            (x.end_s - x.trace.submit_s)[both] / len(after) for x in (before, replayed)
         )  # fmt: skip
         jobs += np.bincount(user, minlength=size) / len(after)
         was += np.bincount(user, weights=first, minlength=size)
         now += np.bincount(user, weights=then, minlength=size)
-        dies = ((one.killed | one.killed_memory) & ~(before.killed | before.killed_memory))[both]
+        dies = (
+            (replayed.killed | replayed.killed_memory) & ~(before.killed | before.killed_memory)
+        )[both]
         killed += np.bincount(user, weights=dies / len(after), minlength=size)
         counts = weeks.by(user, size, np.ones(len(both)))
         drawn.append(ratio(weeks.by(user, size, (then - first) * len(after)), counts))
     draws = np.concatenate(drawn)
     submitted = baseline[0].trace.weeks[baseline[0].ran]
     sure = len(after) > 1 or len(np.unique(submitted)) > 1
-    found = [
+    changes = [
         UserChange(
             name_of(baseline[0], i), round(jobs[i]),
             float(was[i] / jobs[i]), float(now[i] / jobs[i]),
@@ -166,10 +175,12 @@ def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> 
         )
         for i in np.flatnonzero(jobs >= 1).tolist()
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (one.before_s - one.after_s, one.user))
+    return sorted(
+        changes, key=lambda replayed: (replayed.before_s - replayed.after_s, replayed.user)
+    )
 
 
 def name_of(replayed: Replayed, user: int) -> str:
-    """Of a user's number; the number where the trace has no names."""
+    """Return the name of a user's number; the number where the trace has no names."""
     names = replayed.trace.users
     return names[user] if user < len(names) else str(user)

@@ -1,8 +1,8 @@
 """Tuning: which settings of the policy would have served a site's own past jobs best.
 
-``parameters`` says what is tried, ``figures`` what a replay is judged by, ``study`` tries
-(Optuna, imported when used), ``judgement`` compares with today's policy on weeks that no trial has
-seen. What replays is a ``Replayer``; nothing here knows how.
+``parameters`` says what is tried, ``replayer`` what a replay is judged by, ``study`` tries (Optuna,
+imported when used), ``judgement`` compares with today's policy on weeks that no trial has seen.
+What replays is a ``Replayer``; nothing here knows how.
 """
 
 from berth.policies.tuning.judgement import Judgement, judge

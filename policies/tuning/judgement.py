@@ -18,12 +18,12 @@ WEEK_S = 7 * DAY_S
 LEAST_BLOCKS = 4
 RESAMPLES = 500
 WORSE = 0.01
-"""A metric may be worse than today's by so much on the training weeks."""
+"""A metric may be worse than today's by this share on the training weeks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of one metric: today's, the other's, and the change relative to today's with its interval."""
+    """One metric of two policies: today's, the other's, and the change with its interval."""
 
     metric: Metric
     today: float
@@ -34,23 +34,23 @@ class Difference:
 
     @property
     def known(self) -> bool:
-        """Whether there were days enough for an interval."""
+        """Return whether there were days enough for an interval."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def better(self) -> bool:
-        """The whole interval is below zero."""
+        """Return whether the whole interval is below zero."""
         return self.high < 0
 
     @property
     def worse(self) -> bool:
-        """The whole interval is above zero."""
+        """Return whether the whole interval is above zero."""
         return self.low > 0
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is recommended, and why."""
+    """The recommended policy, and why."""
 
     test: Part
     today: Figures
@@ -59,39 +59,42 @@ class Judgement:
     policy: PolicySettings
     figures: Figures
     differences: tuple[Difference, ...]
-    """Of the recommended trial; empty: there is none."""
+    """Differences of the recommended trial; empty: there is none."""
     block_s: float
-    """Blocks that the intervals resample."""
+    """Length of the blocks that the intervals resample."""
     reason: str
     """One sentence."""
     others: tuple[Difference, ...] = ()
-    """Of the metrics that the tune did not look at."""
+    """Differences of the metrics that the tune did not look at."""
 
     @property
     def shown(self) -> bool:
-        """Better in some metric and in none worse, beyond chance, and no more jobs killed."""
+        """Return whether it is better in some metric, worse in none, beyond chance, and kills no
+        more jobs."""
         return (
-            any(one.better for one in self.differences)
-            and not any(one.worse for one in self.differences)
+            any(difference.better for difference in self.differences)
+            and not any(difference.worse for difference in self.differences)
             and self.figures.killed <= self.today.killed
         )
 
 
 def pick(tuned: Tuned) -> Tried | None:
-    """Of the front: the largest mean gain over today's, where no metric is clearly worse."""
+    """Return the trial of the front with the largest mean gain over today's, no metric clearly
+    worse."""
     today = tuned.today
     if today is None:
         return None
 
-    def gain(one: Tried) -> float:
-        return float(np.mean([1 - s / t if t else 0.0 for s, t in _pairs(one, today)]))
+    def gain(trial: Tried) -> float:
+        return float(np.mean([1 - s / t if t else 0.0 for s, t in _pairs(trial, today)]))
 
     able = [
-        one
-        for one in tuned.front
-        if all(s <= (1 + WORSE) * t for s, t in _pairs(one, today)) and one.killed <= today.killed
+        trial
+        for trial in tuned.front
+        if all(s <= (1 + WORSE) * t for s, t in _pairs(trial, today))
+        and trial.killed <= today.killed
     ]
-    best = max(able, key=lambda one: (gain(one), -one.number), default=None)
+    best = max(able, key=lambda trial: (gain(trial), -trial.number), default=None)
     return None if best is None or gain(best) <= 0 else best
 
 
@@ -104,7 +107,7 @@ def judge(
     *,
     seed: int = 0,
 ) -> Judgement:
-    """Replay the picked trial and today's policy on the test weeks."""
+    """Return how the picked trial compares with today's policy on the test weeks."""
     before = replayer.replay(today, test)
     best = pick(tuned)
     if best is None:
@@ -112,11 +115,15 @@ def judge(
     policy = settings_with(today, best.values)
     after = replayer.cut(replayer.slicing.with_values(best.values)).replay(policy, test)
     block_s = WEEK_S if (test.end_s - test.begin_s) >= LEAST_BLOCKS * WEEK_S else DAY_S
-    found = differences(before, after, metrics, block_s, seed=seed)
-    able = [one for one in METRICS.values() if one not in metrics and _finite(one, before, after)]
-    others = differences(before, after, able, block_s, seed=seed)
-    made = Judgement(test, before, best, policy, after, found, block_s, "", others)
-    return replace(made, reason=_reason(made))
+    own_differences = differences(before, after, metrics, block_s, seed=seed)
+    other_metrics = [
+        metric
+        for metric in METRICS.values()
+        if metric not in metrics and _finite(metric, before, after)
+    ]
+    others = differences(before, after, other_metrics, block_s, seed=seed)
+    judgement = Judgement(test, before, best, policy, after, own_differences, block_s, "", others)
+    return replace(judgement, reason=_reason(judgement))
 
 
 def differences(
@@ -128,9 +135,11 @@ def differences(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[Difference, ...]:
-    """Bootstrap over blocks of submission, the same blocks for both (Künsch 1989).
+    """Return the differences of two replays, by a bootstrap over blocks of submission (Künsch
+    1989).
 
-    Of one block alone the interval is infinite: nothing is known of it.
+    The same blocks are drawn for both. With one block alone the interval is infinite: nothing is
+    known of it.
     """
     blocks = [(figures.submit_s // block_s).astype(np.int64) for figures in (before, after)]
     names = np.unique(np.concatenate(blocks))
@@ -148,7 +157,7 @@ def differences(
         ]
         drawn.append([_change(m.of(pair[0]), m.of(pair[1])) for m in metrics])
     ends = (1 - level) / 2
-    found = []
+    compared = []
     for index, metric in enumerate(metrics):
         now, then = metric.of(before), metric.of(after)
         change = _change(now, then)
@@ -156,21 +165,21 @@ def differences(
         if drawn:
             column = np.array([row[index] for row in drawn])
             low, high = (float(np.nanquantile(column, end)) for end in (ends, 1 - ends))
-        found.append(Difference(metric, now, then, change, min(low, change), max(high, change)))
-    return tuple(found)
+        compared.append(Difference(metric, now, then, change, min(low, change), max(high, change)))
+    return tuple(compared)
 
 
 def _none_better(tuned: Tuned) -> str:
-    """Why no trial is judged on the test weeks."""
+    """Return why no trial is judged on the test weeks."""
     today = tuned.today
     better = [
-        one
-        for one in tuned.front
-        if today is not None and any(s < t for s, t in _pairs(one, today))
+        trial
+        for trial in tuned.front
+        if today is not None and any(s < t for s, t in _pairs(trial, today))
     ]
     if today is None or not better:
         return "No trial was better than today's policy on the training weeks: keep it."
-    if all(one.killed > today.killed for one in better):
+    if all(trial.killed > today.killed for trial in better):
         return (
             "On the training weeks every trial that was better had more jobs killed by their time "
             "limit: keep today's."
@@ -182,30 +191,30 @@ def _none_better(tuned: Tuned) -> str:
 
 
 def _finite(metric: Metric, *replays: Figures) -> bool:
-    return all(math.isfinite(metric.of(one)) for one in replays)
+    return all(math.isfinite(metric.of(replay)) for replay in replays)
 
 
 def _change(now: float, then: float) -> float:
     return then / now - 1 if now else float(then > 0)
 
 
-def _pairs(one: Tried, today: Tried) -> list[tuple[float, float]]:
-    return list(zip(one.scores, today.scores, strict=True))
+def _pairs(trial: Tried, today: Tried) -> list[tuple[float, float]]:
+    return list(zip(trial.scores, today.scores, strict=True))
 
 
-def _reason(made: Judgement) -> str:
-    if made.figures.killed > made.today.killed:
-        more = made.figures.killed - made.today.killed
+def _reason(judgement: Judgement) -> str:
+    if judgement.figures.killed > judgement.today.killed:
+        more = judgement.figures.killed - judgement.today.killed
         return f"On the test weeks {more} more jobs are killed by their time limit: keep today's."
-    worse = [one.metric.title for one in made.differences if one.worse]
+    worse = [difference.metric.title for difference in judgement.differences if difference.worse]
     if worse:
         return f"On the test weeks the {worse[0]} is worse: keep today's."
-    if not all(one.known for one in made.differences):
+    if not all(difference.known for difference in judgement.differences):
         return "The test weeks hold less than two days of jobs, too few to judge by: keep today's."
-    if not made.shown:
+    if not judgement.shown:
         return "On the test weeks no difference is larger than chance: keep today's."
     gains = ", ".join(
-        f"{one.metric.title} {one.change:+.1%} ({one.low:+.1%} to {one.high:+.1%})"
-        for one in made.differences
+        f"{each.metric.title} {each.change:+.1%} ({each.low:+.1%} to {each.high:+.1%})"
+        for each in judgement.differences
     )
     return f"On the test weeks: {gains}."

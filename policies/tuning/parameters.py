@@ -1,5 +1,7 @@
-"""What is tuned: settings of ``[policy]`` that decide between places, and how GPUs are cut into
-slices, each with its range."""
+"""What is tuned: settings of ``[policy]`` that decide between candidates, and how GPUs are cut.
+
+Each parameter has its range.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +24,25 @@ class Parameter:
     high: float = 1.0
     log: bool = False
     choices: tuple[str, ...] = ()
-    """Of a setting that is a word; empty: it is a number."""
+    """The words that a setting may be; empty: it is a number."""
     objectives: tuple[str, ...] = ()
-    """Those that look at it; empty: all."""
+    """The objectives that look at it; empty: all."""
     why: str = ""
     """What a larger value does, for the report."""
     sliced: bool = False
-    """It is about GPUs that are cut into slices, not of the policy."""
+    """It is about GPUs that are cut into slices, not about the policy."""
     recut: bool = False
     """It counts only where GPUs are cut anew."""
 
     def within(self, value: float | str) -> float | str:
-        """The value, or the end of the range that is nearest."""
+        """Return the value, or the end of the range that is nearest."""
         return value if isinstance(value, str) else min(max(value, self.low), self.high)
 
 
 LAYOUT, ENABLED = "layout", "trigger.enabled"
 PARAMETERS: Mapping[str, Parameter] = {
-    one.name: one
-    for one in (
+    parameter.name: parameter
+    for parameter in (
         Parameter(
             "objective", choices=("fastest", "earliest", "balanced", "throughput-fair"),
             why="what the chosen place is best at",
@@ -88,14 +90,14 @@ PARAMETERS: Mapping[str, Parameter] = {
         ),
     )
 }  # fmt: skip
-"""By name."""
+"""All parameters, by name."""
 Values = Mapping[str, float | str]
 
 
 def chosen(names: Iterable[str], layouts: Sequence[str] = ()) -> tuple[Parameter, ...]:
-    """The parameters of these names; all that matter where there are none.
+    """Return the parameters of these names; all that matter where there are none.
 
-    ``layouts``: of GPUs that are cut; empty: none is. Raises UsageError.
+    ``layouts``: the layouts to choose from; empty: no GPU is cut. Raises UsageError.
     """
     wanted = tuple(names)
     for name in wanted:
@@ -108,26 +110,30 @@ def chosen(names: Iterable[str], layouts: Sequence[str] = ()) -> tuple[Parameter
                 f"the parameter {name} is about slices, and the site cuts no GPUs of one model",
                 hint="write slices into one candidate's table",
             )
-    able = [one for one in PARAMETERS.values() if layouts or not one.sliced]
+    possible_parameters = [
+        parameter for parameter in PARAMETERS.values() if layouts or not parameter.sliced
+    ]
     return tuple(
-        replace(one, choices=tuple(layouts)) if one.name == LAYOUT else one
-        for one in ([PARAMETERS[name] for name in wanted] or able)
+        replace(parameter, choices=tuple(layouts)) if parameter.name == LAYOUT else parameter
+        for parameter in ([PARAMETERS[name] for name in wanted] or possible_parameters)
     )
 
 
 def values_of(policy: PolicySettings, parameters: Iterable[Parameter]) -> dict[str, float | str]:
-    """What ``policy`` has, within each range."""
-    found: dict[str, float | str] = {}
-    for one in parameters:
-        if one.sliced or not matters(one, policy.objective):
+    """Return the values that ``policy`` has, within each range."""
+    values: dict[str, float | str] = {}
+    for parameter in parameters:
+        if parameter.sliced or not matters(parameter, policy.objective):
             continue
-        head, _, tail = one.name.rpartition(".")
-        found[one.name] = one.within(getattr(getattr(policy, head) if head else policy, tail))
-    return found
+        head, _, tail = parameter.name.rpartition(".")
+        values[parameter.name] = parameter.within(
+            getattr(getattr(policy, head) if head else policy, tail)
+        )
+    return values
 
 
 def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
-    """``policy`` with these values; what they do not name stays, and what is of slices."""
+    """Return ``policy`` with these values; what they do not name stays, and what slices have."""
     values = {name: value for name, value in values.items() if not PARAMETERS[name].sliced}
     own = {name: value for name, value in values.items() if "." not in name}
     weights = {name.partition(".")[2]: v for name, v in values.items() if "." in name}
@@ -136,12 +142,12 @@ def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
 
 
 def matters(parameter: Parameter, objective: str) -> bool:
-    """Whether an objective looks at it."""
+    """Return whether an objective looks at the parameter."""
     return not parameter.objectives or objective in parameter.objectives
 
 
 def possible(objective: str, *, prices: bool) -> bool:
-    """Whether a site can use an objective in a tune."""
+    """Return whether a site can use an objective in a tune."""
     OBJECTIVES.load(objective)
     return prices or objective != "balanced"
 
@@ -151,17 +157,17 @@ _YES, _NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """Of all GPUs that are cut. Its keys are those of ``[trigger]`` in the settings of slices."""
+    """How all GPUs are cut: at first, and when anew. Keys are those of ``[trigger]``."""
 
     layout: str = ""
-    """Of each GPU at first; empty: they are not all alike, or none is cut."""
+    """Layout of each GPU at first; empty: they are not all equal, or none is cut."""
     recut: bool = False
     """Whether GPUs are cut anew while jobs come."""
     patience: Hysteresis = PATIENCE
-    """When they are."""
+    """When a new layout is worth it."""
 
     def values(self, parameters: Iterable[Parameter]) -> dict[str, float | str]:
-        """By name, of those among ``parameters`` that it has."""
+        """Return the values of ``parameters`` that are about slices, by name."""
         has: Mapping[str, float | str] = {
             "layout": self.layout,
             "trigger.enabled": _YES if self.recut else _NO,
@@ -173,13 +179,13 @@ class Slicing:
                 "trigger.min_gain": self.patience.min_gain,
             }
         return {
-            one.name: one.within(has[one.name])
-            for one in parameters
-            if one.sliced and has.get(one.name, "") != ""
+            parameter.name: parameter.within(has[parameter.name])
+            for parameter in parameters
+            if parameter.sliced and has.get(parameter.name, "") != ""
         }
 
     def with_values(self, values: Values) -> Slicing:
-        """With those that are of slices; what they do not name stays."""
+        """Return the slicing with the values that are about slices; what they do not name stays."""
         return replace(
             self,
             layout=str(values.get("layout", self.layout)),

@@ -1,4 +1,7 @@
-"""What a tune asks of a replay: the figures of a policy on a part of the past."""
+"""What a tune asks of a replay: the figures of a policy on a part of the past, and the metrics.
+
+Of every metric smaller is better.
+"""
 
 from __future__ import annotations
 
@@ -26,49 +29,50 @@ class Replayer(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What of the jobs was changed or left out when they were read, in lines."""
+        """Return what of the jobs was changed or left out when they were read, in lines."""
         ...
 
     @property
     def span_s(self) -> float:
-        """From the first submission to the last."""
+        """Return the time from the first submission to the last, in seconds."""
         ...
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """What would have happened to the jobs of ``part`` under ``policy``."""
+        """Return what would have happened to the jobs of ``part`` under ``policy``."""
         ...
 
     @property
     def layouts(self) -> Sequence[str]:
-        """Ways to cut a GPU that leave no room; empty where none, or several models, are cut."""
+        """Return ways to cut a GPU that leave no room; empty where none, or several models, are
+        cut."""
         ...
 
     @property
     def slicing(self) -> Slicing:
-        """How GPUs are cut."""
+        """Return how GPUs are cut."""
         ...
 
     def cut(self, slicing: Slicing) -> Replayer:
-        """The same jobs on GPUs that are cut so."""
+        """Return a replayer of the same jobs on GPUs that are cut so."""
         ...
 
     def in_pools(self) -> Replayer:
-        """A faster one, good enough to compare trials: without fragmentation of nodes."""
+        """Return a faster one, good enough to compare trials: without fragmentation of nodes."""
         ...
 
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SHORT_S = 10.0
-"""Shorter jobs count as so long in slowdowns (Feitelson 2001)."""
+"""Shorter jobs count as so long in slowdowns (Feitelson 2001), in seconds."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """[jobs] that ended, by submission; times in seconds. NaN where nobody knows."""
+    """Columns of the jobs that ended, by submission; times in seconds, NaN where not known."""
 
     submit_s: Floats
-    """After the first submission of the trace."""
+    """Seconds after the first submission of the trace."""
     wait_s: Floats
     runtime_s: Floats
     user: Ints
@@ -76,41 +80,41 @@ class Figures:
     cost: Floats
     energy_j: Floats
     core_s: Floats
-    """Cores held x time."""
+    """Cores held times the time."""
     queue: Ints
-    """Place in ``queues``: where it ran."""
+    """Place in ``queues``: where the job ran."""
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     capacity: Mapping[str, float] | None = None
     """Cores by queue; None: not known."""
     killed: int = 0
-    """By their time limit."""
+    """Jobs killed by their time limit."""
     unjudged: int = 0
-    """Stayed where they were, since nobody knows what they would have done elsewhere."""
+    """Jobs that stayed where they were, since nobody knows how long they take elsewhere."""
     jobs: int = 0
-    """In all, those that did not end too."""
+    """All jobs, those that did not end too."""
     only_here: int = 0
-    """Of those, jobs whose time nobody knows on another platform than where they were."""
+    """Jobs whose time nobody knows on another platform than where they ran."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """Jobs that could not be replayed, by reason."""
 
     @property
     def finish_s(self) -> Floats:
-        """[jobs] from submission to the end."""
+        """Return [jobs] the time from submission to the end."""
         return self.wait_s + self.runtime_s
 
     @property
     def slowdown(self) -> Floats:
-        """[jobs] bounded slowdown, at least 1."""
+        """Return [jobs] the bounded slowdown, at least 1."""
         longest = np.maximum(self.runtime_s, SHORT_S)
         return np.maximum((self.wait_s + self.runtime_s) / longest, 1.0)
 
-    def rows(self, kept: Ints) -> Figures:
-        """Some jobs, or the same ones several times (bootstrap)."""
+    def rows(self, chosen: Ints) -> Figures:
+        """Return the figures of some jobs, or of the same ones several times (bootstrap)."""
         return replace(
-            self, submit_s=self.submit_s[kept], wait_s=self.wait_s[kept],
-            runtime_s=self.runtime_s[kept], user=self.user[kept], cost=self.cost[kept],
-            energy_j=self.energy_j[kept], core_s=self.core_s[kept], queue=self.queue[kept],
+            self, submit_s=self.submit_s[chosen], wait_s=self.wait_s[chosen],
+            runtime_s=self.runtime_s[chosen], user=self.user[chosen], cost=self.cost[chosen],
+            energy_j=self.energy_j[chosen], core_s=self.core_s[chosen], queue=self.queue[chosen],
         )  # fmt: skip
 
 
@@ -133,7 +137,7 @@ def _quantile(column: Floats, level: float) -> float:
 
 
 def by_user(figures: Figures, column: Floats) -> Floats:
-    """[users] the mean of a column; NaN for those without a job."""
+    """Return [users] the mean of a column; NaN for those without a job."""
     count = np.bincount(figures.user, minlength=len(figures.users))
     total = np.bincount(figures.user, weights=column, minlength=len(figures.users))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -141,15 +145,15 @@ def by_user(figures: Figures, column: Floats) -> Floats:
 
 
 def _unfair(figures: Figures) -> float:
-    """Coefficient of variation of users' mean bounded slowdowns."""
+    """Return the coefficient of variation of users' mean bounded slowdowns."""
     means = by_user(figures, figures.slowdown)
     means = means[np.isfinite(means)]
     return float(means.std() / means.mean()) if len(means) else math.nan
 
 
 METRICS: Mapping[str, Metric] = {
-    one.name: one
-    for one in (
+    metric.name: metric
+    for metric in (
         Metric("finish", "mean time from submission to end", "s", lambda f: _mean(f.finish_s)),
         Metric("wait", "mean wait", "s", lambda f: _mean(f.wait_s)),
         Metric("p95-wait", "95th percentile of the wait", "s", lambda f: _quantile(f.wait_s, 0.95)),
@@ -160,4 +164,4 @@ METRICS: Mapping[str, Metric] = {
         Metric("unfairness", "variation of users' mean slowdowns", "", _unfair),
     )
 }
-"""By name."""
+"""All metrics, by name."""

@@ -1,4 +1,7 @@
-"""The storage that the workers of a tune share: a journal file or a database, which may be away."""
+"""The storage that the workers of a tune share, and how far the tune in it is.
+
+It is a journal file or a database, which may be away for a while.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ if TYPE_CHECKING:
     import optuna
 
 PATIENCE_S, PAUSE_S = 300.0, 2.0
-"""For so long a storage may be away, and it is asked again after so long."""
+"""Seconds for which a storage may be away, and between two attempts."""
 T = TypeVar("T")
 
 
 def storage_of(text: str) -> Any:
-    """A journal file, or the database of a URL. Raises ValueError, OSError or ImportError."""
+    """Return a journal file, or the database of a URL. Raises ValueError, OSError or
+    ImportError."""
     import optuna  # noqa: PLC0415 - of the extra
 
     if "://" in text:
@@ -53,11 +57,11 @@ class Patience:
         self._since_s: float | None = None
 
     def over(self) -> None:
-        """It is there."""
+        """Note that it answers again."""
         self._since_s = None
 
     def wait(self, error: BerthError) -> None:
-        """It is not; after too long raises ``error``."""
+        """Wait for the next attempt; raise ``error`` after too long."""
         now_s = time.monotonic()
         self._since_s = now_s if self._since_s is None else self._since_s
         if now_s - self._since_s >= self._most_s:
@@ -66,7 +70,7 @@ class Patience:
 
 
 def storage_answers(read: Callable[[], T]) -> T:
-    """What ``read`` says. Raises StorageAway where the storage does not answer."""
+    """Return what ``read`` returns. Raises StorageAway where the storage does not answer."""
     try:
         return read()
     except Exception as error:
@@ -76,12 +80,13 @@ def storage_answers(read: Callable[[], T]) -> T:
 
 
 def without_password(storage: str) -> str:
-    """A path as it is, the URL of a database without its password."""
+    """Return a path as it is, the URL of a database without its password."""
     return re.sub(r"(?<=://)([^/@]*?):[^/]*@", r"\1:***@", storage)
 
 
 def of_storage(error: BaseException | None) -> bool:
-    """Whether a database, or Optuna's reading of it, failed; also where Optuna fails over that."""
+    """Return whether a database, or Optuna's reading of it, failed; also where Optuna fails over
+    that."""
     while error is not None and not isinstance(error, BerthError):
         if type(error).__module__.startswith(("sqlalchemy", "psycopg", "optuna", "json")):
             return True
@@ -104,21 +109,21 @@ class Progress:
 
     done: int
     stopped: int
-    """Early, as hopeless."""
+    """Trials stopped early, as hopeless."""
     failed: int
-    """Also those that were lost with their workers."""
+    """Trials that failed, or were lost with their workers."""
     running: int
     surplus: int = 0
-    """Given up unfinished, since enough others were done."""
+    """Trials given up unfinished, since enough others were done."""
 
     @property
     def finished(self) -> int:
-        """Those that count."""
+        """Return how many trials count."""
         return self.done + self.stopped
 
 
 def progress_of(study: optuna.Study) -> Progress:
-    """Trials by what became of them."""
+    """Return how many trials of a study are done, stopped, failed and running."""
     counts: dict[str, int] = {}
     surplus = set(study.user_attrs.get(SURPLUS, ()))
     for trial in study.get_trials(deepcopy=False):
@@ -136,8 +141,8 @@ def settle_running(
 ) -> None:
     """Give up the trials that nobody works on any more, once there are enough.
 
-    What a worker of ``stopped`` was at, ended since the tune is done, is surplus. A trial is lost
-    whose worker is ``gone``, or has begun another one since; the rest runs on.
+    A trial whose worker is in ``stopped``, ended since the tune is done, is surplus. A trial is
+    lost whose worker is ``gone``, or has begun another one since; the rest runs on.
     """
     import optuna  # noqa: PLC0415 - of the extra
 

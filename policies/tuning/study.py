@@ -45,18 +45,19 @@ if TYPE_CHECKING:
 
 STUDY = "berth-tune"
 FIRST, KILLED, WHY, TODAY = "first", "killed", "why", "today"
-"""Attributes of a trial: metrics of its first part, jobs killed, why it failed; it is of today's
-policy, as the first one is."""
+"""Attributes of a trial: metrics of its first part, jobs killed, why it failed, and that it is
+today's policy, as the first trial is."""
 IDENTITY = "identity"
-"""Attribute of a study: digest of what is tuned on what."""
+"""Attribute of a study: digest of what is tuned and on which jobs."""
 LEAST_SEEN = 10
-"""Trials before one is hopeless for being behind the others."""
+"""So many trials are needed before one is hopeless for being behind the others."""
 BEHIND = 0.5
-"""Hopeless is what is behind so large a part of the trials, or behind today's policy."""
+"""A trial is hopeless that is behind so large a part of the trials, or behind today's policy."""
 MARGIN = 1.05
-"""Behind: better in no metric of the first part, and worse in one by this factor."""
+"""A trial is behind that is better in no metric of the first part, and worse in one by this
+factor."""
 MOST_FIRST = 0.75
-"""Of the training time: longer parts are not replayed before all of it."""
+"""Largest part of the training time that is replayed before all of it."""
 MOST_FAILED = 20
 
 
@@ -67,32 +68,32 @@ class Tried:
     number: int
     values: Values
     scores: tuple[float, ...]
-    """By metric, on the training weeks."""
+    """Scores by metric, on the training weeks."""
     killed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What the trials found."""
+    """The result of all trials so far."""
 
     today: Tried | None
     tried: tuple[Tried, ...]
     front: tuple[Tried, ...]
-    """Not beaten in every metric by another; by the first metric."""
+    """Trials not beaten in every metric by another; by the first metric."""
     progress: Progress
     importance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Metric -> parameter -> its part in the variance of the metric."""
 
 
 def require_optuna() -> None:
-    """Raises ToolMissing without the extra."""
+    """Check that Optuna is installed. Raises ToolMissing without the extra."""
     if importlib.util.find_spec("optuna") is None:
         raise ToolMissing("optuna", needed_for="a tune", hint="pip install 'berth[tune]'")
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is tuned on what."""
+    """A tune: which parameters, by which metrics, on which jobs."""
 
     replayer: Replayer
     today: PolicySettings
@@ -100,12 +101,14 @@ class Tuning:
     metrics: tuple[Metric, ...]
     train: Part
     first: Part | None
-    """Replayed first, then twice as much, and so on; None: no trial is stopped early."""
+    """The part that is replayed first, then twice as much, and so on; None: no trial stops
+    early."""
     identity: str
-    """Of trace, site and all of the above: a storage holds one tune."""
+    """Digest of trace, site and all of the above: a storage holds one tune."""
 
     def study(self, storage: str) -> optuna.Study:
-        """The study in ``storage`` (a file's path, or the URL of a database), made if need be.
+        """Return the study in ``storage`` (a file's path, or the URL of a database), made if need
+        be.
 
         Raises StorageUnusable, UsageError where it holds another tune, ToolMissing without Optuna.
         """
@@ -179,7 +182,7 @@ class Tuning:
                 waiting.wait(StorageAway())
 
     def replay_today(self, study: optuna.Study) -> None:
-        """Take the trial of today's policy again where its worker was lost; else nothing."""
+        """Take the trial of today's policy again where its worker was lost; else do nothing."""
         if _todays(_completed(study)) is None:
             study.enqueue_trial(self._now, user_attrs={TODAY: True})
             self._take(study, "")
@@ -216,35 +219,35 @@ class Tuning:
 
     @property
     def _now(self) -> dict[str, float | str]:
-        """Today's values."""
+        """Return today's values."""
         sliced = self.replayer.slicing.values(self.parameters)
         return {**values_of(self.today, self.parameters), **sliced}
 
     def scores(self, figures: Figures) -> list[float]:
-        """By metric. Raises UsageError where one cannot be computed."""
-        found = [metric.of(figures) for metric in self.metrics]
-        for metric, value in zip(self.metrics, found, strict=True):
+        """Return the scores by metric. Raises UsageError where one cannot be computed."""
+        by_metric = [metric.of(figures) for metric in self.metrics]
+        for metric, value in zip(self.metrics, by_metric, strict=True):
             if not math.isfinite(value):
                 raise UsageError(
                     f"the metric {metric.name} is not known of these jobs",
                     hint="energy needs power and cost needs prices in the site file",
                 )
-        return found
+        return by_metric
 
     @property
     def stages(self) -> tuple[Part, ...]:
-        """Growing parts of the training time, before all of it."""
-        found: list[Part] = []
+        """Return growing parts of the training time, before all of it."""
+        parts: list[Part] = []
         part = self.first
         while part is not None and part.end_s < MOST_FIRST * self.train.end_s:
-            found.append(part)
+            parts.append(part)
             part = Part(part.begin_s, part.begin_s + 2 * (part.end_s - part.begin_s))
-        return tuple(found)
+        return tuple(parts)
 
     def _hopeless(
         self, trial: optuna.Trial, scores: Sequence[float], name: str
     ) -> list[float] | None:
-        """What the trial's scores would about be, where it is hopeless; None: it is not."""
+        """Return what the trial's scores would about be, where it is hopeless; None: it is not."""
         others = trial.study.get_trials(deepcopy=False)
         today = _todays([t for t in others if t.values])
         if today is None or name not in today.user_attrs:
@@ -256,25 +259,29 @@ class Tuning:
         if _behind(scores, first):
             return estimate
         seen = [t.user_attrs[name] for t in others if name in t.user_attrs]
-        seen = [one for one in seen if list(one) != list(scores)]
+        seen = [other_scores for other_scores in seen if list(other_scores) != list(scores)]
         if len(seen) < LEAST_SEEN:
             return None
-        return estimate if sum(_behind(scores, one) for one in seen) > BEHIND * len(seen) else None
+        return (
+            estimate
+            if sum(_behind(scores, other_scores) for other_scores in seen) > BEHIND * len(seen)
+            else None
+        )
 
     def found(self, study: optuna.Study) -> Tuned:
-        """What the trials found so far."""
+        """Return the result of the trials so far."""
         done = _completed(study)
         today = _todays(done)
         tried = tuple(
             Tried(t.number, dict(t.params), tuple(t.values), int(t.user_attrs.get(KILLED, 0)))
             for t in done
         )
-        unique = {one.scores: one for one in reversed(tried)}.values()
-        front = [one for one in unique if not any(_beats(other, one) for other in unique)]
+        unique = {trial.scores: trial for trial in reversed(tried)}.values()
+        front = [trial for trial in unique if not any(_beats(other, trial) for other in unique)]
         return Tuned(
-            next((one for one in tried if today and one.number == today.number), None),
+            next((trial for trial in tried if today and trial.number == today.number), None),
             tried,
-            tuple(sorted(front, key=lambda one: one.scores)),
+            tuple(sorted(front, key=lambda trial: trial.scores)),
             progress_of(study),
             _importance(study, self.metrics) if len(done) >= LEAST_SEEN else {},
         )
@@ -283,27 +290,32 @@ class Tuning:
 def suggested(
     trial: optuna.Trial, parameters: Iterable[Parameter], now: Values, objective: str
 ) -> dict[str, float | str]:
-    """Values of the parameters that count: that the trial's objective looks at, and of cutting
-    GPUs anew only where they are. ``now``: today's values; ``objective``: today's."""
-    found: dict[str, float | str] = {}
-    for one in parameters:
-        if not matters(one, str(found.get("objective", objective))):
+    """Return values of the parameters that count in a trial.
+
+    Those count that the trial's objective looks at, and those of cutting GPUs anew where they are
+    cut anew. ``now``: today's values; ``objective``: today's.
+    """
+    values: dict[str, float | str] = {}
+    for parameter in parameters:
+        if not matters(parameter, str(values.get("objective", objective))):
             continue
-        if one.recut and found.get(ENABLED, now.get(ENABLED)) != "yes":
+        if parameter.recut and values.get(ENABLED, now.get(ENABLED)) != "yes":
             continue
-        if one.choices:
-            words = one.choices
-            today = objective if one.name == "objective" else now.get(one.name)
+        if parameter.choices:
+            words = parameter.choices
+            today = objective if parameter.name == "objective" else now.get(parameter.name)
             if isinstance(today, str) and today not in words:
                 words = (today, *words)
-            found[one.name] = trial.suggest_categorical(one.name, words)
+            values[parameter.name] = trial.suggest_categorical(parameter.name, words)
         else:
-            found[one.name] = trial.suggest_float(one.name, one.low, one.high, log=one.log)
-    return found
+            values[parameter.name] = trial.suggest_float(
+                parameter.name, parameter.low, parameter.high, log=parameter.log
+            )
+    return values
 
 
 def _name(stage: int) -> str:
-    """Attribute of a trial that holds the metrics of a stage."""
+    """Return the attribute of a trial that holds the metrics of a stage."""
     return FIRST if stage == 0 else f"{FIRST}{stage + 1}"
 
 
@@ -312,23 +324,23 @@ def _behind(scores: Sequence[float], other: Sequence[float]) -> bool:
     return all(s >= o for s, o in pairs) and any(s > MARGIN * o for s, o in pairs)
 
 
-def _beats(one: Tried, other: Tried) -> bool:
-    pairs = list(zip(one.scores, other.scores, strict=True))
+def _beats(trial: Tried, other: Tried) -> bool:
+    pairs = list(zip(trial.scores, other.scores, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
 def _todays(trials: Iterable[optuna.trial.FrozenTrial]) -> optuna.trial.FrozenTrial | None:
-    """That of today's policy; None: it is not among them."""
+    """Return the trial of today's policy; None: it is not among them."""
     return next((t for t in trials if t.number == 0 or TODAY in t.user_attrs), None)
 
 
 def _same(study: optuna.Study, number: int, values: Values) -> Any:
-    """A completed trial of the very values; equal replays have equal ends."""
+    """Return a completed trial of the very values; equal replays have equal ends."""
     return next((t for t in _completed(study) if t.number != number and t.params == values), None)
 
 
 def _completed(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Trials that were replayed to their end."""
+    """Return the trials that were replayed to their end."""
     every = study.get_trials(deepcopy=False)
     return [t for t in every if t.values and STOPPED not in t.user_attrs]
 
@@ -339,22 +351,25 @@ def _last_problem(study: optuna.Study) -> str:
 
 
 def _importance(study: optuna.Study, metrics: Sequence[Metric]) -> dict[str, dict[str, float]]:
-    """PED-ANOVA (Watanabe et al. 2023): needs no further library. Empty where it cannot say."""
+    """Return each parameter's part in the variance of each metric, by PED-ANOVA.
+
+    (Watanabe et al. 2023; it needs no further library.) Empty where it cannot say.
+    """
     import optuna  # noqa: PLC0415 - of the extra
 
-    found = {}
+    importance = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for index, metric in enumerate(metrics):
             try:
-                found[metric.name] = optuna.importance.get_param_importances(
+                importance[metric.name] = optuna.importance.get_param_importances(
                     study,
                     evaluator=optuna.importance.PedAnovaImportanceEvaluator(),
                     target=partial(_value, index),
                 )
             except (RuntimeError, ValueError):
                 continue
-    return found
+    return importance
 
 
 def _value(index: int, trial: optuna.trial.FrozenTrial) -> float:
@@ -362,6 +377,6 @@ def _value(index: int, trial: optuna.trial.FrozenTrial) -> float:
 
 
 def _quiet(optuna: Any) -> None:
-    """Berth says what there is to say."""
+    """Silence Optuna: Berth says what there is to say."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)

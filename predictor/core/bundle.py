@@ -1,8 +1,9 @@
-"""What every bundle shares: a manifest that names each file by checksum, and an id over it all.
+"""Bundles: a manifest that names each file by checksum, and an id over them all.
 
 The manifest's own ``id`` is the digest of all that predictions depend on; when it was made, by
 which command and how good it is are not among them, so that the same data, seed and code give
-the same id.
+the same id. A few learnt numbers that need no bundle are a ``LearntFile``: JSON beside the module
+that uses them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from berth.predictor.core.arrays import Floats
 
 if TYPE_CHECKING:
     import onnxruntime
+from pydantic import Field
 
 SHIPPED_BUNDLES = Path(__file__).parents[1] / "bundles"
 """The folder of the bundles that come with Berth, one folder each."""
@@ -46,7 +48,7 @@ class BundleManifest(Document):
     def digest(self) -> str:
         """What ``id`` must be: over everything that a prediction depends on.
 
-        Absent optional keys do not count: new ones of a later schema leave old bundles valid.
+        Optional keys that are None do not count.
         """
         data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         for key in ("id", "created", "command", "figures"):
@@ -188,3 +190,18 @@ def _sha256(path: Path) -> str:
     if len(raw) > _MAX_FILE_BYTES:
         raise DocumentError(path, f"is larger than {_MAX_FILE_BYTES} bytes")
     return hashlib.sha256(raw).hexdigest()
+
+
+class LearntFile(Document):
+    """What every such file says of how it was made, and how its intervals hold."""
+
+    command: str
+    created: str
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    split: str
+    groups: int = Field(ge=1)
+    """Of rows that resemble each other."""
+    rows: int = Field(ge=1)
+    coverage: float = Field(ge=0, le=1)
+    """Of the 90 % interval, in groups that nothing in the file is from."""

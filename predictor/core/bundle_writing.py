@@ -1,17 +1,54 @@
-"""Writing a bundle: all of it or nothing, and only what loads again."""
+"""Writing a bundle: how it was made, all of it or nothing, and only what loads again."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
+from berth.pilot.version import VERSION
 from berth.predictor.core.bundle import MANIFEST, BundleManifest, replaced
+
+
+class Made(TypedDict):
+    """The fields of ``BundleManifest``; ``write_bundle`` fills in ``id`` and ``files``."""
+
+    id: str
+    created: str
+    command: str
+    berth_version: str
+    figures: dict[str, float]
+    files: dict[str, str]
+
+
+def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
+    """Made now, by ``command``, with this version; ``figures``: of its evaluation."""
+    return Made(
+        id="",
+        created=now(),
+        command=command,
+        berth_version=VERSION,
+        figures=dict(figures or {}),
+        files={},
+    )
+
+
+def now() -> str:
+    """UTC to the second, as in every manifest."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Of each installed library that training used."""
+    return {name: importlib.metadata.version(name) for name in libraries}
+
 
 M = TypeVar("M", bound=BundleManifest)
 

@@ -7,11 +7,13 @@ microseconds, not a model.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.core import nodes as several
@@ -23,9 +25,9 @@ from berth.predictor.core.prediction import (
     Prediction,
     PredictionCurve,
 )
-from berth.predictor.core.sizes import PowerLaw, SizeGrowth
+from berth.predictor.core.sizes import Growth, PowerLaw, SizeGrowth, growth_to, memory_with
 
-FORECAST_SCHEMA = "berth.forecast/3"
+FORECAST_SCHEMA = "berth.forecast/1"
 
 
 class Unit(StrEnum):
@@ -54,71 +56,7 @@ class SourceShare:
     """What its error was measured in, for example ``unseen family``."""
 
 
-class Needs(NamedTuple):
-    """Memory that runs of a program show, each at the profiled size and at another; None: not
-    known."""
-
-    host: tuple[Interval | None, Interval | None]
-    gpu: tuple[Interval | None, Interval | None]
-    """Measured, else as the host's: that is what the GPU memory of programs that ran on CPUs only
-    is taken from."""
-
-
-class Growth(NamedTuple):
-    """What another problem size does to time and memory: the same on every platform."""
-
-    time: Interval
-    """Over the time at the profiled size."""
-    needs: Needs | None
-    """The program's memory at the profiled size, and at this one; None: no run measured any, and
-    what a platform's prediction says does not grow."""
-    larger: bool = False
-    """The size is above the profiled one."""
-
-    def runtime(self, as_profiled: Interval) -> Interval:
-        """The time on a platform, from that at the profiled size."""
-        return as_profiled.times(self.time)
-
-    def memory(self, as_profiled: MemoryUse) -> MemoryUse:
-        """The memory likewise: what a platform adds (a GPU's context, say) does not grow.
-
-        None where nothing is known of the size.
-        """
-        held_in = None if self.larger else as_profiled.gpu_held_in_bytes
-        if self.needs is None:
-            return replace(as_profiled, gpu_held_in_bytes=held_in)
-        host, gpu = self.needs.host, self.needs.gpu
-        return MemoryUse(
-            _grown(as_profiled.host_bytes, *host), _grown(as_profiled.gpu_bytes, *gpu), held_in
-        )
-
-
-def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
-    """What problem ``size`` (None: as profiled) does on every platform."""
-    time = sizes.runtime_factor(size)
-    if size is None:
-        return Growth(time, None)
-    host = sizes.memory_bytes(None), sizes.memory_bytes(size)
-    gpu = host
-    if sizes.gpu_peak_bytes is not None:
-        gpu = sizes.gpu_memory_bytes(None), sizes.gpu_memory_bytes(size)
-    needs = None if host[0] is gpu[0] is None else Needs(host, gpu)
-    return Growth(time, needs, sizes.size is not None and size > sizes.size)
-
-
-def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> Interval | None:
-    if own is None or old is None:
-        return own
-    return None if new is None else own.moved(old, new)
-
-
-def memory_with(own: MemoryUse, growth: Growth | None, ratio: Interval | None) -> MemoryUse:
-    """Memory from that of the main run. ``growth``: to another size; ``ratio``: to other nodes."""
-    grown = own if growth is None else growth.memory(own)
-    return grown if ratio is None else grown.times(ratio)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Forecast:
     """Predictions of one workload over platforms, resources and sizes, with what it runs on."""
 
@@ -157,6 +95,12 @@ class Forecast:
     nodes: several.NodeScaling | None = None
     """How time and memory change with the number of nodes; None: nothing is said of it, and the
     number of nodes is not looked at."""
+
+    @cached_property
+    def content_digest(self) -> str:
+        """A digest of everything that the forecast says, made once; the same in every process."""
+        text = json.dumps(self._as_data(), separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property
     def whole_job(self) -> bool:
@@ -257,7 +201,11 @@ class Forecast:
 
     def to_json(self) -> str:
         """Compact JSON text on one line."""
-        data: dict[str, Any] = {
+        return json.dumps(self._as_data(), separators=(",", ":"), allow_nan=False)
+
+    def _as_data(self) -> dict[str, Any]:
+        """Return the forecast as JSON holds it."""
+        return {
             "schema": FORECAST_SCHEMA,
             "workload": self.workload,
             "kind": self.kind,
@@ -291,16 +239,11 @@ class Forecast:
                 "gpu_peak_bytes": self.sizes.gpu_peak_bytes,
             },
             "curves": {name: _curve_out(curve) for name, curve in self.curves.items()},
+            "follows_shape": self.follows_shape,
+            "doubted": dict(self.doubted),
+            "ran_on": self.ran_on,
+            "nodes": None if self.nodes is None else several.to_data(self.nodes),
         }
-        if self.follows_shape:
-            data["follows_shape"] = True
-        if self.doubted:
-            data["doubted"] = dict(self.doubted)
-        if self.ran_on:
-            data["ran_on"] = self.ran_on
-        if self.nodes is not None:
-            data["nodes"] = several.to_data(self.nodes)
-        return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Forecast:
@@ -349,10 +292,10 @@ class Forecast:
                     name: _curve_in(points, data["workload"], name)
                     for name, points in data["curves"].items()
                 },
-                doubted=dict(data.get("doubted", {})),
-                follows_shape=data.get("follows_shape", False) is True,
-                ran_on=tuple(data.get("ran_on", ())),
-                nodes=several.from_data(data["nodes"]) if "nodes" in data else None,
+                doubted=dict(data["doubted"]),
+                follows_shape=bool(data["follows_shape"]),
+                ran_on=tuple(data["ran_on"]),
+                nodes=None if data["nodes"] is None else several.from_data(data["nodes"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise DocumentError("forecast", f"is not one that Berth wrote: {error!r}") from None
@@ -406,7 +349,7 @@ def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
             ],
             _maybe_out(p.energy_j),
             p.abstained,
-            *(() if p.unit_power_w is None else (float(f"{p.unit_power_w:.6g}"),)),
+            None if p.unit_power_w is None else float(f"{p.unit_power_w:.6g}"),
         ]
         for p in curve.points
     ]
@@ -419,7 +362,7 @@ def _curve_in(points: Any, workload: str, platform: str) -> PredictionCurve:
 
 
 def _point_in(point: Any, workload: str, platform: str) -> Prediction:
-    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained, *power = point
+    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained, power_w = point
     return Prediction(
         workload=workload,
         platform=platform,
@@ -432,5 +375,5 @@ def _point_in(point: Any, workload: str, platform: str) -> Prediction:
         energy_j=_maybe_in(energy),
         bound=Bound(bound),
         abstained=abstained,
-        unit_power_w=float(power[0]) if power else None,
+        unit_power_w=None if power_w is None else float(power_w),
     )

@@ -215,14 +215,10 @@ def to_data(scaling: NodeScaling) -> dict[str, Any]:
             name: [[one.nodes, _out(one.time), _out(one.memory)] for one in table]
             for name, table in scaling.ratios.items()
         },
-        **({"learnt": _learnt_out(scaling)} if scaling.learnt else {}),
-    }
-
-
-def _learnt_out(scaling: NodeScaling) -> dict[str, Any]:
-    return {
-        name: [[one.nodes, one.units, _out(one.runtime_s)] for one in found]
-        for name, found in scaling.learnt.items()
+        "learnt": {
+            name: [[job.nodes, job.units, _out(job.runtime_s)] for job in jobs]
+            for name, jobs in scaling.learnt.items()
+        },
     }
 
 
@@ -241,7 +237,7 @@ def from_data(data: Any) -> NodeScaling:
         },
         learnt={
             name: tuple(NodeTime(int(n), int(units), Interval(*t)) for n, units, t in found)
-            for name, found in data.get("learnt", {}).items()
+            for name, found in data["learnt"].items()
         },
     )
 

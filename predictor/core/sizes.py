@@ -1,4 +1,4 @@
-"""How time and peak memory grow with the problem size: a constant plus a power law.
+"""How time and peak memory change with the problem size, and peak memory on another platform.
 
 ``y(n) = a + b * n**p`` through the measured points: two points fix a pure power law, three or
 more also the constant. One point gives none: another size then widens the interval until it
@@ -6,17 +6,28 @@ says nothing. Upper bounds are what keeps a job from being killed, so they are n
 was measured. Away from the measured sizes they span every exponent that fits these as well (a
 program that has hardly left its constant part may grow with the cube from here), and beyond ten
 times the largest measured size memory is unknown.
+
+On another platform host memory is what the program needed on the reference, on a GPU's node, too.
+Device memory is what the pilot measured there, where it ran on a GPU. Of a program that ran on
+CPUs only, the same data is assumed to live in device memory, beside the runtime's own context; that
+is an assumption about a build that was never seen, so the interval is wide: down to half of the
+host's peak (what is not resident on the device) and up to the host's upper bound and a large
+context. Where a program ran on a GPU and nobody measured its device memory, all that is known is
+the GPU that it ran on.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from berth.pilot.errors import UsageError
-from berth.predictor.core.prediction import Interval
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile, Target
+from berth.predictor.core.prediction import Interval, MemoryUse
 
 MEASURED_MARGIN = 1.10
 """Upper bound over a peak measured at this very size: allocators and inputs vary between runs."""
@@ -200,6 +211,70 @@ class SizeGrowth:
         return Interval(low / widen, mid, high * widen)
 
 
+class Needs(NamedTuple):
+    """Memory that runs of a program show, each at the profiled size and at another; None: not
+    known."""
+
+    host: tuple[Interval | None, Interval | None]
+    gpu: tuple[Interval | None, Interval | None]
+    """Measured, else as the host's: that is what the GPU memory of programs that ran on CPUs only
+    is taken from."""
+
+
+class Growth(NamedTuple):
+    """What another problem size does to time and memory: the same on every platform."""
+
+    time: Interval
+    """Over the time at the profiled size."""
+    needs: Needs | None
+    """The program's memory at the profiled size, and at this one; None: no run measured any, and
+    what a platform's prediction says does not grow."""
+    larger: bool = False
+    """The size is above the profiled one."""
+
+    def runtime(self, as_profiled: Interval) -> Interval:
+        """The time on a platform, from that at the profiled size."""
+        return as_profiled.times(self.time)
+
+    def memory(self, as_profiled: MemoryUse) -> MemoryUse:
+        """The memory likewise: what a platform adds (a GPU's context, say) does not grow.
+
+        None where nothing is known of the size.
+        """
+        held_in = None if self.larger else as_profiled.gpu_held_in_bytes
+        if self.needs is None:
+            return replace(as_profiled, gpu_held_in_bytes=held_in)
+        host, gpu = self.needs.host, self.needs.gpu
+        return MemoryUse(
+            _grown(as_profiled.host_bytes, *host), _grown(as_profiled.gpu_bytes, *gpu), held_in
+        )
+
+
+def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
+    """What problem ``size`` (None: as profiled) does on every platform."""
+    time = sizes.runtime_factor(size)
+    if size is None:
+        return Growth(time, None)
+    host = sizes.memory_bytes(None), sizes.memory_bytes(size)
+    gpu = host
+    if sizes.gpu_peak_bytes is not None:
+        gpu = sizes.gpu_memory_bytes(None), sizes.gpu_memory_bytes(size)
+    needs = None if host[0] is gpu[0] is None else Needs(host, gpu)
+    return Growth(time, needs, sizes.size is not None and size > sizes.size)
+
+
+def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> Interval | None:
+    if own is None or old is None:
+        return own
+    return None if new is None else own.moved(old, new)
+
+
+def memory_with(own: MemoryUse, growth: Growth | None, ratio: Interval | None) -> MemoryUse:
+    """Memory from that of the main run. ``growth``: to another size; ``ratio``: to other nodes."""
+    grown = own if growth is None else growth.memory(own)
+    return grown if ratio is None else grown.times(ratio)
+
+
 def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
     """Values at ``size`` of a constant plus a power, for every power that fits as well.
 
@@ -252,3 +327,34 @@ def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerL
     factor = math.exp(mean_y - slope * mean_x)
     misfit = max(abs(math.log(value / (constant + factor * size**slope))) for size, value in points)
     return PowerLaw(constant, factor, slope, misfit)
+
+
+GPU_CONTEXT_BYTES = 350 * 2**20
+GPU_CONTEXT_MOST_BYTES = 600 * 2**20
+RESIDENT_AT_LEAST = 0.5
+
+
+def memory_on(
+    platform: Platform, profile: Profile, sizes: SizeGrowth, ran_on: Platform | None
+) -> MemoryUse:
+    """Peak memory of a piloted program there, at the profile's own size.
+
+    ``ran_on``: where the pilot ran; None: not known.
+    """
+    host = sizes.memory_bytes()
+    if not platform.is_gpu:
+        return MemoryUse(host_bytes=host)
+    if not ran_on_gpu(profile):
+        return MemoryUse(host, None if host is None else _moved_to_gpu(host))
+    held_in = ran_on.memory_bytes if ran_on is not None and ran_on.is_gpu else None
+    return MemoryUse(host, sizes.gpu_memory_bytes(), held_in)
+
+
+def ran_on_gpu(profile: Profile) -> bool:
+    """Whether the pilot's run used a GPU, so that its host memory says nothing of device memory."""
+    return profile.runs_on.gpus > 0 or Target.CPU not in profile.runs_on.targets
+
+
+def _moved_to_gpu(host: Interval) -> Interval:
+    low = RESIDENT_AT_LEAST * host.low
+    return Interval(low, host.mid + GPU_CONTEXT_BYTES, host.high + GPU_CONTEXT_MOST_BYTES)

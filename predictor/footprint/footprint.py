@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from berth.predictor.core.prediction import Interval
-from berth.predictor.footprint.allocator import reserved
-from berth.predictor.footprint.liveness import peak, tensors
+from berth.predictor.footprint.liveness import peak, reserved, tensors
 from berth.predictor.footprint.runtimes import (
     DeviceMemory,
     Runtime,
@@ -27,7 +26,7 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.graphs.values import BITS, FLOATS
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 
 ADAM, MOMENTUM = 2, 1
 """Numbers that an optimiser keeps for each weight."""

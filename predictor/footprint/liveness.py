@@ -1,12 +1,20 @@
-"""When each tensor lives, and the most that lives at once.
+"""When each tensor lives, the most that lives at once, and what PyTorch's allocator reserves.
 
 A tensor lives from the step that writes it to the last step that reads it, or any view of it; what
 nobody reads is an output and lives to the end. With autograd recording, what the backward pass
 will read lives to the end, too (``saved``).
+
+The caching allocator rounds requests up to 512 bytes. Those up to 1 MiB are cut from segments of
+2 MiB; those below 10 MiB from segments of 20 MiB; larger ones get a segment of their own, rounded
+up to 2 MiB. A request takes the smallest free block that is large enough, and what is left of the
+block becomes a block of its own (of at least 512 bytes for small, over 1 MiB for other requests).
+Freed neighbours are joined. Segments are not given back. (PyTorch,
+c10/cuda/CUDACachingAllocator.cpp; default settings.)
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -85,3 +93,106 @@ def peak(found: Sequence[Tensor]) -> int:
         live += step
         most = max(most, live)
     return most
+
+
+ROUND = 512
+SMALL = 2**20
+SMALL_SEGMENT = 2 * 2**20
+MIDDLE_SEGMENT = 20 * 2**20
+LARGE = 10 * 2**20
+LARGE_ROUND = 2 * 2**20
+
+
+class _Block:
+    """A part of a segment."""
+
+    __slots__ = ("after", "before", "free", "number", "size")
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.size = size
+        self.free = False
+        self.before: _Block | None = None
+        self.after: _Block | None = None
+
+
+class CachingAllocator:
+    """Follows ``reserved`` bytes through requests and releases."""
+
+    def __init__(self) -> None:
+        self.reserved = 0
+        self._made = 0
+        self._free: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        self._blocks: dict[int, _Block] = {}
+
+    def take(self, size: int) -> int:
+        """A block of at least ``size`` bytes; its number."""
+        size = max(ROUND, -(-size // ROUND) * ROUND)
+        small = size <= SMALL
+        pool = self._free[small]
+        place = bisect_left(pool, (size, -1))
+        if place < len(pool):
+            _, number = pool.pop(place)
+            block = self._blocks[number]
+        else:
+            block = self._new(_segment(size))
+            self.reserved += block.size
+        left = block.size - size
+        if left >= ROUND if small else left > SMALL:
+            rest = self._new(left)
+            rest.free, rest.before, rest.after = True, block, block.after
+            if block.after is not None:
+                block.after.before = rest
+            block.after, block.size = rest, size
+            insort(pool, (left, rest.number))
+        block.free = False
+        return block.number
+
+    def give(self, number: int, *, small: bool) -> None:
+        """Release a block; ``small``: it was asked for with at most 1 MiB."""
+        block, pool = self._blocks[number], self._free[small]
+        for other in (block.before, block.after):
+            if other is not None and other.free:
+                pool.pop(bisect_left(pool, (other.size, other.number)))
+                first, second = (other, block) if other is block.before else (block, other)
+                first.size += second.size
+                first.after = second.after
+                if second.after is not None:
+                    second.after.before = first
+                del self._blocks[second.number]
+                block = first
+        block.free = True
+        insort(pool, (block.size, block.number))
+
+    def _new(self, size: int) -> _Block:
+        self._made += 1
+        block = self._blocks[self._made] = _Block(self._made, size)
+        return block
+
+
+def _segment(size: int) -> int:
+    if size <= SMALL:
+        return SMALL_SEGMENT
+    if size < LARGE:
+        return MIDDLE_SEGMENT
+    return -(-size // LARGE_ROUND) * LARGE_ROUND
+
+
+def reserved(tensors: Sequence[Tensor], before: Sequence[int] = ()) -> int:
+    """Bytes reserved when a run with these tensors is over.
+
+    ``before``: sizes of what is there all the time (weights), taken first.
+    """
+    allocator = CachingAllocator()
+    for size in before:
+        allocator.take(size)
+    ending: dict[int, list[tuple[int, bool]]] = {}
+    step = -1
+    for tensor in sorted(tensors, key=lambda tensor: tensor.first):
+        while step < tensor.first:
+            for number, small in ending.pop(step, ()):
+                allocator.give(number, small=small)
+            step += 1
+        number = allocator.take(tensor.size)
+        ending.setdefault(tensor.last, []).append((number, tensor.size <= SMALL))
+    return allocator.reserved

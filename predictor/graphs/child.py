@@ -2,7 +2,9 @@
 
 Started by ``reader`` with one end of a socket as standard input. A request is a JSON line with the
 file's descriptor beside it (SCM_RIGHTS), so the child needs no access to any folder. A reply is a
-byte ("g" graph, "e" refusal), eight bytes of length, and the graph or ``[problem, hint]``.
+byte ("g" graph, "e" refusal), eight bytes of length, and the graph or ``[problem, hint]``. A graph
+travels as a JSON head and columns of integers; no pickles, because the parent treats what it
+receives as data of unknown origin.
 """
 
 from __future__ import annotations
@@ -16,9 +18,48 @@ import resource
 import signal
 import socket
 import sys
+from array import array
+from itertools import chain
 
-from berth.predictor.graphs import encoding, infer, onnx_file
+from berth.predictor.graphs import infer, onnx_file
+from berth.predictor.graphs.infer import Inferred
 from berth.predictor.graphs.limits import Limits, Problem
+
+
+def encode(graph: Inferred) -> bytes:
+    """Four bytes of the head's length, the head, then kinds (int64), kind of each node, sources
+    and targets of edges (int32), little-endian."""
+    names = sorted({kind.operator for kind in graph.kinds})
+    place = {name: n for n, name in enumerate(names)}
+    head = {
+        "batch": graph.batch,
+        "opset": graph.opset,
+        "producer": graph.producer,
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+        "operators": names,
+        "operator_of": [place[kind.operator] for kind in graph.kinds],
+        "kinds": len(graph.kinds),
+        "nodes": len(graph.kind_of),
+        "edges": len(graph.sources),
+        "parameters": graph.parameters,
+        "stored": graph.stored,
+        "stored_bytes": graph.stored_bytes,
+        "folded": graph.folded,
+        "unknown": graph.unknown,
+        "assumed": graph.assumed,
+        "digest": graph.digest,
+    }
+    table = array("q", chain.from_iterable(kind.row for kind in graph.kinds))
+    lists = [array("i", rows) for rows in (graph.kind_of, graph.sources, graph.targets)]
+    if sys.byteorder == "big":
+        for column in (table, *lists):
+            column.byteswap()
+    text = json.dumps(head, separators=(",", ":")).encode()
+    return b"".join(
+        [len(text).to_bytes(4, "little"), text, table.tobytes(), *(x.tobytes() for x in lists)]
+    )
+
 
 NOBODY = 65534
 READY = b"r"
@@ -94,7 +135,7 @@ def _graph(handle: int, request: dict[str, object], limits: Limits) -> bytes:
         {str(k): int(v) for k, v in sizes.items()} if isinstance(sizes, dict) else {},
         limits,
     )
-    return encoding.encode(found)
+    return encode(found)
 
 
 def _bound_time(seconds: float) -> None:

@@ -277,7 +277,7 @@ def repeated(kind: Indices) -> tuple[Block, ...]:
 
 
 def decode(data: bytes | memoryview) -> ModelGraph:
-    """A graph from ``encoding.encode``. Raises MalformedGraph for anything else."""
+    """A graph from ``child.encode``. Raises MalformedGraph for anything else."""
     try:
         return _decode(memoryview(data))
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -12,14 +12,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from berth.predictor.graphs.bind import bind
 from berth.predictor.graphs.kinds import Kind, describe
 from berth.predictor.graphs.limits import LIMITS, Limits, Problem
 from berth.predictor.graphs.onnx_file import Node, RawModel, subgraph
 from berth.predictor.graphs.onnx_parts import attributes, printable, shown
 from berth.predictor.graphs.operators import CATALOGUE, Call, Family
-from berth.predictor.graphs.order import CONTROL_FLOW, flattened, sorted_nodes
 from berth.predictor.graphs.parameters import Roles, counted, stored_behind
+from berth.predictor.graphs.preparing import CONTROL_FLOW, bind, flattened, sorted_nodes
 from berth.predictor.graphs.values import Shape, Tensor
 
 

@@ -28,7 +28,8 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.values import BITS, FLOATS
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 SHARES = Path(__file__).with_name("roof_shares.json")
 CACHED_SHARE = 0.5

@@ -1,4 +1,4 @@
-"""A model graph as text in a document: ``encoding``'s bytes, compressed, in lines of base64."""
+"""A model graph as text in a document: ``child.encode``'s bytes, compressed, in lines of base64."""
 
 from __future__ import annotations
 

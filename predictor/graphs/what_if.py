@@ -19,7 +19,8 @@ from berth.predictor.graphs.roofline import (
     operator_times,
     roofline,
 )
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.QUANTISATION})
 """Operators that a compiler runs inside of the one that feeds them."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from berth.pilot.platform import Platform, Precision
-from berth.predictor.hardware.device import Device
-from berth.predictor.hardware.peaks import Numbers
+from berth.predictor.hardware.device import Device, Numbers
 from berth.predictor.hardware.roofs import Roof
 from berth.predictor.hardware.unit import Unit, unit_of
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 from berth.pilot.platform import Peaks, Platform, PlatformKind, SignatureSource
 from berth.predictor.families.program.ceilings import Ceilings, Point
-from berth.predictor.hardware.peaks import Numbers, best
+from berth.predictor.hardware.device import Numbers, best
 from berth.predictor.hardware.unit import known_unit
-
-__all__ = ["Numbers", "Roof", "roof_of", "roofs"]
 
 CPU_CALL_S = 2e-6
 """Calling one operator on a CPU."""

@@ -14,8 +14,7 @@ from functools import cache
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Peaks, Platform, PlatformKind, Precision
 from berth.predictor.hardware.catalogue import device_of, devices, find, get
-from berth.predictor.hardware.device import SHEET, Device
-from berth.predictor.hardware.peaks import Numbers, joined, of_bits
+from berth.predictor.hardware.device import SHEET, Device, Numbers, joined, of_bits
 
 SUSTAINED_SHARE = 0.9
 """Of the memory's peak rate, in the platforms' signatures: they hold sustained rates."""

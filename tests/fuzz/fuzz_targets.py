@@ -28,10 +28,9 @@ from berth.pilot.documents import Document, parse_json, read_text, to_json
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.plugin.bundle_readers import reader_of
-from berth.plugin.daemon.answered import Answered
 from berth.plugin.daemon.messages import MAX_REPLY_BYTES, Refusal, parse
+from berth.plugin.daemon.record import Answered, record_of
 from berth.plugin.daemon.service import Service
-from berth.plugin.daemon.written import Writer
 from berth.plugin.flux import frobnicator, past_jobs, present_jobs
 from berth.plugin.flux import outcomes as flux_outcomes
 from berth.plugin.history.files import read_past_jobs, read_swf
@@ -115,7 +114,7 @@ def wire(data: bytes) -> None:
     assert reply.get("action") in ("keep", "edit") or "mode" in reply, reply
     assert service.stats.counts["internal-errors"] == 0, "an answer failed; see the log"
     for one in answered:
-        for value in dataclasses.astuple(Writer("host").record(one)):
+        for value in dataclasses.astuple(record_of(one, "host")):
             if isinstance(value, str):
                 value.encode()
     answered.clear()

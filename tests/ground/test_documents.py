@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.documents import (
     MAX_DOCUMENT_BYTES,
+    has_deeper_key,
     parse_json,
     read_json,
     read_toml,
@@ -27,7 +28,6 @@ from berth.pilot.documents import (
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.pilot.toml_keys import has_deeper_key
 
 GOOD: dict[str, Any] = {
     "schema": "berth.profile/1",

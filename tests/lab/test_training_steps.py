@@ -29,8 +29,9 @@ from berth.predictor.families.training_step.step_costs import (
     terms,
 )
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
-from berth.predictor.hardware.roofs import Numbers, roof_of
+from berth.predictor.hardware.roofs import roof_of
 from berth.predictor.learning.onnx_export import agreement
 from lab.steps.fit_steps import Process, fit_rates
 

@@ -38,9 +38,8 @@ TESTS = {
         "tests/policies/test_slices.py", "tests/policies/test_nodes_decided.py",
         "tests/policies/test_exploring.py", "tests/policies/test_digest.py",
         "tests/policies/test_properties.py", "tests/policies/test_bounds.py",
-        "tests/policies/test_memory_by_core.py", "tests/policies/test_present.py",
-        "tests/policies/test_drawn_decisions.py", "tests/policies/test_choosing.py",
-        "tests/policies/test_places_alike.py",
+        "tests/policies/test_memory_by_core.py",
+        "tests/policies/test_drawn_decisions.py",
     ),
     "plugin": (
         "tests/plugin/daemon/test_service.py", "tests/plugin/daemon/test_requests.py",

@@ -11,9 +11,9 @@ import pytest
 from berth.pilot import bench
 from berth.pilot.documents import to_json
 from berth.pilot.errors import PilotError
+from berth.pilot.host import Cache, Topology, topology
 from berth.pilot.platform import Platform, Signature, SignatureSource
 from berth.pilot.suite import BenchResult, Suite, SweepPoint
-from berth.pilot.topology import Cache, Topology, topology
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 SIZES = [16 * KIB * 2**k for k in range(16)]

@@ -183,7 +183,9 @@ class _Draw:
             size=self.seldom(asked.size, self.of((500.0, 1000.0, 1500.0, 4000.0)), 0.2),
             user=self.of(("ada", "bob")),
             time_limit_s=self.seldom(self.of((None, 600.0, 2 * H)), asked.time_limit_s, 0.3),
-            resources=self.seldom(asked.resources.with_memory(memory), asked.resources, 0.3),
+            resources=self.seldom(
+                replace(asked.resources, memory_bytes_per_node=memory), asked.resources, 0.3
+            ),
             allowed_queues=self.seldom(frozenset({"q0", "q3"}), asked.allowed_queues, 0.2),
         )
 

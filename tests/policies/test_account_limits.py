@@ -159,12 +159,6 @@ def test_the_order_of_reasons_is_that_of_what_can_be_changed_least() -> None:
     assert reason(decided(ASKED, over))[0] == "ruled-out"
 
 
-def test_another_score_is_all_that_changes() -> None:
-    for row in decided(ASKED, GOOD).ranked:
-        assert row.with_score(7.0) == row._replace(score=7.0)
-        assert row.with_score(None) == row._replace(score=None)
-
-
 def test_as_many_tasks_as_asked_fit_on_a_node_even_where_there_are_fewer() -> None:
     asked = request(nodes=1, tasks=4, needs=Needs(tasks_per_node=40))
     assert translated(asked, cpu()) == "your tasks per node take 40 cores and a node has 32"

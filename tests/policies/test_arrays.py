@@ -12,7 +12,6 @@ from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, s
 
 from berth.policies import Candidate, CandidateState, Decider, Decision, PolicySettings, Translation
 from berth.policies.arrays import rounds, work_of
-from berth.policies.choosing import Chooser
 from berth.policies.limits import Denied, Limit, Rights, Scope
 from berth.policies.settings import Weights
 from berth.policies.values import Makespan, Request, TaskArray
@@ -294,13 +293,3 @@ def test_tasks_of_different_size_are_placed_by_their_sum_and_their_largest() -> 
 def test_a_workload_without_sizes_counts_every_task_as_profiled() -> None:
     sizes = TaskArray(60, None, ((1.0, 50), (10.0, 10)))
     assert work_of(sizes, times(sizes=SizeGrowth(None, GIB)), 1) == 60
-
-
-@given(st.integers(0, 3), st.integers(0, 96), st.sampled_from(["fastest", "deadline", "earliest"]))
-def test_the_chooser_of_replays_takes_the_same(pending: int, cores: int, objective: str) -> None:
-    settings = PolicySettings(objective=objective)
-    now, asked, predicted = idle(cores=cores, pending_jobs=pending), job(TaskArray(60)), times()
-    made = Decider(PLACES, settings).decide(asked, now, predicted, NOW_S)
-    choice = Chooser(Decider(PLACES, settings)).choose(asked, now, predicted, NOW_S)
-    assert choice is not None
-    assert choice.best == made.ranked[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,6 @@ def test_a_limit_is_broken_by_more_than_it_allows(
     bounds: dict[str, Any], held: Resources, needs: Needs, broken: bool
 ) -> None:
     if held.memory_bytes_per_node is None:
-        held = held.with_memory(MIB)
+        held = replace(held, memory_bytes_per_node=MIB)
     asked = request(needs=needs, nodes=held.nodes, time_limit_s=3600.0)
     assert (over_bounds(asked, held, cpu(), QueueBounds(**bounds)) is not None) == broken

@@ -15,27 +15,27 @@ from berth.policies.replay.seen import MOST_UNITS, Lookahead
 def test_jobs_start_in_order_as_soon_as_there_is_room() -> None:
     queue = Lookahead(2)
     assert queue.placed(1, 100.0, 0.0) == 0.0
-    assert queue.table(0.0).at(1, 5.0).mid == 0.0
+    assert queue.waits(0.0).at(1, 5.0).mid == 0.0
     assert queue.placed(2, 50.0, 0.0) == 100.0
-    assert queue.table(10.0).at(1, 5.0).mid == 140.0  # nobody overtakes the wide one
+    assert queue.waits(10.0).at(1, 5.0).mid == 140.0  # nobody overtakes the wide one
     assert queue.placed(1, 10.0, 20.0) == 150.0
     queue.empty_queue(1, 60.0)  # all ended much sooner than predicted
-    assert queue.table(60.0).at(1, 5.0).mid == 0.0
-    assert queue.table(60.0).at(2, 5.0).mid > 0.0
+    assert queue.waits(60.0).at(1, 5.0).mid == 0.0
+    assert queue.waits(60.0).at(2, 5.0).mid > 0.0
 
 
 def test_jobs_that_run_on_hold_their_place() -> None:
     queue = Lookahead(4)
     queue.placed(4, 10.0, 0.0)
     queue.empty_queue(1, 100.0)
-    assert queue.table(90.0).at(4, 1.0).mid == pytest.approx(10.0)
+    assert queue.waits(90.0).at(4, 1.0).mid == pytest.approx(10.0)
 
 
 def test_large_queues_are_followed_in_groups() -> None:
     queue = Lookahead(10 * MOST_UNITS)
     assert queue.placed(10 * MOST_UNITS, 100.0, 0.0) == 0.0
-    assert queue.table(0.0).at(1, 1.0).mid == 100.0
-    assert queue.table(0.0).units[-1] == 10 * MOST_UNITS
+    assert queue.waits(0.0).at(1, 1.0).mid == 100.0
+    assert queue.waits(0.0).at(100 * MOST_UNITS, 1.0).mid == 100.0
 
 
 @given(

@@ -130,7 +130,7 @@ def test_memory_by_core_must_fit_on_all_threads_of_whole_nodes() -> None:
         needs=Needs(memory_form=MemoryForm.CORE, exclusive=True),
     )  # fmt: skip
     place = cpu(memory_bytes_per_node=128 * GIB)  # of 32 cores
-    held = Resources(1, 2, 1).with_memory(6 * GIB)
+    held = Resources(1, 2, 1, memory_bytes_per_node=6 * GIB)
     assert over_bounds(job, held, place, QueueBounds(min_nodes=1)) is None
     assert over_bounds(job, held, place, QueueBounds(cpus_per_core=2)) is not None
 

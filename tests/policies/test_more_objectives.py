@@ -24,7 +24,7 @@ from berth.policies import (
 )
 from berth.policies.carbon import HOUR_S, Intensity
 from berth.policies.limits import UsedShares
-from berth.policies.objectives import Offer
+from berth.policies.objectives import Estimate
 from berth.policies.objectives.energy import PowerSource, energy_of
 from berth.policies.values import Needs, Request
 from berth.policies.waits import WaitTable
@@ -245,17 +245,17 @@ numbers = st.floats(1e-3, 1e6)
 
 
 @st.composite
-def offers(draw: st.DrawFn) -> tuple[Offer, Offer]:
-    """Two offers of one kind of place, the first one no worse in any respect."""
+def estimates(draw: st.DrawFn) -> tuple[Estimate, Estimate]:
+    """Two estimates of one kind of candidate, the first one no worse in any respect."""
     runtime, cost, power = draw(numbers), draw(numbers), draw(numbers)
     wait, pending = draw(st.floats(0, 1e5)), draw(st.integers(0, 50))
     worse = [draw(st.floats(1.0, 10.0)) for _ in range(4)]
 
-    def offer(name: str, factors: list[float], pending: int) -> Offer:
+    def estimate(name: str, factors: list[float], pending: int) -> Estimate:
         mid = runtime * factors[0]
         state = CandidateState(True, 0, 0, pending, NOW_S, used_shares=UsedShares({"ada": 0.7}))
         point = curve(name, 1.0).points[0]
-        return Offer(
+        return Estimate(
             replace(CPU, name=name, power_per_core_w=power * factors[2]),
             Resources(1, 8),
             Interval(mid / 2, mid, mid * 2),
@@ -268,17 +268,19 @@ def offers(draw: st.DrawFn) -> tuple[Offer, Offer]:
             NOW_S,
         )
 
-    return offer("a", [1.0] * 4, pending), offer("b", worse, pending + draw(st.integers(0, 5)))
+    return estimate("a", [1.0] * 4, pending), estimate(
+        "b", worse, pending + draw(st.integers(0, 5))
+    )
 
 
 @pytest.mark.parametrize("name", [n for n in OBJECTIVES.own() if not OBJECTIVES.load(n).baseline])
-@given(both=offers())
+@given(both=estimates())
 def test_what_is_no_worse_in_any_term_never_scores_worse(
-    name: str, both: tuple[Offer, Offer]
+    name: str, both: tuple[Estimate, Estimate]
 ) -> None:
     settings = PolicySettings(objective=name, weights=Weights(energy=0.5))
     objective = OBJECTIVES.load(name).of(settings, BOTH)
-    better, worse = (objective.score(offer) for offer in both)
+    better, worse = (objective.score(estimate) for estimate in both)
     assert better is not None
     assert worse is not None
     assert 0 < better <= worse * (1 + 1e-12)
@@ -286,9 +288,9 @@ def test_what_is_no_worse_in_any_term_never_scores_worse(
 
 
 def test_energy_names_its_source() -> None:
-    offer = Offer(GPU, Resources(1, 1, 8, 2), interval(10.0), 10.0, None, None,
+    estimate = Estimate(GPU, Resources(1, 1, 8, 2), interval(10.0), 10.0, None, None,
                   curve("gpu", 10.0, gpus=True, needs_bytes=GIB).points[0])  # fmt: skip
-    found = energy_of(offer)
+    found = energy_of(estimate)
     assert found is not None
     assert (found.joules, found.power_w, found.source) == (12000.0, 1200.0, PowerSource.SHEET)
-    assert energy_of(offer._replace(candidate=replace(GPU, power_per_gpu_w=None))) is None
+    assert energy_of(estimate._replace(candidate=replace(GPU, power_per_gpu_w=None))) is None

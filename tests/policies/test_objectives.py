@@ -7,7 +7,7 @@ from policy_builders import NOW_S, cpu, curve, forecast, gpu, request, states
 
 from berth.pilot.errors import UsageError
 from berth.policies import OBJECTIVES, Code, Decider, PolicySettings, Weights
-from berth.policies.objectives import Objective, Offer, Term
+from berth.policies.objectives import Estimate, Objective, Term
 
 CANDIDATES = (cpu(), gpu())
 PREDICTED = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
@@ -20,11 +20,11 @@ class Greenest(Objective):
     superlative = "needs least energy"
     missing = (Code.NO_SCORE, "its energy is not known")
 
-    def score(self, offer: Offer) -> float | None:
-        energy = offer.prediction.energy_j
+    def score(self, estimate: Estimate) -> float | None:
+        energy = estimate.prediction.energy_j
         return None if energy is None else energy.mid
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         return ()
 
 

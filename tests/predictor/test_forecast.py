@@ -75,7 +75,7 @@ def test_a_forecast_of_all_platforms_is_small(forecast: Forecast) -> None:
     assert len(forecast.to_json()) < 64_000
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema":"berth.forecast/3"}', "null", "1"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema":"berth.forecast/1"}', "null", "1"])
 def test_what_berth_did_not_write_is_refused(text: str) -> None:
     with pytest.raises(DocumentError):
         Forecast.from_json(text)

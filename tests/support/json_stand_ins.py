@@ -21,7 +21,7 @@ from toy_profiles import profile
 from berth.pilot.campaign import CampaignResult
 from berth.pilot.documents import to_json, write_json
 from berth.plugin.cli.replay.live import Start
-from berth.plugin.scheduler import JobNow, NodeJob, registry
+from berth.plugin.scheduler import JobNow, NodeJob
 from berth.plugin.scheduler import ruled_out as ruled_out_places
 from berth.plugin.scheduler.jobs import Replacing
 from berth.plugin.site import load_site
@@ -131,7 +131,9 @@ def replaced(patch: pytest.MonkeyPatch, folder: Path) -> None:
         def replace_pending(self, *_: object, **_more: object) -> list[Replacing]:
             return found
 
-    patch.setattr(registry, "scheduler_named", lambda *_: Moving(lambda _job: None))
+    patch.setattr(
+        "berth.plugin.scheduler.registry.scheduler_named", lambda *_: Moving(lambda _job: None)
+    )
 
 
 def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
@@ -140,7 +142,7 @@ def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     scheduler = FakeScheduler(
         lambda job: measurement(job.node, job.script.parent.name, factors[job.node])
     )
-    patch.setattr(registry, "scheduler_named", lambda *_: scheduler)
+    patch.setattr("berth.plugin.scheduler.registry.scheduler_named", lambda *_: scheduler)
     patch.setattr("berth.plugin.calibrate.jobs.POLL_S", (0.001, 0.001))
 
 

@@ -9,7 +9,7 @@ from berth.policies.mig import GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.plan import Objective, ordered
-from berth.policies.mig.problem import Kind, Problem, build
+from berth.policies.mig.problem import Problem, SlotKind, build
 
 Value = tuple[int, ...]
 MODELS = ("A30", "A100-40GB", "H100-80GB", "RTX-PRO-6000")
@@ -58,16 +58,16 @@ def best_value(problem: Problem) -> Value:
     with the same slots.
     """
     (group,) = problem.groups
-    stand = group.stand
-    gpu, now = stand.geometry.gpu, set(stand.layout.instances)
+    view = group.view
+    gpu, now = view.geometry.gpu, set(view.layout.instances)
     fewest: dict[tuple[tuple[str, int], ...], int] = {}
-    for layout in enumerate_states(stand.geometry).layouts:
+    for layout in enumerate_states(view.geometry).layouts:
         then = set(layout.instances)
-        if set(stand.pinned.instances) <= then:
-            if stand.ending:
-                there = [(s.instance.profile, s.ready_ms) for s in stand.slots(layout)]
+        if set(view.pinned.instances) <= then:
+            if view.ending:
+                there = [(s.instance.profile, s.ready_ms) for s in view.slots(layout)]
             else:
-                free = then.difference(stand.pinned.instances)
+                free = then.difference(view.pinned.instances)
                 there = [(i.profile, 0) for i in free]
             slots = tuple(sorted(there))
             recuts = len(now - then) + len(then - now)
@@ -75,16 +75,18 @@ def best_value(problem: Problem) -> Value:
     return max(
         _value(problem, given, recuts, group.is_busy)
         for slots, recuts in fewest.items()
-        for given in _assignments(problem, [Kind(gpu, p, ms) for p, ms in slots])
+        for given in _assignments(problem, [SlotKind(gpu, p, ms) for p, ms in slots])
     )
 
 
-def _assignments(problem: Problem, slots: Sequence[Kind]) -> Iterator[tuple[tuple[int, Kind], ...]]:
+def _assignments(
+    problem: Problem, slots: Sequence[SlotKind]
+) -> Iterator[tuple[tuple[int, SlotKind], ...]]:
     left = [t.count for t in problem.types]
 
     def extend(
-        n: int, given: tuple[tuple[int, Kind], ...]
-    ) -> Iterator[tuple[tuple[int, Kind], ...]]:
+        n: int, given: tuple[tuple[int, SlotKind], ...]
+    ) -> Iterator[tuple[tuple[int, SlotKind], ...]]:
         if n == len(slots):
             yield given
             return
@@ -101,7 +103,7 @@ def _assignments(problem: Problem, slots: Sequence[Kind]) -> Iterator[tuple[tupl
 
 
 def _value(
-    problem: Problem, given: tuple[tuple[int, Kind], ...], recuts: int, is_busy: bool
+    problem: Problem, given: tuple[tuple[int, SlotKind], ...], recuts: int, is_busy: bool
 ) -> Value:
     edges = [problem.edges[t][kind] for t, kind in given]
     found: list[int] = []

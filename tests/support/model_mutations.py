@@ -27,7 +27,7 @@ from small_models import attention, constant, convolutional, integers, model, te
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.graphs import infer, onnx_file
-from berth.predictor.graphs.encoding import encode
+from berth.predictor.graphs.child import encode
 from berth.predictor.graphs.graph import ModelGraph, decode
 from berth.predictor.graphs.limits import LIMITS, Problem
 from berth.predictor.graphs.operators import CATALOGUE

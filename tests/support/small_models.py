@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from berth.predictor.graphs import infer, onnx_file
-from berth.predictor.graphs.encoding import encode
+from berth.predictor.graphs.child import encode
 from berth.predictor.graphs.graph import ModelGraph, decode
 
 OPSET = 20

@@ -11,8 +11,8 @@ from typing import Any
 from berth_daemon import SITE, forecast
 
 from berth.pilot.documents import validate
-from berth.plugin.daemon.answered import Answered
 from berth.plugin.daemon.app import view
+from berth.plugin.daemon.record import Answered
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.policies import Code
-from berth.policies.objectives import Objective, Offer, Term
+from berth.policies.objectives import Estimate, Objective, Term
 
 
 class Greenest(Objective):
@@ -14,12 +14,12 @@ class Greenest(Objective):
     comparative = "less energy"
     missing = (Code.NO_SCORE, "its energy is not known: the platform file gives no power")
 
-    def score(self, offer: Offer) -> float | None:
+    def score(self, estimate: Estimate) -> float | None:
         """See Objective. The predicted energy is that of a grid point: scaled to this time."""
-        energy, predicted = offer.prediction.energy_j, offer.prediction.runtime_s
-        return None if energy is None else energy.mid * offer.runtime_s.mid / predicted.mid
+        energy, predicted = estimate.prediction.energy_j, estimate.prediction.runtime_s
+        return None if energy is None else energy.mid * estimate.runtime_s.mid / predicted.mid
 
-    def terms(self, offer: Offer) -> tuple[Term, ...]:
+    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """See Objective."""
-        joules, seconds = self.score(offer) or 0.0, offer.runtime_s.mid
+        joules, seconds = self.score(estimate) or 0.0, estimate.runtime_s.mid
         return (Term("mean power", joules / seconds, "W"), Term("predicted time", seconds, "s"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
 from berth.predictor.learning.resume import Resume
-from lab.experiments.language_models import split_results
 from lab.gate.part import Work
+from lab.llm.language_models import split_results
 from lab.llm.situations import ACCELERATORS, BLOCKS, PAIRS, ROWS
 
 HEADS = {"throughput": OFFLINE, "first-token": TTFT, "each-token": TPOT}

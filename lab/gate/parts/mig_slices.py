@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.experiments.mig_slices import MISO, PARVA, all_results
 from lab.gate.part import Work
+from lab.slices.mig_slices import MISO, PARVA, all_results
 from lab.slices.slice_cases import fits_figures
 
 METHODS = {

@@ -22,8 +22,10 @@ import numpy as np
 import torch
 import xgboost
 
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.families.graph.latency.features import ROOF_FEATURES, graph_features, work_of
 from berth.predictor.graphs.graph import ModelGraph
+from lab.experiments.experiment import Options
 from lab.ground.evaluate import Family, Result, held_out
 from lab.ground.figures import figures
 from lab.ground.report import Report, Section, results_section
@@ -158,7 +160,7 @@ def steps(parts: Sequence[Part]) -> int:
     return sum(part.folds * len(part.families) for part in parts) + (MODEL.count or 0)
 
 
-def evaluate(
+def networks_report(
     rows: Runs,
     parts: Sequence[Part],
     *,
@@ -285,3 +287,10 @@ def _fastest_ms(ask: Callable[[], object]) -> float:
         ask()
         spent.append(time.perf_counter() - start)
     return 1e3 * min(spent)
+
+
+def evaluate(options: Options) -> Report:
+    """Report kinds, readouts and trees on the same folds, and what an answer costs."""
+    parts = plan(TRAINING)
+    with step_bar("evaluating", steps(parts)) as advance:
+        return networks_report(timm_runs.runs(), parts, seed=options.seed, advance=advance)

@@ -25,7 +25,7 @@ from berth.predictor.learning.relative.splits import (
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.datasets.aiwc import CPUS
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.published import networks as export
 from lab.published.vae.network import Network, VaeDnn, train_network

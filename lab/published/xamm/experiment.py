@@ -23,7 +23,7 @@ from berth.plugin.cli.train.training_input import SiteInput
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from lab.datasets import aiwc
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.embedding import Attention, Embedding

@@ -31,7 +31,8 @@ from berth.policies.mig.recommend import Aim, Recommendation, SliceChoice, Terms
 from berth.policies.mig.recommend import recommend as choose
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import Geometry, lookup
+from berth.predictor.hardware.mig.geometry import Geometry
+from berth.predictor.hardware.mig.slices import lookup
 
 
 @click.command()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.dl.campaign import read_runs, run_campaign
+from berth.pilot.dl.campaign import Plan, name_of, points, read_runs, run_campaign
 from berth.pilot.dl.document import (
     Device,
     ModelFacts,
@@ -22,8 +22,7 @@ from berth.pilot.dl.document import (
     Setting,
     Task,
 )
-from berth.pilot.dl.plan import Plan, name_of, points
-from berth.pilot.dl.process_memory import memory_bytes
+from berth.pilot.dl.meters import memory_bytes
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name

@@ -50,6 +50,7 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
         raise UsageError("say which jobs: JOBID..., or --all")
     site = load_site(site_file)
     logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
+
     found = list(open_scheduler(site).replace_pending(jobs, site, apply=apply_))
     if json_:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))

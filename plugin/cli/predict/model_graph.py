@@ -42,7 +42,8 @@ def predict_model(asked: Asked) -> None:
     from berth.predictor.families.graph.model import graph_of  # noqa: PLC0415 - numpy
     from berth.predictor.graphs.roofline import roofline  # noqa: PLC0415
     from berth.predictor.graphs.what_if import changes  # noqa: PLC0415
-    from berth.predictor.hardware.roofs import Numbers, roofs  # noqa: PLC0415
+    from berth.predictor.hardware.device import Numbers  # noqa: PLC0415
+    from berth.predictor.hardware.roofs import roofs  # noqa: PLC0415
 
     asked.check("--roofline", "--picture")
     document = asked.workload.document

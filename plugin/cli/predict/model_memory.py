@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from berth.predictor.footprint.footprint import Footprint, Task
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline
-    from berth.predictor.hardware.roofs import Numbers, Roof
+    from berth.predictor.hardware.device import Numbers
+    from berth.predictor.hardware.roofs import Roof
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def slices(found: Iterable[Roofline], known: Memories) -> dict[str, ModelProfile
     """The MIG profile for the model on each GPU that can be cut, by platform."""
     from berth.policies.mig.by_memory import profile_for  # noqa: PLC0415
     from berth.predictor.core.prediction import Bound  # noqa: PLC0415
-    from berth.predictor.hardware.mig.table import lookup  # noqa: PLC0415
+    from berth.predictor.hardware.mig.slices import lookup  # noqa: PLC0415
 
     profiles = {}
     for one in found:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from berth.pilot.contention import is_contention
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
+from berth.pilot.plausible import is_contention
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
 from berth.plugin.cli.output.columns import columns

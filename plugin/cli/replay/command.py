@@ -147,7 +147,7 @@ def _write_html(
     """The first draw of each; pictures are left out without matplotlib."""
     from berth.plugin.report import page  # noqa: PLC0415 - slow only where used
     from berth.plugin.report.of_replay import Shown, replay_report  # noqa: PLC0415
-    from berth.policies.tuning.replayed import TraceReplayer  # noqa: PLC0415
+    from berth.policies.tuning.trace_replayer import TraceReplayer  # noqa: PLC0415
 
     shown = []
     for variant, one in zip(variants, found, strict=True):

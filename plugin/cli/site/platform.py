@@ -17,7 +17,7 @@ from berth.plugin.cli.output.columns import columns
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
-from berth.predictor.hardware.peaks import best
+from berth.predictor.hardware.device import best
 
 _FOLDER = click.option(
     "--platforms",

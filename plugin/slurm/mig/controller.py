@@ -61,16 +61,16 @@ def publish(settings: ControllerSettings, node: str, request: Any) -> None:
         whole = slots.with_node_gres(
             publishing.read_config_file(conf), node, gres, source=str(conf)
         )
-        there = publishing.read_config_file(own)
-        if not there.startswith(slots.HEADER):
-            _keep_before(own, there)
+        present_lines = publishing.read_config_file(own)
+        if not present_lines.startswith(slots.HEADER):
+            _keep_before(own, present_lines)
         publishing.replace_config_file(own, lines)
         publishing.replace_config_file(conf, whole)
         CommandRestarter(settings.restart, ()).controller()
 
 
 def _checked(request: Any, node: str, before: str | None) -> tuple[str, str]:
-    """The two values where they can mean nothing but this node's GPUs."""
+    """Return ``gres`` and ``lines`` where they can mean nothing but this node's GPUs."""
     if not isinstance(request, dict) or set(request) != {"v", "gres", "lines"}:
         raise UsageError("the request is not v, gres and lines")
     gres, lines = request["gres"], request["lines"]
@@ -93,7 +93,7 @@ def _aside(own: Path) -> Path:
 
 
 def _before(own: Path) -> str | None:
-    """What an admin had written there before the first cut: it may come back as it was."""
+    """Return what an admin had written there before the first cut: it may come back as it was."""
     aside = _aside(own)
     if aside.exists():
         return publishing.read_config_file(aside)
@@ -107,7 +107,7 @@ def _keep_before(own: Path, text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The program: one request, exit status 0 (done) or 1 (refused, said on standard error)."""
+    """Carry out one request; exit status 0 (done) or 1 (refused, with the reason on stderr)."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if len(words) != 1:

@@ -44,11 +44,11 @@ class Restarter(Protocol):
     """Restarts Slurm's daemons; returns when told, not when they are up."""
 
     def controller(self) -> None:
-        """slurmctld: it alone reads a changed ``Gres=``."""
+        """Restart slurmctld, which alone reads a changed ``Gres=``."""
         ...
 
     def node(self) -> None:
-        """The node's slurmd: it reads gres.conf."""
+        """Restart the node's slurmd, which reads gres.conf."""
         ...
 
 
@@ -63,7 +63,7 @@ class NodeFiles:
     """Included by gres.conf; holds this node's lines and nothing else."""
     padding: str = "/dev/berth-off{number}"
     device_map: Path | None = None
-    """For the task prolog: a line ``NUMBER MIG-UUID`` for each slice."""
+    """A file for the task prolog with a line ``NUMBER MIG-UUID`` for each slice."""
     type_pattern: str = "{profile}"
     explicit: bool = True
     ready_timeout_s: float = 120.0
@@ -93,7 +93,8 @@ class SlurmKeeper:
         self._command = command
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """By number; where the numbers are not Berth's own, any job bars every instance."""
+        """Return the instances that jobs hold, by Slurm's numbers; all, where the numbers are not
+        Berth's."""
         used = self._used()
         if not used:
             return frozenset()
@@ -104,7 +105,8 @@ class SlurmKeeper:
         return frozenset((s.gpu, s.instance) for s in held if s.gpu and s.instance)
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Both arrangements. Raises PlanRefused where running jobs do not allow the new one."""
+        """Return both arrangements. Raises PlanRefused where running jobs do not allow the new
+        one."""
         used, slots = self._used(), self._slots()
         old: dict[str, Any] = {"gres": self._gres(), "lines": self._lines()}
         if slots is not None:
@@ -161,7 +163,8 @@ class SlurmKeeper:
         return "DRAIN" not in self._node()["State"]
 
     def _refuse_to_strand(self, types: set[str]) -> None:
-        """Slurm holds a pending job for good when the last slice of its type goes."""
+        """Raise PlanRefused where pending jobs need a type that goes: Slurm would hold them for
+        good."""
         offered: set[str] = set(types)
         going: set[str] = set()
         for node in records(self._command(["scontrol", "-o", "show", "node"]), "NodeName"):
@@ -176,27 +179,28 @@ class SlurmKeeper:
                 )
 
     def _refuse_to_move(self, gres: str, slots: tuple[Slot, ...] | None) -> None:
-        """A job may have started after ``prepare`` had looked and before the node was drained."""
+        """Raise PlanRefused where a job has started since ``prepare`` and would get another
+        number."""
         used, before = self._used(), self._slots()
         if not used or (before is None and gres == self._gres()):
             return
-        kept = (
+        unmoved = (
             before is not None
             and slots is not None
             and len(before) == len(slots)
             and all(before[n].device == slots[n].device for n in used if n < len(slots))
         )
-        if not kept:
+        if not unmoved:
             raise PlanRefused(
                 f"a job has started on {self._files.node} meanwhile; its GPU would change number",
                 hint="try again: the next plan leaves it where it is",
             )
 
     def _release_stranded(self) -> None:
-        """Jobs that Slurm held for want of a type which is there again."""
-        there = {name.removeprefix("gpu:") for name in gres(self._gres())}
+        """Release jobs that Slurm held for want of a type which is there again."""
+        present_types = {name.removeprefix("gpu:") for name in gres(self._gres())}
         for job in waiting(self._command):
-            if job.reason == STRANDED and {name for name, _ in job.types} <= there:
+            if job.reason == STRANDED and {name for name, _ in job.types} <= present_types:
                 self._command(["scontrol", "release", job.job])
 
     def _devices(self, gpu: GpuRecord, target: Layout | None) -> list[Slot]:
@@ -247,10 +251,10 @@ class SlurmKeeper:
 
     def _node(self) -> dict[str, str]:
         text = self._command(["scontrol", "-d", "-o", "show", "node", self._files.node])
-        found = list(records(text, "NodeName"))
-        if len(found) != 1 or "State" not in found[0]:
+        node_records = list(records(text, "NodeName"))
+        if len(node_records) != 1 or "State" not in node_records[0]:
             raise SchedulerError(f"Slurm knows no node {self._files.node}")
-        return dict(found[0])
+        return dict(node_records[0])
 
     def _used(self) -> tuple[int, ...]:
         return numbers(self._node().get("GresUsed", ""))
@@ -269,7 +273,7 @@ class SlurmKeeper:
             word in state for word in ("NOT_RESPONDING", "DOWN", "UNKNOWN", "*")
         )
 
-    def _wait(self, what: str, reached: Callable[[], bool]) -> None:
+    def _wait(self, condition: str, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + self._files.ready_timeout_s
         last = ""
         while time.monotonic() < deadline:
@@ -279,9 +283,9 @@ class SlurmKeeper:
             except BerthError as error:
                 last = f": {error.message}"
             time.sleep(POLL_S)
-        raise SchedulerError(f"not within {self._files.ready_timeout_s:.0f} s: {what}{last}")
+        raise SchedulerError(f"not within {self._files.ready_timeout_s:.0f} s: {condition}{last}")
 
 
 def _most(gpu: GpuRecord) -> int:
-    """How many slices the GPU can ever have; 1 for a whole GPU."""
+    """Return how many slices the GPU can ever have; 1 for a whole GPU."""
     return 1 if gpu.geometry is None else gpu.geometry.compute_slices

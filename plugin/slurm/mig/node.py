@@ -24,7 +24,7 @@ class SlurmNode(NodeSettings):
     controller: tuple[str, ...] = ()
     """A command that brings a request to ``berth-mig-node`` on the controller."""
     restart_controller: tuple[str, ...] = ()
-    """In place of that: this node writes slurm.conf itself, and then runs this."""
+    """A command to run in place of that, where this node writes slurm.conf itself."""
     restart_node: tuple[str, ...]
     padding: str = "/dev/berth-off{number}"
     device_map: str | None = None

@@ -14,11 +14,11 @@ from berth.policies.mig.demands import Demand, SliceOption
 
 MAX_JOBS = 100_000
 MAX_SLICES = 10_000
-"""Of one job: more is a job that can never run, and must not keep the planner busy."""
+"""The most slices of a job: one with more can never run, and must not keep the planner busy."""
 GRES_FIELDS = (
     "NumNodes:|,NumTasks:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|"
 )
-"""For ``squeue -O``: what ``asked_types`` takes."""
+"""The fields of ``squeue -O`` that ``asked_types`` takes."""
 GRES_COLUMNS = 6
 _SQUEUE = (
     "squeue",
@@ -51,7 +51,7 @@ class Waiting:
 
 
 def waiting(command: Callable[[list[str]], str] = run) -> Iterator[Waiting]:
-    """Pending jobs that name GPU types, array tasks one by one. Raises SchedulerError."""
+    """Yield pending jobs that name GPU types, array tasks one by one. Raises SchedulerError."""
     for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
         job, *rest = line.split("|")
         if len(rest) != 1 + GRES_COLUMNS + 1:
@@ -62,24 +62,24 @@ def waiting(command: Callable[[list[str]], str] = run) -> Iterator[Waiting]:
 
 
 def asked_types(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """GPU types with their counts in the whole job, from its columns of ``GRES_FIELDS``.
+    """Return GPU types with their counts in the whole job, from its columns of ``GRES_FIELDS``.
 
     One form of the request may repeat another (``--gpus`` beside ``--gpus-per-node``).
     """
     nodes, tasks, *forms = columns
     if not (_NUMBER.fullmatch(nodes) and _NUMBER.fullmatch(tasks)):
         return ()
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for text, times in zip(forms, (int(nodes), 1, int(tasks), int(nodes)), strict=True):
         for name, count in types_in(text):
-            found[name] = max(found.get(name, 0), min(count * times, MAX_SLICES))
-    return tuple((name, count) for name, count in found.items() if count)
+            counts[name] = max(counts.get(name, 0), min(count * times, MAX_SLICES))
+    return tuple((name, count) for name, count in counts.items() if count)
 
 
 def types_in(gres: str) -> tuple[tuple[str, int], ...]:
-    """GPU types with their counts; a bare count (``gpu:2``) names none."""
-    found = ((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
-    return tuple((name, count) for name, count in found if not name.isdecimal())
+    """Return GPU types with their counts; a bare count (``gpu:2``) names none."""
+    types = ((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
+    return tuple((name, count) for name, count in types if not name.isdecimal())
 
 
 def pending(
@@ -88,7 +88,7 @@ def pending(
     *,
     command: Callable[[list[str]], str] = run,
 ) -> tuple[Demand, ...]:
-    """Jobs that wait for room on slices of these profiles, one demand a profile.
+    """Return the demand of jobs that wait for room on slices, one for each of these profiles.
 
     Held jobs and those that wait for other jobs do not count. Raises SchedulerError.
     """
@@ -112,7 +112,7 @@ def seen_now(
     *,
     command: Callable[[list[str]], str] = run,
 ) -> Iterator[Asked]:
-    """From all jobs that Slurm still knows, but those that were cancelled before they ran.
+    """Yield what all jobs that Slurm still knows asked for, but those cancelled before they ran.
 
     Submitting and cancelling costs a user nothing, so it says nothing of demand. Raises
     SchedulerError.

@@ -31,7 +31,7 @@ class Slot:
 
     @property
     def is_padding(self) -> bool:
-        """True where there is no device behind it."""
+        """Whether no device stands behind the number."""
         return self.gpu is None
 
     @property
@@ -50,7 +50,7 @@ class _Block:
 
 
 def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tuple[Slot, ...]:
-    """Numbers for these devices: ``held`` keep theirs, each type is one run, the rest is padding.
+    """Arrange the devices: ``held`` keep their numbers, each type is one run, the rest is padding.
 
     Raises PlanRefused where there are more devices than numbers or no such order exists.
     """
@@ -64,10 +64,10 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
     if lost:
         raise PlanRefused(f"a running job holds {lost[0].instance} on {lost[0].gpu}")
     blocks = [_block(name, wanted, held) for name in dict.fromkeys(s.type for s in wanted)]
-    # Those bound to numbers first, then the longest: the search meets its dead ends early.
+    # Blocks with fixed numbers first, then the longest: the search then fails early.
     blocks.sort(key=lambda b: (not b.fixed, -len(b.slots), b.type))
-    taken: list[Slot | None] = [held.get(n) for n in range(total)]
-    starts = _search(blocks, [s is not None and s.is_padding for s in taken])
+    numbered: list[Slot | None] = [held.get(n) for n in range(total)]
+    starts = _search(blocks, [s is not None and s.is_padding for s in numbered])
     if starts is None:
         raise PlanRefused(
             "running jobs hold slices whose numbers in Slurm do not allow this layout",
@@ -76,8 +76,8 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
     for block, start in zip(blocks, starts, strict=True):
         loose = iter([s for s in block.slots if s not in block.fixed.values()])
         for number in range(start, start + len(block.slots)):
-            taken[number] = block.fixed.get(number) or next(loose)
-    return _padded(taken)
+            numbered[number] = block.fixed.get(number) or next(loose)
+    return _padded(numbered)
 
 
 def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Block:
@@ -89,7 +89,7 @@ def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Bloc
 
 
 def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | None:
-    """First numbers of the blocks, found by trying; None: there is no way."""
+    """Search by trying for the first numbers of the blocks; None: there is no arrangement."""
     if not blocks:
         return []
     block, others = blocks[0], blocks[1:]
@@ -107,22 +107,23 @@ def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | N
     return None
 
 
-def _padded(taken: Sequence[Slot | None]) -> tuple[Slot, ...]:
-    """Each gap its own padding type: a type in two places would be pulled together by Slurm."""
-    found: list[Slot] = []
+def _padded(numbered: Sequence[Slot | None]) -> tuple[Slot, ...]:
+    """Fill each gap with a padding type of its own: Slurm would pull two gaps of one type
+    together."""
+    padded: list[Slot] = []
     gap = 0
-    for number, slot in enumerate(taken):
+    for number, slot in enumerate(numbered):
         if slot is not None and not slot.is_padding:
-            found.append(slot)
+            padded.append(slot)
             continue
-        if number == 0 or not found[-1].is_padding:
+        if number == 0 or not padded[-1].is_padding:
             gap += 1
-        found.append(Slot(f"{PADDING}{gap}"))
-    return tuple(found)
+        padded.append(Slot(f"{PADDING}{gap}"))
+    return tuple(padded)
 
 
 def gres_of(slots: Iterable[Slot]) -> str:
-    """The ``Gres=`` value: type groups in the order of their numbers."""
+    """Return the ``Gres=`` value: type groups in the order of their numbers."""
     counts: dict[str, int] = {}
     for slot in slots:
         counts[slot.type] = counts.get(slot.type, 0) + 1
@@ -130,7 +131,7 @@ def gres_of(slots: Iterable[Slot]) -> str:
 
 
 def to_rows(slots: Iterable[Slot]) -> list[list[object]]:
-    """As plain JSON data."""
+    """Return the slots as plain JSON data."""
     return [
         [s.type, s.gpu, s.instance and s.instance.profile, s.instance and s.instance.start]
         for s in slots
@@ -138,7 +139,7 @@ def to_rows(slots: Iterable[Slot]) -> list[list[object]]:
 
 
 def from_rows(rows: Iterable[Sequence[object]]) -> tuple[Slot, ...]:
-    """Back from JSON data."""
+    """Return the slots that ``to_rows`` made JSON data of."""
     return tuple(
         Slot(
             str(kind),
@@ -160,7 +161,7 @@ _TYPE = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 def type_name(profile: str, pattern: str = "{profile}") -> str:
-    """The gres type of a slice, for example ``3g.20gb`` or ``a100_3g.20gb``.
+    """Return the gres type of a slice, for example ``3g.20gb`` or ``a100_3g.20gb``.
 
     Media variants keep their suffix: they are different slices. Raises PlanRefused where the
     pattern makes no valid type.
@@ -175,7 +176,8 @@ def type_name(profile: str, pattern: str = "{profile}") -> str:
 
 
 def is_found_by_nvml(name: str, nvml_name: str) -> bool:
-    """Whether ``AutoDetect=nvml`` takes this type: it must be part of the device's own name."""
+    """Return whether ``AutoDetect=nvml`` takes this type: it must be part of the device's own
+    name."""
     return name.lower() in nvml_name.lower().replace(" ", "_")
 
 
@@ -185,7 +187,8 @@ def gres_conf(
     files: Callable[[Slot], Sequence[str]],
     padding_file: Callable[[int], str],
 ) -> str:
-    """The node's lines, one for each number; comments tell what stands behind it."""
+    """Return the node's lines of gres.conf, one for each number; comments name the device behind
+    it."""
     lines = [HEADER]
     for number, slot in enumerate(slots):
         begin = f"NodeName={node} AutoDetect=off Name=gpu Type={slot.type}"
@@ -194,38 +197,39 @@ def gres_conf(
             continue
         paths = files(slot)
         key = "MultipleFiles" if len(paths) > 1 else "File"
-        what = f" {slot.instance}" if slot.instance else ""
-        lines.append(f"{begin} {key}={','.join(paths)} # {slot.gpu}{what}")
+        instance = f" {slot.instance}" if slot.instance else ""
+        lines.append(f"{begin} {key}={','.join(paths)} # {slot.gpu}{instance}")
     return "\n".join(lines) + "\n"
 
 
 def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
-    """The slots that ``gres_conf`` wrote; None where the file is somebody else's work."""
+    """Return the slots that ``gres_conf`` wrote; None where the file is somebody else's work."""
     if not text.startswith(HEADER):
         return None
-    found = []
+    slots = []
     for line in text.splitlines()[1:]:
         match = _LINE.fullmatch(line.strip())
         if match is None or match["node"] != node:
             return None
         instance = Instance(int(match["start"]), match["profile"]) if match["profile"] else None
-        found.append(Slot(match["type"], match["gpu"], instance))
-    return tuple(found)
+        slots.append(Slot(match["type"], match["gpu"], instance))
+    return tuple(slots)
 
 
 def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
-    """The configuration text with this node's ``Gres=`` replaced or added, all else as it was.
+    """Return the configuration text with this node's ``Gres=`` replaced or added, all else as it
+    was.
 
     Raises BerthError where the node has no line of its own.
     """
-    found = 0
+    node_lines = 0
     lines = []
     for line in text.splitlines(keepends=True):
         match = _NODE.match(line.rstrip("\n"))
         if match is None or match["name"] != node:
             lines.append(line)
             continue
-        found += 1
+        node_lines += 1
         if match["rest"].rstrip().endswith("\\"):
             raise BerthError(f"{source}: the line NodeName={node} is continued; write it in one")
         ending = "\n" if line.endswith("\n") else ""
@@ -235,30 +239,30 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
         if new == body and not _GRES.search(body):
             new = f"{body.rstrip()} Gres={gres}{' ' if mark else ''}"
         lines.append(f"{match['head']}{new[1:]}{mark}{comment}{ending}")
-    if found != 1:
-        what = "no line" if found == 0 else f"{found} lines"
+    if node_lines != 1:
+        node_lines_text = "no line" if node_lines == 0 else f"{node_lines} lines"
         raise BerthError(
-            f"{source} has {what} NodeName={node}",
+            f"{source} has {node_lines_text} NodeName={node}",
             hint="the node needs exactly one line of its own (not a range such as node[1-4])",
         )
     return "".join(lines)
 
 
 def node_gres(text: str, node: str) -> str:
-    """The node's ``Gres=`` in slurm.conf; ``(null)`` where it has none."""
+    """Return the node's ``Gres=`` in slurm.conf; ``(null)`` where it has none."""
     for line in text.splitlines():
         match = _NODE.match(line)
-        found = match and match["name"] == node and _GRES.search(" " + match["rest"])
-        if found:
-            return str(found.group()).partition("=")[2]
+        gres = match and match["name"] == node and _GRES.search(" " + match["rest"])
+        if gres:
+            return str(gres.group()).partition("=")[2]
     return "(null)"
 
 
 def numbers(gres_used: str) -> tuple[int, ...]:
-    """The numbers in use, from ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``."""
-    found: set[int] = set()
+    """Return the numbers in use, from ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``."""
+    in_use: set[int] = set()
     for inside in re.findall(r"gpu:[^()]*\(IDX:([0-9,-]+)\)", gres_used):
         for part in inside.split(","):
             first, _, last = part.partition("-")
-            found.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+            in_use.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(in_use))

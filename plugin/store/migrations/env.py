@@ -18,7 +18,7 @@ def _reported(
     heads: Collection[Any],  # noqa: ARG001
     run_args: Mapping[str, Any],  # noqa: ARG001
 ) -> None:
-    """After each migration."""
+    """Report progress after each migration."""
     done = REVISIONS.index(step.up_revision_id or "") + 1
     report("changes of the schema made", done, len(REVISIONS))
 

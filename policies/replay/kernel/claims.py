@@ -1,7 +1,9 @@
 """Claims on nodes: what running jobs hold, and what is reserved for later.
 
 Claim ``k`` is on node ``alloc[k]`` from ``claim_begin`` to ``claim_end``; a node's claims are a
-linked list.
+linked list. Nodes are chosen first fit, in the order of the partition. Row ``k`` of ``tried`` is
+what a job that found no room in this pass needs of a node or pool, with how long it runs: a job
+that needs no less and runs no shorter need not be tried (a rule of Berth's own).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from berth.policies.replay.trace import Floats, Ints
 
 
 def claim(s: State, k: int, begin: float, end: float) -> None:
-    """Put claim ``k`` on its node."""
+    """Put claim ``k`` on its node, for ``[begin, end)``."""
     u = s.claims[k, C_ALLOC]
     s.claim_times[k, D_BEGIN] = begin
     s.claim_times[k, D_END] = end
@@ -53,7 +55,7 @@ def claim(s: State, k: int, begin: float, end: float) -> None:
 
 
 def unclaim(s: State, k: int) -> None:
-    """Take it away."""
+    """Take claim ``k`` off its node."""
     before, behind = s.claims[k, C_BEFORE], s.claims[k, C_NEXT]
     if before >= 0:
         s.claims[before, C_NEXT] = behind
@@ -64,7 +66,7 @@ def unclaim(s: State, k: int) -> None:
 
 
 def fits_at(s: State, u: int, o: int, moment: float) -> bool:
-    """Whether the node has room for the option then, beside all claims."""
+    """Return whether the node has room for the option at a moment, beside all claims."""
     for r in range(s.need.shape[1]):
         left = s.capacity[u, r] - s.need[o, r]
         k = s.nodes[u, N_HEAD]
@@ -80,9 +82,9 @@ def fits_at(s: State, u: int, o: int, moment: float) -> bool:
 
 
 def has_room(s: State, u: int, o: int, begin: float) -> bool:
-    """Whether the option fits on the node from ``begin`` for as long as it is planned.
+    """Return whether the option fits on the node from ``begin`` for as long as it is planned.
 
-    Against what nobody owns (the node is reserved by the site) its time limit counts.
+    Against a claim that nobody owns (the site reserves the node) its time limit counts.
     """
     if not fits_at(s, u, o, begin):
         return False
@@ -103,7 +105,7 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
 
 
 def hopeless(s: State, p: int, o: int) -> bool:
-    """Whether an option that asks no more and runs no longer has found no room in this pass."""
+    """Return whether an option that needs no more and runs no longer found no room in this pass."""
     for k in range(s.parts[p, P_TRIED]):
         if (
             s.options[o, O_UNITS] >= s.tried[p, k, R_UNITS]
@@ -116,7 +118,7 @@ def hopeless(s: State, p: int, o: int) -> bool:
 
 
 def remember(s: State, p: int, o: int, full: bool) -> None:
-    """The option found no room now; ``full``: however short it were."""
+    """Remember that the option found no room now; ``full``: however short it were."""
     plan = 0.0 if full else s.spans[o, S_PLAN]
     limit = 0.0 if full else s.spans[o, S_LIMIT]
     at = s.parts[p, P_TRIED]
@@ -135,12 +137,13 @@ def remember(s: State, p: int, o: int, full: bool) -> None:
 
 
 def choose(s: State, o: int, begin: float, now: float) -> bool:
-    """Find nodes for the option from ``begin``, the first that have room, into ``alloc``."""
+    """Choose nodes for the option from ``begin``, the first that have room, into ``alloc``;
+    False: too few."""
     p = s.options[o, O_PART]
     if begin == now and hopeless(s, p, o):
         return False
     at = s.options[o, O_ALLOC_AT]
-    found = able = 0
+    chosen = able = 0
     for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
         u = s.part_units[place]
         if s.nodes[u, N_BLOCKED]:
@@ -154,9 +157,9 @@ def choose(s: State, o: int, begin: float, now: float) -> bool:
                 continue
             able += 1
         if has_room(s, u, o, begin):
-            s.claims[at + found, C_ALLOC] = u
-            found += 1
-            if found == s.options[o, O_UNITS]:
+            s.claims[at + chosen, C_ALLOC] = u
+            chosen += 1
+            if chosen == s.options[o, O_UNITS]:
                 return True
     if begin == now:
         remember(s, p, o, able < s.options[o, O_UNITS])
@@ -164,7 +167,7 @@ def choose(s: State, o: int, begin: float, now: float) -> bool:
 
 
 def enough(left: Ints, u: int) -> bool:
-    """Whether nothing lacks on the node."""
+    """Return whether no resource of the node is below zero."""
     for r in range(left.shape[1]):
         if left[u, r] < 0:
             return False
@@ -172,8 +175,7 @@ def enough(left: Ints, u: int) -> bool:
 
 
 def room_from(s: State, o: int, now: float) -> float:
-    """From when enough nodes have room for the option beside what is claimed there now; infinite:
-    never."""
+    """Return from when enough nodes have room beside what is claimed now; infinite: never."""
     p = s.options[o, O_PART]
     left = np.empty((len(s.free), s.need.shape[1]), np.int64)
     ending = np.empty(len(s.times), np.int64)
@@ -208,7 +210,11 @@ def room_from(s: State, o: int, now: float) -> float:
 
 
 def earliest(s: State, o: int, now: float) -> float:
-    """When the option can start, its nodes in ``alloc``; infinite: never."""
+    """Return when the option can start, its nodes in ``alloc``; infinite: never.
+
+    The moments that are tried are the ends of claims, as in conservative backfill (Mu'alem and
+    Feitelson, IEEE TPDS 12(6), 2001).
+    """
     p = s.options[o, O_PART]
     # Not before enough nodes have room, beside what is reserved for later.
     first = room_from(s, o, now)
@@ -234,7 +240,7 @@ def earliest(s: State, o: int, now: float) -> float:
 
 
 def reserve(s: State, o: int, begin: float) -> None:
-    """The nodes in ``alloc`` are the option's from then on; replanned: all of each node."""
+    """Reserve the nodes in ``alloc`` for the option from ``begin``; replanned: all of each node."""
     for k in range(s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]):
         if s.counters[BACKFILL] == 3:
             s.claims[k, C_OWNER] = -1
@@ -243,7 +249,7 @@ def reserve(s: State, o: int, begin: float) -> None:
 
 
 def forget(s: State, i: int) -> None:
-    """A waiting job has no reservation any more."""
+    """Drop the reservation of a waiting job."""
     had = False
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
         if s.spans[o, S_RESERVED] < np.inf:
@@ -259,13 +265,13 @@ def forget(s: State, i: int) -> None:
 
 
 def try_anew(s: State) -> None:
-    """There may be room again: what was tried does not count any more."""
+    """Forget which jobs found no room: there may be room again."""
     for p in range(len(s.part_values)):
         s.parts[p, P_TRIED] = 0
 
 
 def needs_no_less(tried: Ints, k: int, need: Ints, o: int) -> bool:
-    """Whether the option needs at least what the tried one does, of each resource."""
+    """Return whether the option needs at least what the tried one does, of each resource."""
     for r in range(need.shape[1]):
         if need[o, r] < tried[k, r]:
             return False
@@ -273,7 +279,7 @@ def needs_no_less(tried: Ints, k: int, need: Ints, o: int) -> bool:
 
 
 def needs_no_more(tried: Ints, k: int, need: Ints, o: int) -> bool:
-    """Whether the option needs at most what the tried one does, of each resource."""
+    """Return whether the option needs at most what the tried one does, of each resource."""
     for r in range(need.shape[1]):
         if need[o, r] > tried[k, r]:
             return False
@@ -283,7 +289,7 @@ def needs_no_more(tried: Ints, k: int, need: Ints, o: int) -> bool:
 def put_tried(
     tried: Ints, spans: Floats, k: int, need: Ints, units: int, plan: float, limit: float
 ) -> None:
-    """What needs so much of so many nodes, and runs so long, into row ``k``."""
+    """Write into row ``k`` what needs so much of so many nodes, and runs so long."""
     for r in range(len(need)):
         tried[k, r] = need[r]
         tried[k, R_HOLE + r] = 0

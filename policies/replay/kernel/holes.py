@@ -1,8 +1,11 @@
 """Which reservations can be earlier: room that appeared in a pool, and who may gain by it.
 
-Windows in which room appeared (*holes*) are remembered, so that only jobs which may gain by them
-are looked at again. Each job and each hole has a place in the order in which they were looked at
-and appeared: a job has seen the holes of lower places.
+Conservative backfill moves every reservation to the earliest time whenever something ends
+(*compression*, Mu'alem and Feitelson 2001). To look at each waiting job every time is too slow, so
+windows in which room appeared (*holes*) are remembered, and only jobs which may gain by them are
+looked at again (a rule of Berth's own, held against the plain one by tests). Each job and each hole
+has a place in the order in which they were looked at and appeared: a job has seen the holes of
+lower places.
 """
 
 from __future__ import annotations
@@ -38,8 +41,11 @@ from berth.policies.replay.trace import Floats, Ints
 def pass_over(
     f: Profile, options: Ints, spans: Floats, need: Ints, values: Floats, o: int, now: float
 ) -> int:
-    """The first option from ``o`` on that has no reservation, or one that begins now or could be
-    earlier; -1: none. ``values``: of the partition."""
+    """Return the first option from ``o`` on that must be looked at; -1: none.
+
+    It has no reservation, one that begins now, or one that could be earlier. ``values``: of the
+    partition.
+    """
     while o >= 0:
         was = spans[o, S_RESERVED]
         if was <= now or was == np.inf:
@@ -54,7 +60,7 @@ def pass_over(
 
 
 def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
-    """When the option has room for as long as it is planned, beside its own reservation.
+    """Return when the option has room for as long as it is planned, beside its own reservation.
 
     Before the holes appeared it was as early as it could be: now it starts so that it would still
     run in one of them, or not earlier at all.
@@ -83,7 +89,7 @@ def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
 
 
 def move(s: State, f: Profile, o: int, begin: float) -> None:
-    """The option's reservation begins earlier; room changes where the two do not overlap."""
+    """Begin the option's reservation earlier; room changes where the two do not overlap."""
     was, lasts = s.spans[o, S_RESERVED], s.spans[o, S_PLAN]
     need = s.need[o]
     take(f, need, begin, min(begin + lasts, was), 1)
@@ -93,14 +99,14 @@ def move(s: State, f: Profile, o: int, begin: float) -> None:
 
 
 def give_back(s: State, p: int, o: int, begin: float, lasts: float) -> None:
-    """A job ended before its plan, or started elsewhere: its time is free again."""
+    """Free the rest of a reservation: the job ended before its plan, or started elsewhere."""
     f = profile_of(s, p)
     take(f, s.need[o], begin, begin + lasts, -1)
     add_hole(f, begin, begin + lasts, np.inf)
 
 
 def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
-    """Room appeared in ``[begin, end)``; the most that is free there is remembered.
+    """Remember that room appeared in ``[begin, end)``, with the most that is free there.
 
     ``place``: jobs that are looked at later in this pass find it there. A hole that begins no
     earlier than another and has no more room only makes that one longer.
@@ -129,19 +135,19 @@ def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
         if covers(f, other, h):
             outlast(f, other, h)
             return
-    kept = f.counts[P_HOLE_OLD]
+    count = f.counts[P_HOLE_OLD]
     for other in range(f.counts[P_HOLE_OLD], h):
         if covers(f, h, other):
             outlast(f, h, other)
         else:
-            copy_hole(f, other, kept)
-            kept += 1
-    copy_hole(f, h, kept)
-    f.counts[P_HOLE_COUNT] = kept + 1
+            copy_hole(f, other, count)
+            count += 1
+    copy_hole(f, h, count)
+    f.counts[P_HOLE_COUNT] = count + 1
 
 
 def help_tried(f: Profile, h: int) -> None:
-    """The hole appeared after jobs were tried in vain."""
+    """Tell rows of ``tried`` that the hole appeared after their jobs were tried in vain."""
     for k in range(f.counts[P_TRIED]):
         f.tried_spans[k, E_HOLE] = min(f.tried_spans[k, E_HOLE], f.hole_times[h, H_BEGIN])
         for r in range(f.free.shape[1]):
@@ -149,7 +155,7 @@ def help_tried(f: Profile, h: int) -> None:
 
 
 def covers(f: Profile, h: int, other: int) -> bool:
-    """Whether whoever could gain by the other hole could by this one, too."""
+    """Return whether whoever could gain by the other hole could by this one, too."""
     for r in range(f.hole_free.shape[1]):
         if f.hole_free[h, r] < f.hole_free[other, r]:
             return False
@@ -157,13 +163,13 @@ def covers(f: Profile, h: int, other: int) -> bool:
 
 
 def outlast(f: Profile, h: int, other: int) -> None:
-    """The hole stands for the other one, too."""
+    """Let the hole stand for the other one, too."""
     for column in (H_END, H_PLACE):
         f.hole_times[h, column] = max(f.hole_times[h, column], f.hole_times[other, column])
 
 
 def copy_hole(f: Profile, h: int, to: int) -> None:
-    """Put a hole into another row."""
+    """Copy a hole into another row."""
     for column in range(f.hole_times.shape[1]):
         f.hole_times[to, column] = f.hole_times[h, column]
     for r in range(f.hole_free.shape[1]):
@@ -171,7 +177,7 @@ def copy_hole(f: Profile, h: int, to: int) -> None:
 
 
 def forget_old_holes(f: Profile) -> None:
-    """Those that were there before this pass have been looked at."""
+    """Drop the holes that were there before this pass: all jobs have seen them."""
     old = f.counts[P_HOLE_OLD]
     for h in range(old, f.counts[P_HOLE_COUNT]):
         copy_hole(f, h, h - old)
@@ -180,7 +186,8 @@ def forget_old_holes(f: Profile) -> None:
 
 
 def fits_hole(f: Profile, options: Ints, spans: Floats, need: Ints, o: int, h: int) -> bool:
-    """Whether the hole is new to the job, begins before it would end, and has room for it."""
+    """Return whether the hole is new to the job, begins before it would end, and has room for
+    it."""
     if (
         f.hole_times[h, H_PLACE] <= options[o, O_PLACE]
         or f.hole_times[h, H_BEGIN] >= spans[o, S_RESERVED] + spans[o, S_PLAN]
@@ -193,7 +200,8 @@ def fits_hole(f: Profile, options: Ints, spans: Floats, need: Ints, o: int, h: i
 
 
 def may_gain(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
-    """Whether some room that appeared could let the job start earlier than it is reserved."""
+    """Return whether some room that appeared could let the job start earlier than it is
+    reserved."""
     for h in range(f.counts[P_HOLE_COUNT]):
         if fits_hole(f, options, spans, need, o, h):
             return True
@@ -201,9 +209,11 @@ def may_gain(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bo
 
 
 def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
-    """Whether a job cannot be earlier, because one that asks no more, runs no longer and is
-    reserved no earlier could not in this pass; by its own room it is moved only where what is just
-    before its reservation is free, too."""
+    """Return whether a job cannot be earlier, because an easier one could not in this pass.
+
+    Easier: it needs no more, runs no longer and is reserved no earlier. By its own room a job is
+    moved only where what is just before its reservation is free, too.
+    """
     was = spans[o, S_RESERVED]
     worse = False
     for k in range(f.counts[P_TRIED]):
@@ -225,7 +235,7 @@ def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
 
 
 def gains_since(f: Profile, spans: Floats, need: Ints, k: int, o: int) -> bool:
-    """Whether the job could be earlier by a hole that appeared after row ``k`` was tried."""
+    """Return whether the job could be earlier by a hole that appeared after row ``k`` was tried."""
     if f.tried_spans[k, E_HOLE] >= spans[o, S_RESERVED] + spans[o, S_PLAN]:
         return False
     for r in range(need.shape[1]):
@@ -235,7 +245,7 @@ def gains_since(f: Profile, spans: Floats, need: Ints, k: int, o: int) -> bool:
 
 
 def remember_it_stays(s: State, f: Profile, o: int) -> None:
-    """The job could not be earlier; an easier one replaces a harder one, or any."""
+    """Remember that the job could not be earlier; an easier one replaces a harder one, or any."""
     rows, plan, was = len(f.tried), s.spans[o, S_PLAN], s.spans[o, S_RESERVED]
     at = f.counts[P_TRIED]
     if at == rows:

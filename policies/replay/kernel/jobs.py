@@ -65,7 +65,7 @@ from berth.policies.replay.kernel.state import (
 
 
 def submit(s: State, i: int) -> None:
-    """A job comes: it waits in the queue, for another job, or for its array."""
+    """Submit a job: it waits in the queue, for another job, or for its array."""
     if s.jobs[i, J_COUNT] == 0:
         s.jobs[i, J_STATUS] = REFUSED
         release(s, i)
@@ -80,7 +80,7 @@ def submit(s: State, i: int) -> None:
 
 
 def admit(s: State, i: int) -> None:
-    """Nothing but its array's limit keeps it from the queue."""
+    """Let a job into the queue, unless its array has as many jobs there as it may."""
     a = s.jobs[i, J_ARRAY]
     if a >= 0 and s.arrays[a, A_LIVE] >= s.arrays[a, A_LIMIT]:
         s.jobs[i, J_STATUS] = HELD
@@ -98,19 +98,19 @@ def admit(s: State, i: int) -> None:
 
 
 def release(s: State, i: int) -> None:
-    """A job has ended: those that waited for it may go on, the first submitted first."""
+    """Let go on the jobs that waited for one that has ended, the first submitted first."""
     c = s.jobs[i, J_CHILD]
     s.jobs[i, J_CHILD] = -1
-    turned = -1
+    reversed_ = -1
     while c >= 0:
         following = s.jobs[c, J_SIBLING]
-        s.jobs[c, J_SIBLING] = turned
-        turned = c
+        s.jobs[c, J_SIBLING] = reversed_
+        reversed_ = c
         c = following
-    while turned >= 0:
-        following = s.jobs[turned, J_SIBLING]
-        admit(s, turned)
-        turned = following
+    while reversed_ >= 0:
+        following = s.jobs[reversed_, J_SIBLING]
+        admit(s, reversed_)
+        reversed_ = following
     a = s.jobs[i, J_ARRAY]
     if a >= 0 and s.jobs[i, J_STATUS] != REFUSED:
         s.arrays[a, A_LIVE] -= 1
@@ -121,7 +121,7 @@ def release(s: State, i: int) -> None:
 
 
 def start(s: State, o: int) -> None:
-    """A waiting job starts by an option; on nodes its units stand in ``alloc``."""
+    """Start a waiting job by an option; on nodes its units stand in ``alloc``."""
     now = s.clock[NOW]
     i = s.options[o, O_JOB]
     pooled = s.counters[POOLED]
@@ -161,7 +161,7 @@ def start(s: State, o: int) -> None:
 
 
 def free_units(s: State, o: int) -> None:
-    """A running job lets go of what it holds."""
+    """Free what a running job holds."""
     now = s.clock[NOW]
     charge_ended(s, o)
     remove_running(s, o)
@@ -180,7 +180,7 @@ def free_units(s: State, o: int) -> None:
 
 
 def finish(s: State, o: int) -> None:
-    """A job ends by itself or by its limit."""
+    """End a job, by itself or by its limit."""
     i = s.options[o, O_JOB]
     if (
         s.jobs[i, J_STATUS] != RUNNING
@@ -196,7 +196,7 @@ def finish(s: State, o: int) -> None:
 
 
 def exceed(s: State, o: int) -> None:
-    """A job runs longer than planned: plan with twice as much, within its limit."""
+    """Plan with twice as much time, within its limit, for a job that runs longer than planned."""
     i, now = s.options[o, O_JOB], s.clock[NOW]
     if s.jobs[i, J_STATUS] != RUNNING or s.jobs[i, J_CHOSEN] != o or s.spans[o, S_PLAN_END] != now:
         return
@@ -218,7 +218,7 @@ def exceed(s: State, o: int) -> None:
 
 
 def interrupt(s: State, o: int) -> None:
-    """The job's node broke: it waits again, or is lost."""
+    """Put a job whose node broke back into the queue, or count it as lost."""
     i = s.options[o, O_JOB]
     free_units(s, o)
     if s.counters[REQUEUE]:

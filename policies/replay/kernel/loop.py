@@ -44,7 +44,7 @@ from berth.policies.replay.kernel.state import (
 
 
 def grows(s: State, q: int) -> bool:
-    """Whether the profile of a pool lacks room for all reservations."""
+    """Return whether the profile of a pool may lack room for all reservations."""
     # A job begins and ends a segment where it is, and where it was before this pass; and those
     # that end before the next one begin one each.
     most = 8 * (s.parts[q, P_WAITING] + s.parts[q, P_RUN_COUNT]) + 8
@@ -83,7 +83,7 @@ def pass_all(s: State) -> bool:
 
 
 def node_fails(s: State, f: int) -> None:
-    """Its jobs are interrupted, and nothing fits until it works again."""
+    """Break a node: its jobs are interrupted, and nothing fits until it works again."""
     u, k = s.failures[f, F_UNIT], s.failures[f, F_CLAIM]
     for p in range(len(s.part_values)):
         place = s.parts[p, P_RUN_AT]
@@ -108,7 +108,7 @@ def node_fails(s: State, f: int) -> None:
 
 
 def node_works(s: State, f: int) -> None:
-    """It is whole and empty."""
+    """Repair a node: it is whole and empty."""
     u = s.failures[f, F_UNIT]
     for r in range(s.free.shape[1]):
         s.free[u, r] += s.capacity[u, r]
@@ -117,19 +117,19 @@ def node_works(s: State, f: int) -> None:
 
 
 def happen(s: State, now: float) -> None:
-    """All events of this moment."""
+    """Handle all events of this moment."""
     s.clock[NOW] = now
     while s.counters[HEAP] > 0 and s.heap_time[0] <= now:
         code = pop(s)
-        what, kind = code // KINDS, code % KINDS
+        subject, kind = code // KINDS, code % KINDS
         if kind == END:
-            finish(s, what)
+            finish(s, subject)
         elif kind == EXCEEDED:
-            exceed(s, what)
+            exceed(s, subject)
         elif kind == DOWN:
-            node_fails(s, what)
+            node_fails(s, subject)
         elif kind == UP:
-            node_works(s, what)
+            node_works(s, subject)
         else:
             s.parts[0, P_DIRTY] = 1
     for q in range(s.counters[QUEUES]):
@@ -138,7 +138,7 @@ def happen(s: State, now: float) -> None:
 
 
 def look(s: State) -> None:
-    """Waiting jobs must be looked at: now, or when the scheduler's next cycle begins."""
+    """Note that waiting jobs must be looked at: now, or when the scheduler's next cycle begins."""
     if s.counters[PENDING]:
         return
     s.counters[PENDING] = 1
@@ -147,7 +147,7 @@ def look(s: State) -> None:
 
 
 def run(s: State, stop: int) -> bool:
-    """Until job ``stop`` is to be submitted, or until ``UNTIL``, and all that is due by then has
+    """Run until job ``stop`` is to be submitted, or until ``UNTIL``, and all that is due has
     happened.
 
     False: a profile lacks room; call again when it has more.

@@ -1,4 +1,8 @@
-"""One pass over the queue: which waiting jobs start now, in pools and on nodes."""
+"""One pass over the queue: which waiting jobs start now, in pools and on nodes.
+
+In pools each partition has its own pass, by its kind of backfill; on nodes one pass goes over all
+partitions, which may share nodes.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ from berth.policies.replay.kernel.state import (
 
 
 def fits(s: State, p: int, o: int) -> bool:
-    """Whether there is room now."""
+    """Return whether there is room in the pool now."""
     u = s.part_units[s.parts[p, P_AT]]
     for r in range(s.need.shape[1]):
         if s.need[o, r] > s.free[u, r]:
@@ -66,7 +70,7 @@ def fits(s: State, p: int, o: int) -> bool:
 
 
 def start_heads(s: State, p: int) -> int:
-    """Start jobs in order until one does not fit; that one, or -1."""
+    """Start jobs in order until one does not fit; return that one, or -1."""
     o = int(s.parts[p, P_HEAD])
     while o >= 0 and fits(s, p, o):
         start(s, o)
@@ -75,7 +79,8 @@ def start_heads(s: State, p: int) -> int:
 
 
 def foresee(s: State, p: int, o: int) -> None:
-    """When the head can start by the planned ends, and what is left beside it then."""
+    """Compute when the head can start by the planned ends (the *shadow time*), and what is left
+    beside it."""
     u = s.part_units[s.parts[p, P_AT]]
     for r in range(s.need.shape[1]):
         s.extra[p, r] = s.free[u, r] - s.need[o, r]
@@ -122,7 +127,10 @@ def backfill(s: State, p: int, o: int) -> None:
 
 
 def easy(s: State, p: int) -> None:
-    """One pass; where nothing ended since the last, only new jobs are looked at."""
+    """Make one pass of EASY backfill (Lifka, JSSPP 1995).
+
+    Where nothing ended since the last pass only new jobs are looked at.
+    """
     fresh = s.parts[p, P_FRESH]
     full = s.parts[p, P_DIRTY] or s.parts[p, P_HEAD] == fresh
     s.parts[p, P_DIRTY] = 0
@@ -138,7 +146,7 @@ def easy(s: State, p: int) -> None:
 
 
 def fcfs(s: State, p: int) -> None:
-    """Start jobs in order."""
+    """Start jobs in order until one does not fit."""
     s.parts[p, P_DIRTY] = 0
     s.parts[p, P_FRESH] = -1
     start_heads(s, p)
@@ -146,7 +154,10 @@ def fcfs(s: State, p: int) -> None:
 
 
 def conservative(s: State, p: int) -> None:
-    """Every waiting job has a reservation; one is made anew where it could be earlier."""
+    """Make one pass of conservative backfill (Mu'alem and Feitelson 2001).
+
+    Every waiting job has a reservation; one is made anew where it could be earlier (``holes``).
+    """
     now = s.clock[NOW]
     f = profile_of(s, p)
     advance(f, now)
@@ -190,7 +201,10 @@ def conservative(s: State, p: int) -> None:
 
 
 def replanned(s: State, p: int) -> None:
-    """Start jobs in order; where a backfill is due, plan all that wait anew behind them."""
+    """Make one pass as Slurm's main scheduler and its backfill plugin do (``sched/backfill``).
+
+    Jobs start in order; where a backfill is due, all that wait are planned anew behind them.
+    """
     now = s.clock[NOW]
     s.parts[p, P_DIRTY] = 0
     s.parts[p, P_DELAYED] = 0
@@ -233,7 +247,7 @@ def start_somewhere(s: State, i: int, strict: bool) -> bool:
 
 
 def hold_up(s: State, i: int) -> None:
-    """FCFS: nothing behind this job may use the nodes of its partitions."""
+    """Keep the nodes of the job's partitions from all behind it (FCFS)."""
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
         p = s.options[o, O_PART]
         if not s.parts[p, P_BLOCKED]:
@@ -243,15 +257,15 @@ def hold_up(s: State, i: int) -> None:
 
 
 def reserve_earliest(s: State, i: int) -> None:
-    """Where the job can start first. EASY: only the first waiting job of a partition."""
+    """Reserve where the job can start first. EASY: only the first waiting job of a partition."""
     now = s.clock[NOW]
     best, begin = -1, np.inf
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
         if s.counters[BACKFILL] == 1 and s.parts[s.options[o, O_PART], P_BLOCKED]:
             continue
-        found = earliest(s, o, now)
-        if found < begin:
-            best, begin = o, found
+        moment = earliest(s, o, now)
+        if moment < begin:
+            best, begin = o, moment
     if best >= 0:
         s.parts[s.options[best, O_PART], P_BLOCKED] = 1
         reserve(s, best, begin)
@@ -259,7 +273,7 @@ def reserve_earliest(s: State, i: int) -> None:
 
 
 def mode_now(s: State) -> int:
-    """As ``BACKFILL``; between two passes of a replanned backfill jobs start in order."""
+    """Return the backfill of this pass: between two replanned ones jobs start in order (0)."""
     mode = int(s.counters[BACKFILL])
     if mode != 3:
         return mode
@@ -271,7 +285,7 @@ def mode_now(s: State) -> int:
 
 
 def pass_nodes(s: State) -> None:
-    """One pass over the queue; where nothing ended since the last, only over new jobs."""
+    """Make one pass over the queue; where nothing ended since the last, only over new jobs."""
     mode = mode_now(s)
     o = s.parts[0, P_FRESH]
     if s.parts[0, P_DIRTY] or s.parts[0, P_HEAD] == o:

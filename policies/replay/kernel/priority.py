@@ -1,4 +1,8 @@
-"""Multifactor priority: age, fair share with decayed usage, size, partition."""
+"""Multifactor priority: age, fair share with decayed usage, size, partition.
+
+It follows Slurm's plugin ``priority/multifactor`` with its classic fair-share factor ``2 ** -(usage
+/ shares)`` and exponential decay of usage by a half-life.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +67,7 @@ def charge(s: State) -> None:
 
 
 def charge_ended(s: State, o: int) -> None:
-    """What a job that ends now used since usage was last counted."""
+    """Count what a job that ends now used since usage was last counted."""
     if not s.counters[MULTIFACTOR]:
         return
     i = s.options[o, O_JOB]
@@ -74,7 +78,7 @@ def charge_ended(s: State, o: int) -> None:
 
 
 def priority_of(s: State, o: int, total: float, cores: float) -> float:
-    """The weighted sum for one option; ``total`` is all users' usage."""
+    """Return the weighted sum of factors for one option; ``total`` is all users' usage."""
     i = s.options[o, O_JOB]
     user = s.jobs[i, J_USER]
     age = min(1.0, (s.clock[NOW] - s.moments[i, T_ELIGIBLE]) / s.clock[MAX_AGE])
@@ -91,21 +95,21 @@ def priority_of(s: State, o: int, total: float, cores: float) -> float:
 
 
 def cores_of(s: State) -> float:
-    """Of the whole cluster, at least 1."""
-    found = 0.0
+    """Return the cores of the whole cluster, at least 1."""
+    cores = 0.0
     for u in range(len(s.capacity)):
-        found += s.capacity[u, 0]
-    return max(found, 1.0)
+        cores += s.capacity[u, 0]
+    return max(cores, 1.0)
 
 
 def rank_one(s: State, o: int) -> None:
-    """Priority of an option that comes."""
+    """Compute the priority of an option that comes into the queue."""
     if s.counters[MULTIFACTOR]:
         s.spans[o, S_PRIORITY] = priority_of(s, o, s.users[:, U_USAGE].sum(), cores_of(s))
 
 
 def rank(s: State) -> None:
-    """Order all queues anew, where it is time."""
+    """Compute priorities and order all queues anew, where it is time."""
     if not s.counters[MULTIFACTOR] or s.clock[NOW] < s.clock[RANKED] + s.clock[PERIOD]:
         return
     s.clock[RANKED] = s.clock[NOW]
@@ -141,7 +145,7 @@ def rank(s: State) -> None:
 
 
 def link(s: State, q: int, members: Ints) -> None:
-    """Make a queue of these, in this order."""
+    """Make a queue of these options, in this order."""
     last = -1
     for o in members:
         s.options[o, O_BEFORE_ME] = last

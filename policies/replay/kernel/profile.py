@@ -1,7 +1,8 @@
 """What is free in a pool from now on: segments of time, with running and reserved jobs taken off.
 
-Conservative and replanned backfill work on it. Functions that are called for many jobs in one pass
-take a pool's arrays (``Profile``): all of the state costs compiled code 0.1 us to hand on.
+The *profile* of backfill schedulers (Mu'alem and Feitelson 2001), for conservative and replanned
+backfill. Functions that are called for many jobs in one pass take a pool's arrays (``Profile``):
+all of the state costs compiled code 0.1 us to hand on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from berth.policies.replay.trace import Floats, Ints
 
 
 class Profile(NamedTuple):
-    """Of one pool: its rows of the arrays of ``State``."""
+    """One pool's rows of the arrays of ``State``."""
 
     counts: Ints
     """[P_]"""
@@ -46,7 +47,7 @@ class Profile(NamedTuple):
 
 
 def profile_of(s: State, p: int) -> Profile:
-    """Of the partition's pool."""
+    """Return the profile of the partition's pool."""
     return Profile(
         s.parts[p],
         s.seg_time[p],
@@ -59,7 +60,8 @@ def profile_of(s: State, p: int) -> Profile:
 
 
 def segment_from(f: Profile, moment: float) -> int:
-    """The first segment that begins at ``moment`` or later; their count where there is none."""
+    """Return the first segment that begins at ``moment`` or later; their count where there is
+    none."""
     low, high = 0, f.counts[P_SEG_COUNT]
     while low < high:
         middle = (low + high) // 2
@@ -71,7 +73,7 @@ def segment_from(f: Profile, moment: float) -> int:
 
 
 def lacks(free: Ints, j: int, need: Ints) -> bool:
-    """Whether segment ``j`` has too little of something."""
+    """Return whether segment ``j`` has too little of some resource."""
     for r in range(len(need)):
         if free[j, r] < need[r]:
             return True
@@ -79,7 +81,7 @@ def lacks(free: Ints, j: int, need: Ints) -> bool:
 
 
 def cut(f: Profile, moment: float) -> int:
-    """The segment that begins at ``moment``, made where there is none."""
+    """Return the segment that begins at ``moment``, splitting one where there is none."""
     low = segment_from(f, moment)
     n = f.counts[P_SEG_COUNT]
     if low < n and f.time[low] == moment:
@@ -99,7 +101,7 @@ def cut(f: Profile, moment: float) -> int:
 def take(f: Profile, need: Ints, begin: float, end: float, sign: int) -> None:
     """Take what a job needs off ``[begin, end)``; ``sign`` -1: give it back.
 
-    Segments that are now alike stay apart until the next pass (``advance``).
+    Segments that are now equal stay apart until the next pass (``advance``).
     """
     if not begin < end:
         return
@@ -111,7 +113,7 @@ def take(f: Profile, need: Ints, begin: float, end: float, sign: int) -> None:
 
 
 def take_all(f: Profile, begin: float, end: float) -> None:
-    """Nothing is free in ``[begin, end)``."""
+    """Leave nothing free in ``[begin, end)``."""
     if not begin < end:
         return
     first = cut(f, begin)
@@ -122,28 +124,29 @@ def take_all(f: Profile, begin: float, end: float) -> None:
 
 
 def advance(f: Profile, now: float) -> None:
-    """Forget what is past: the first segment begins now. Segments that are alike become one."""
+    """Forget what is past, so that the first segment begins now, and join segments that are
+    equal."""
     n = f.counts[P_SEG_COUNT]
     first = 0
     while first + 1 < n and f.time[first + 1] <= now:
         first += 1
-    kept = 0
+    count = 0
     for i in range(first, n):
-        alike = i > first
+        equal = i > first
         for r in range(f.free.shape[1]):
-            if alike and f.free[i, r] != f.free[kept - 1, r]:
-                alike = False
-        if not alike:
-            f.time[kept] = f.time[i]
+            if equal and f.free[i, r] != f.free[count - 1, r]:
+                equal = False
+        if not equal:
+            f.time[count] = f.time[i]
             for r in range(f.free.shape[1]):
-                f.free[kept, r] = f.free[i, r]
-            kept += 1
-    f.counts[P_SEG_COUNT] = kept
+                f.free[count, r] = f.free[i, r]
+            count += 1
+    f.counts[P_SEG_COUNT] = count
     f.time[0] = now
 
 
 def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
-    """The first moment from now at which there is room for so long."""
+    """Return the first moment from now on at which there is room for ``lasts`` seconds."""
     n = f.counts[P_SEG_COUNT]
     begin = now
     j = 0
@@ -156,7 +159,7 @@ def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
 
 
 def rebuild(s: State, p: int, now: float) -> None:
-    """From the running jobs alone; no waiting job has a reservation any more."""
+    """Build the profile from the running jobs alone; no waiting job has a reservation any more."""
     f = profile_of(s, p)
     f.counts[P_SEG_COUNT] = 1
     f.time[0] = now

@@ -1,4 +1,10 @@
-"""Ordered lists: events by time, waiting jobs by priority, running jobs by planned end."""
+"""Ordered lists: events by time, waiting jobs by priority, running jobs by planned end.
+
+Events are a binary heap in two arrays, by time, then by code. Waiting jobs are a linked list of
+options for each queue, by priority, then by when they came: in pools each partition has its queue,
+on nodes there is one for all, with a job's first option. Running jobs are a sorted range of each
+partition.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +39,12 @@ from berth.policies.replay.kernel.state import (
 
 
 def queue_of(s: State, o: int) -> int:
-    """The queue of an option."""
+    """Return the queue of an option."""
     return int(s.options[o, O_PART]) if s.counters[POOLED] else 0
 
 
 def ahead(s: State, a: int, b: int) -> bool:
-    """Whether option ``a`` stands before ``b``."""
+    """Return whether option ``a`` stands before ``b``."""
     if s.spans[a, S_PRIORITY] != s.spans[b, S_PRIORITY]:
         return bool(s.spans[a, S_PRIORITY] > s.spans[b, S_PRIORITY])
     i, j = s.options[a, O_JOB], s.options[b, O_JOB]
@@ -48,7 +54,7 @@ def ahead(s: State, a: int, b: int) -> bool:
 
 
 def insert(s: State, o: int) -> None:
-    """Put an option in its place, looking from the end."""
+    """Put an option at its place in the queue, looking from the end."""
     q = queue_of(s, o)
     behind = -1
     before = s.parts[q, P_TAIL]
@@ -92,7 +98,7 @@ def unlink(s: State, o: int) -> None:
 
 
 def enqueue(s: State, i: int) -> None:
-    """A job waits, by all of its options (pools) or its first (nodes)."""
+    """Let a job wait, by all of its options (pools) or its first (nodes)."""
     s.jobs[i, J_STATUS] = QUEUED
     options = s.jobs[i, J_COUNT] if s.counters[POOLED] else 1
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + options):
@@ -101,7 +107,7 @@ def enqueue(s: State, i: int) -> None:
 
 
 def push(s: State, time: float, code: int) -> None:
-    """Add an event."""
+    """Add an event to the heap."""
     i = s.counters[HEAP]
     s.counters[HEAP] = i + 1
     while i > 0:
@@ -116,8 +122,8 @@ def push(s: State, time: float, code: int) -> None:
 
 
 def pop(s: State) -> int:
-    """Take the first event away; its code."""
-    found = int(s.heap_code[0])
+    """Take the first event off the heap and return its code."""
+    first = int(s.heap_code[0])
     n = s.counters[HEAP] - 1
     s.counters[HEAP] = n
     time = s.heap_time[n]
@@ -140,11 +146,11 @@ def pop(s: State) -> int:
         i = low
     s.heap_time[i] = time
     s.heap_code[i] = code
-    return found
+    return first
 
 
 def place_of(s: State, p: int, end: float) -> int:
-    """Where a job with this planned end goes: behind those with the same."""
+    """Return where a job with this planned end goes: behind those with the same."""
     low = s.parts[p, P_RUN_AT]
     high = low + s.parts[p, P_RUN_COUNT]
     while low < high:
@@ -157,7 +163,7 @@ def place_of(s: State, p: int, end: float) -> int:
 
 
 def add_running(s: State, o: int) -> None:
-    """By its ``plan_end``."""
+    """Add an option to the running ones, by its ``plan_end``."""
     p = s.options[o, O_PART]
     at = place_of(s, p, s.spans[o, S_PLAN_END])
     i = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT]
@@ -169,7 +175,7 @@ def add_running(s: State, o: int) -> None:
 
 
 def remove_running(s: State, o: int) -> None:
-    """``plan_end`` must still be what it was added by."""
+    """Take an option out of the running ones; ``plan_end`` must be as when it was added."""
     p = s.options[o, O_PART]
     i = place_of(s, p, s.spans[o, S_PLAN_END]) - 1
     while s.run_options[i] != o:

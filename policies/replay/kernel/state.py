@@ -1,4 +1,4 @@
-"""All that a replay remembers: arrays, so that compiled and plain Python share them.
+"""The state of a replay: arrays, so that compiled and plain Python share them.
 
 Columns of one kind of row share an array, and stand there in the places named below: numba takes
 minutes to compile functions with some ninety arguments.
@@ -26,7 +26,7 @@ MULTIFACTOR: Final = 5
 PENDING: Final = 6
 """1: waiting jobs must be looked at before anything else happens."""
 QUEUES: Final = 7
-"""How many: one for each pool, or one for all nodes."""
+"""How many queues: one for each pool, or one for all nodes."""
 
 WHOLE: Final = 8
 """Reservations of a replanned backfill hold all of a pool."""
@@ -112,7 +112,7 @@ O_QUEUED: Final = 5
 O_ALLOC_AT: Final = 6
 """Its first claim."""
 O_PLACE: Final = 7
-"""Among all that a conservative backfill has looked at in its pool, the last time it did."""
+"""Its place among all that a conservative backfill has looked at in its pool, the last time."""
 OPTION_COLUMNS: Final = 8
 
 # Columns of ``spans``: of options.
@@ -148,7 +148,7 @@ P_HOLE_COUNT: Final = 11
 P_TRIED: Final = 12
 """Rows of ``tried`` that count in this pass."""
 P_HOLE_OLD: Final = 13
-"""Of its holes those that were there before this pass."""
+"""How many of its holes were there before this pass."""
 P_PLACES: Final = 14
 """Jobs that a conservative backfill has looked at."""
 PART_COLUMNS: Final = 15
@@ -173,7 +173,7 @@ N_HEAD: Final = 1
 C_ALLOC: Final = 0
 """The node."""
 C_OWNER: Final = 1
-"""Option; -1: nobody, all of the node is claimed."""
+"""The option; -1: nobody, all of the node is claimed."""
 C_NEXT: Final = 2
 C_BEFORE: Final = 3
 CLAIM_COLUMNS: Final = 4

@@ -30,7 +30,8 @@ from berth.predictor.families.graph.times import SOURCES, Source, sources, times
 from berth.predictor.footprint.energy import energy
 from berth.predictor.footprint.footprint import Task, count, footprint
 from berth.predictor.graphs.roofline import Roofline
-from berth.predictor.hardware.roofs import Numbers, roof_of
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import roof_of
 
 LATENCY, OPERATORS, TRANSFER = (
     "berth.model-latency/1",

@@ -18,7 +18,8 @@ from berth.predictor.footprint.footprint import Fits, Footprint, Task, count, fo
 from berth.predictor.graphs.front_ends.any_model import graph_of
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms as catalogue
-from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roofs
 
 
 @dataclass(frozen=True, slots=True)

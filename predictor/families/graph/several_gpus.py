@@ -12,8 +12,8 @@ from pathlib import Path
 from pydantic import Field
 
 from berth.pilot.documents import read_json
+from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.intervals import around
-from berth.predictor.core.learnt_file import LearntFile
 from berth.predictor.core.prediction import Interval
 
 FILE = Path(__file__).with_name("several_gpus.json")

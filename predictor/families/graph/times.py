@@ -19,8 +19,7 @@ import numpy as np
 
 from berth.pilot.bounded import BoundedCache
 from berth.pilot.platform import Platform
-from berth.predictor.core.combine import SourceEstimate, combine
-from berth.predictor.core.dominance import ordered
+from berth.predictor.core.combine import SourceEstimate, combine, ordered
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph import source_errors
@@ -40,8 +39,9 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
-from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+from berth.predictor.hardware.roofs import Roof, roofs
 
 
 @dataclass(frozen=True, slots=True)

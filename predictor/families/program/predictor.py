@@ -15,11 +15,9 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer
-from berth.predictor.core.forecast import growth_to
 from berth.predictor.core.intervals import around
-from berth.predictor.core.memory_need import memory_on
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeGrowth
+from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Bundle
 from berth.predictor.families.program.ceilings import Ceilings, Point, core_grid

@@ -10,8 +10,8 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer, Effect, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.memory_need import memory_on
 from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
+from berth.predictor.core.sizes import memory_on
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.predictor import size_growth, usable_cores
 from berth.predictor.families.relative.answer import answer

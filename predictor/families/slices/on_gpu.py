@@ -9,8 +9,8 @@ from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.profiles import plain_profiles, share_of
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import Geometry, SliceProfile, geometry_of, lookup
-from berth.predictor.hardware.mig.slices import slice_of
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
+from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
 
 def predictions(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.predictor.families.slices.physics import Share
-from berth.predictor.hardware.mig import Geometry, SliceProfile
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 
 
 def share_of(geometry: Geometry, profile: SliceProfile) -> Share:

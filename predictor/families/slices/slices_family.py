@@ -18,7 +18,8 @@ from berth.predictor.families.slices.manifest import DEFAULT_SLICES_BUNDLE, SLIC
 from berth.predictor.families.slices.on_gpu import is_whole, predictions, profiles_of
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import Geometry, lookup
+from berth.predictor.hardware.mig.geometry import Geometry
+from berth.predictor.hardware.mig.slices import lookup
 
 
 class SlicesFamily:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field
 
 from berth.pilot.documents import read_json
-from berth.predictor.core.learnt_file import LearntFile
+from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.prediction import Interval
 
 FILE = Path(__file__).with_name("data_parallel.json")

@@ -24,7 +24,8 @@ from berth.predictor.families.training_step.bundle import Head, StepModel
 from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
 from berth.predictor.families.training_step.step_widths import family_widths
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roof_of
 
 
 @dataclass(frozen=True, slots=True)

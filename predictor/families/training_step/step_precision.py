@@ -13,8 +13,9 @@ from pathlib import Path
 from pydantic import Field
 
 from berth.pilot.documents import read_json
-from berth.predictor.core.learnt_file import LearntFile
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.core.bundle import LearntFile
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 FILE = Path(__file__).with_name("step_precision.json")
 _HALVES = (Numbers.FP16, Numbers.BF16)

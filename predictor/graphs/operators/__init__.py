@@ -12,8 +12,6 @@ from berth.predictor.graphs.operators import (
     movement,
     normalise,
     pooling,
-    quantise,
-    recurrent,
     resample,
     sources,
 )
@@ -22,6 +20,6 @@ from berth.predictor.graphs.operators.base import CATALOGUE, Call, Family, Opera
 __all__ = ["CATALOGUE", "Call", "Family", "Operator"]
 
 _ = (
-    attention, convolution, elementwise, matmul, movement, normalise, pooling, quantise, recurrent,
-    resample, sources,
+    attention, convolution, elementwise, matmul, movement, normalise, pooling, resample,
+    sources,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Operators that work element by element, with numpy's broadcasting."""
+"""Operators that work element by element, with numpy's broadcasting, and integer quantisation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from berth.predictor.graphs.operators.base import (
     like_first,
     nothing,
 )
-from berth.predictor.graphs.values import BOOL, FLOATS, UINT8, Shape, Tensor, Values, broadcast
+from berth.predictor.graphs.values import (
+    BOOL,
+    FLOAT,
+    FLOATS,
+    UINT8,
+    Shape,
+    Tensor,
+    Values,
+    broadcast,
+)
 
 _LARGEST = 2**63
 
@@ -225,3 +234,32 @@ add("com.microsoft:FastGelu", Family.ACTIVATION, like_first, each_output(8))
 add("com.microsoft:BiasGelu", Family.ACTIVATION, like_first, each_output(6))
 add("Elu Selu Celu Softplus Softsign", Family.ACTIVATION, like_first, each_output(4))
 add("Mish", Family.ACTIVATION, like_first, each_output(5))
+
+
+def _quantise(call: Call) -> list[Tensor]:
+    first, zero = call.tensor(0), call.optional(2)
+    dtype = zero.dtype if zero is not None else call.integer("output_dtype", 0) or UINT8
+    return [Tensor(dtype, first.shape)]
+
+
+def _dequantise(call: Call) -> list[Tensor]:
+    first, scale = call.tensor(0), call.tensor(1)
+    return [Tensor(scale.dtype, first.shape)]
+
+
+def _dynamic(call: Call) -> list[Tensor]:
+    first = call.tensor(0)
+    every = [Tensor(UINT8, first.shape), Tensor(FLOAT, ()), Tensor(UINT8, ())]
+    return every[: call.outputs]
+
+
+# Division, rounding, addition of the zero point, saturation from both sides.
+add("QuantizeLinear com.microsoft:QuantizeLinear", Family.QUANTISATION, _quantise, each_output(5))
+add(
+    "DequantizeLinear com.microsoft:DequantizeLinear",
+    Family.QUANTISATION,
+    _dequantise,
+    each_output(2),
+)
+# And the smallest and largest value first.
+add("DynamicQuantizeLinear", Family.QUANTISATION, _dynamic, each_output(7))

@@ -20,16 +20,16 @@ from berth.pilot.host import sha256_of
 from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
-from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.bundle_writing import now, write_bundle
 from berth.predictor.core.intervals import group_quantile
-from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.latency.features import GraphWork, work_of
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes, case_of, stacked
 from berth.predictor.families.graph.latency.transfer.kernel import Own
 from berth.predictor.families.graph.latency.transfer.posterior import is_fused, stack_name
 from berth.predictor.graphs.reader import read_graph
-from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roof_of
 from berth.predictor.learning.graphs.card import card
 from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
 from berth.predictor.learning.graphs.run_seconds import seconds

@@ -20,9 +20,8 @@ from berth.pilot.progress import steps
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
-from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.bundle_writing import now, write_bundle
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
-from berth.predictor.core.provenance import now
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Calibration, Labelled, Manifest
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES

@@ -16,8 +16,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
-from berth.predictor.core.bundle_writing import write_bundle
-from berth.predictor.core.provenance import made_by, versions
+from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import (
     MODEL_FILE,

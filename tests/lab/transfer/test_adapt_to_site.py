@@ -18,7 +18,8 @@ from berth.predictor.families.graph.latency.features import work_of
 from berth.predictor.families.graph.latency.transfer import bundle
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, roof_of
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import roof_of
 from berth.predictor.learning.graphs import adapt
 from lab.latency.timm_devices import DEVICES, platform_of
 

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from berth.pilot.dl.campaign import Point, read_runs, run_campaign
-from berth.pilot.dl.document import Device, ModelFacts, ModelRun, Outcome, Protocol, Setting, Task
-from berth.pilot.dl.order import MeasureOrder, Source
-from berth.pilot.dl.plan import Plan, points
+from berth.pilot.dl.campaign import Plan, Point, points, read_runs, run_campaign
+from berth.pilot.dl.document import (
+    Device,
+    MeasureOrder,
+    ModelFacts,
+    ModelRun,
+    Outcome,
+    Protocol,
+    Setting,
+    Source,
+    Task,
+)
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.host import provenance

@@ -13,17 +13,18 @@ from small_models import convolutional
 
 from berth.pilot.dl.document import (
     Device,
+    MeasureOrder,
     ModelFacts,
     ModelRun,
     Outcome,
     Precision,
     Protocol,
     Setting,
+    Source,
     Task,
 )
 from berth.pilot.dl.measure import disturbed, environment_of, measure, runtime
-from berth.pilot.dl.order import MeasureOrder, Source
-from berth.pilot.dl.stubs import external_tensors
+from berth.pilot.dl.weights import external_tensors
 from berth.pilot.documents import parse_json
 from berth.pilot.errors import DocumentError, UsageError
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from berth.pilot.dl.document import Protocol
-from berth.pilot.dl.energy import NoMeter, NvmlMeter, Reading, integrate, rapl
+from berth.pilot.dl.meters import NoMeter, NvmlMeter, Reading, integrate, rapl
 from berth.pilot.dl.protocol import energy_measurements, follow
-from berth.pilot.dl.stubs import Stub
-from berth.pilot.dl.weights import Maker, TooLarge, check_cap
+from berth.pilot.dl.weights import Maker, Stub, TooLarge, check_cap
 
 
 class Counted:

@@ -13,9 +13,8 @@ from onnx import helper
 from small_models import attention, constant, convolutional, integers, model, tensor
 
 from berth.pilot.dl import torch_engine
-from berth.pilot.dl.document import Device, Precision, Setting, Task
+from berth.pilot.dl.document import Device, MeasureOrder, Precision, Setting, Source, Task
 from berth.pilot.dl.onnx_engine import Refused, bound
-from berth.pilot.dl.order import MeasureOrder, Source
 
 SINGLE = {
     "LayerNormalization": {"extra": ["s8", "o8"]},

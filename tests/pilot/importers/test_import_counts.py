@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from imported import SAMPLES, profiles_of
 
-from berth.pilot.catalogue import COUNTERS, from_source
+from berth.pilot.catalogue import COUNTERS, alternatives, from_source, names
 from berth.pilot.errors import BerthError, DocumentError
-from berth.pilot.formula import alternatives, names
 from berth.pilot.importers import likwid, ncu, nsys, perf_stat, valgrind_out
 from berth.pilot.importers.formats import Options
 from berth.pilot.importers.reading import Source

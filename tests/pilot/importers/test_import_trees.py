@@ -16,10 +16,10 @@ from imported import SAMPLES
 
 from berth.pilot.errors import BerthError, DocumentError, ToolMissing, UsageError
 from berth.pilot.importers import caliper
-from berth.pilot.importers.columns import Column
 from berth.pilot.importers.formats import Options, detect, read_file
-from berth.pilot.importers.hpctoolkit import from_graphframe
+from berth.pilot.importers.frame import from_graphframe
 from berth.pilot.importers.reading import MAX_DEPTH, Source, load
+from berth.pilot.importers.tree import Column
 from berth.pilot.profile import Profile, Quality, Target
 
 Sample = Callable[..., dict[str, Profile]]

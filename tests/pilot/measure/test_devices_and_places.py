@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot import elf
 from berth.pilot.collectors.cgroup import CgroupCollector, own_group, parse_pairs
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.collectors.proc import page_table_levels
 from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.needs import read_elf
 from berth.pilot.profile import Target
 from berth.pilot.runs_on import Overrides, container_of, detect, ranks_of
 from berth.plugin.cli.pilot.bench import gpus_here
@@ -165,7 +165,7 @@ def test_levels_of_the_page_table(tmp_path: Path, flags: str, levels: int | None
 
 
 def test_an_elf_file_tells_its_machine_libraries_and_sections(program: Program) -> None:
-    found = elf.read(Path(program("triad")))
+    found = read_elf(Path(program("triad")))
     assert found is not None
     assert found.machine == os.uname().machine
     assert "libc.so.6" in found.needed
@@ -177,7 +177,7 @@ def test_a_broken_elf_file_is_none_and_never_raises(tail: bytes) -> None:
     path = Path(os.environ.get("TMPDIR", "/tmp")) / f"berth-elf-{os.getpid()}"
     path.write_bytes(b"\x7fELF\x02\x01\x01" + tail)
     try:
-        found = elf.read(path)
+        found = read_elf(path)
         assert found is None or isinstance(found.machine, str)
     finally:
         path.unlink()
@@ -192,7 +192,7 @@ def test_a_damaged_elf_file_never_raises(
         whole[place] = value
     path = tmp_path_factory.mktemp("elf") / "damaged"
     path.write_bytes(whole[:200_000])
-    elf.read(path)
+    read_elf(path)
 
 
 @pytest.mark.parametrize(

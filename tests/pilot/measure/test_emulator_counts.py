@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors import disassembly
+from berth.pilot.collectors import instruction_mix
 from berth.pilot.collectors.instruction_mix import mix_of_code
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.counts import SET_DOUBT, Counts, read
+from berth.pilot.emulator.tool import SET_DOUBT, Counts, read_counts
 from berth.pilot.errors import ToolMissing
 
 # add %rcx,%rax; mulsd (%rdi),%xmm0; jne
@@ -31,7 +31,7 @@ LINES = (
 
 def counted(*lines: str) -> Counts:
     found = Counts()
-    read((f"{line}\n" for line in lines), found)
+    read_counts((f"{line}\n" for line in lines), found)
     return found
 
 
@@ -54,7 +54,7 @@ def test_a_file_without_its_end_is_counted_as_cut() -> None:
 def test_files_of_several_processes_add_up() -> None:
     both = Counts()
     for _ in range(2):
-        read(LINES, both)
+        read_counts(LINES, both)
     assert both.executed["/usr/bin/app"][0x401000] == 20
     assert both.misses["l1_load"] == [14, 6, 0, 4]
 
@@ -81,7 +81,7 @@ def test_bytes_are_classified_wherever_they_were() -> None:
     mix = mix_of_code(found.executed, found.code)
     assert (mix.classified, mix.int_ops, mix.fp64_ops) == (35, 15, 10)
     assert (mix.control_instructions, mix.loads) == (10, 10)
-    assert disassembly.texts_of([b"\x90"]) == {b"\x90": "nop"}
+    assert instruction_mix.texts_of([b"\x90"]) == {b"\x90": "nop"}
 
 
 def test_a_valgrind_without_development_files_is_said(

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.assemble import Extra, assemble
-from berth.pilot.contention import contention
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import Native
 from berth.pilot.options import PilotOptions, make_plan
-from berth.pilot.plausible import impossible, ran_elsewhere
+from berth.pilot.plausible import contention, impossible, ran_elsewhere
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run import run_pilot

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors import cachegrind, callgrind, disassembly, lackey, valgrind
+from berth.pilot.collectors import cachegrind, callgrind, instruction_mix, lackey, valgrind
 from berth.pilot.collectors.valgrind import Process
 
 CACHEGRIND = """\
@@ -104,7 +104,7 @@ noise = st.text(alphabet=st.sampled_from("0123456789abxIVF:=,.<>% \n\tsummary ev
 def test_any_text_is_read_without_an_exception(text: str) -> None:
     assert all(value >= 0 for value in cachegrind.parse(text).values())
     assert all(value >= 0 for value in callgrind.parse(text.splitlines(), {}).values())
-    list(disassembly.parse(text))
+    list(instruction_mix.parse_objdump(text))
     counts = lackey.parse(text)
     assert counts is None or counts.instructions >= 0
 
@@ -117,8 +117,8 @@ def test_what_cachegrind_writes_is_what_is_read(values: dict[str, int]) -> None:
 
 @given(st.sets(st.integers(0, 2**48), max_size=300))
 def test_ranges_cover_every_address_and_are_few(addresses: set[int]) -> None:
-    found = disassembly.ranges(addresses)
-    assert len(found) <= disassembly.RANGES_MAX
+    found = instruction_mix.ranges(addresses)
+    assert len(found) <= instruction_mix.RANGES_MAX
     assert all(any(start <= a < stop for start, stop in found) for a in addresses)
 
 

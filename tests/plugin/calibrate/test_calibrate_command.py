@@ -24,7 +24,7 @@ from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.site.calibrate import calibrate as command
 from berth.plugin.doctor.bundles import check_bundles, check_places
 from berth.plugin.doctor.findings import Status
-from berth.plugin.scheduler import ClusterFacts, NodeJob, Outcome, registry
+from berth.plugin.scheduler import ClusterFacts, NodeJob, Outcome
 from berth.plugin.site.load import load_site
 from berth.plugin.store import Store, WorkloadRecord
 from berth.policies import Candidate
@@ -47,7 +47,7 @@ def calibrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     monkeypatch.setattr(jobs, "POLL_S", (0.001, 0.001))
 
     def run(scheduler: FakeScheduler, *words: str) -> Result:
-        monkeypatch.setattr(registry, "scheduler_named", lambda *_: scheduler)
+        monkeypatch.setattr("berth.plugin.scheduler.registry.scheduler_named", lambda *_: scheduler)
         site = str(tmp_path / "berth.toml")
         links = [] if "--links" in words else ["--no-links"]
         return CliRunner().invoke(command, ["--site", site, *links, *words])
@@ -329,7 +329,7 @@ def test_doctor_names_stubs_places_never_acted_on_and_old_measurements(
     calibrate: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = FakeScheduler(usual)
-    monkeypatch.setattr(registry, "scheduler_named", lambda *_: scheduler)
+    monkeypatch.setattr("berth.plugin.scheduler.registry.scheduler_named", lambda *_: scheduler)
     before = [f.text for f in check_places(load_site(tmp_path / "berth.toml"))]
     assert any(text.startswith("quick is a stub") for text in before)
     assert any(text.startswith("slow: programs are never placed there") for text in before)

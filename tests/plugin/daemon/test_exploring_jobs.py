@@ -14,7 +14,7 @@ from stored import STORED_DECISION
 from views import knowing_service, site_of
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.daemon.written import Writer
+from berth.plugin.daemon.record import record_of
 from berth.plugin.doctor.findings import Status
 from berth.plugin.doctor.store import check_exploring
 from berth.plugin.outcomes.exploring import HOUR_S, STALE_S, Ledger
@@ -151,7 +151,7 @@ def test_several_hosts_see_what_each_has_spent(store: Store) -> None:
     here, there = Ready(store), Ready(store)
     here.decide()
     here.decide()
-    store.decisions.add([Writer("here").record(one) for one in here.recorded])
+    store.decisions.add([record_of(one, "here") for one in here.recorded])
     for one in (here, there):
         assert one.service.ledger is not None
         one.service.ledger.read(store.decisions)

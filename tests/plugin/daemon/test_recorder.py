@@ -20,11 +20,10 @@ from views import knowing_service
 
 from berth.pilot.errors import StoreError
 from berth.plugin.daemon import recorder as recorder_module
-from berth.plugin.daemon.answered import Answered
 from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.record import Answered, as_json, asked_of, record_of
 from berth.plugin.daemon.recorder import QUEUE_LENGTH, Recorder
 from berth.plugin.daemon.spool import Spool
-from berth.plugin.daemon.written import Writer, request_json
 from berth.plugin.store import Store
 from berth.policies.values import TaskArray
 
@@ -96,9 +95,9 @@ def test_candidates_ruled_out_are_recorded_with_their_reason(store: Store, tmp_p
 def test_any_text_of_a_job_can_be_stored(
     store: Store, user: str, account: str, reason: str
 ) -> None:
-    made = answered(1, user=user[:4000], account=account[:4000], name=reason[:4000])[0]
-    made.reason = reason
-    record = Writer("host").record(made)
+    (made,) = answered(1, user=user[:4000], account=account[:4000], name=reason[:4000])
+    made = replace(made, reason=reason)
+    record = record_of(made, "host")
     store.decisions.add([record])
     assert store.decisions.get(record.id) == record
 
@@ -136,7 +135,7 @@ def test_while_the_store_is_deleted_decisions_wait_and_come_back(tmp_path: Path)
 
 def test_what_was_spooled_before_a_restart_comes_back(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
-    spool.append([Writer("host").record(one) for one in answered(7)])
+    spool.append([record_of(one, "host") for one in answered(7)])
     store = Store.open(tmp_path / "store.db")
     recorder = started(store, tmp_path)
     wait_until(lambda: store.decisions.count() == 7)
@@ -145,7 +144,7 @@ def test_what_was_spooled_before_a_restart_comes_back(tmp_path: Path) -> None:
 
 def test_a_spool_line_cut_off_by_a_crash_is_set_aside(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
-    spool.append([Writer("host").record(one) for one in answered(2)])
+    spool.append([record_of(one, "host") for one in answered(2)])
     with (tmp_path / "spool").open("ab") as stream:
         stream.write(b'{"id": "half')
     store = Store.open(tmp_path / "store.db")
@@ -249,7 +248,7 @@ def test_at_the_real_bound_a_full_disk_loses_nothing(
 
 def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
     spool = Spool(Path("/dev/full"))
-    records = [Writer("host").record(one) for one in answered(1)]
+    records = [record_of(one, "host") for one in answered(1)]
     with pytest.raises(OSError, match="No space"):
         spool.append(records)
     small = Spool(tmp_path / "spool", max_bytes=2_000)
@@ -271,16 +270,16 @@ def test_a_full_queue_drops_at_once_instead_of_waiting(tmp_path: Path) -> None:
 
 
 def test_the_spool_is_not_for_others(tmp_path: Path) -> None:
-    Spool(tmp_path / "spool").append([Writer("host").record(one) for one in answered(1)])
+    Spool(tmp_path / "spool").append([record_of(one, "host") for one in answered(1)])
     assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o600
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        Spool(tmp_path / "link").append([Writer("host").record(one) for one in answered(1)])
+        Spool(tmp_path / "link").append([record_of(one, "host") for one in answered(1)])
 
 
 def test_a_line_that_a_crash_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
-    records = [Writer("host").record(one) for one in answered(2)]
+    records = [record_of(one, "host") for one in answered(2)]
     spool.append(records[:1])
     with (tmp_path / "spool").open("ab") as stream:
         stream.write(b'{"id": "half')
@@ -293,7 +292,7 @@ def test_a_line_that_a_crash_cut_off_does_not_take_the_next_one_with_it(tmp_path
 def test_what_is_set_aside_is_set_aside_once(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     (tmp_path / "spool").write_bytes(b"junk\n")
-    spool.append([Writer("host").record(one) for one in answered(1)])
+    spool.append([record_of(one, "host") for one in answered(1)])
 
     def refuse(_: object) -> None:
         raise StoreError("locked")
@@ -307,7 +306,7 @@ def test_what_is_set_aside_is_set_aside_once(tmp_path: Path) -> None:
 
 def test_two_daemons_do_not_work_on_one_spool_at_once(tmp_path: Path) -> None:
     first, second = Spool(tmp_path / "spool"), Spool(tmp_path / "spool")
-    records = [Writer("host").record(one) for one in answered(2)]
+    records = [record_of(one, "host") for one in answered(2)]
     first.append(records[:1])
 
     def other_appends(_: object) -> None:
@@ -367,7 +366,7 @@ def test_a_request_is_written_as_an_encoder_would() -> None:
         1, nodes=2, memory_mib_per_node=77, features="a|b", gres="gpu:a100:2", qos="h\u00e4ufig",
         time_limit_s=90, pinned=["qos"], queues=["gpu", "cpu"], array="1-3",
     )  # fmt: skip
-    read = json.loads(request_json(one.request))
+    read = json.loads(as_json(asked_of(one.request)))
     r = one.request.resources
     assert read == {
         "nodes": 2, "tasks": r.tasks, "cpus_per_task": 1, "gpus": r.gpus,
@@ -376,6 +375,6 @@ def test_a_request_is_written_as_an_encoder_would() -> None:
         "size": None, "array_tasks": 3, "allowed_queues": ["cpu", "gpu"], "array_at_once": None,
     }  # fmt: skip
     array = TaskArray(3, 2, ((1.0, 2), (2.5, 1)))
-    read = json.loads(request_json(replace(one.request, array=array)))
+    read = json.loads(as_json(asked_of(replace(one.request, array=array))))
     assert (read["array_at_once"], read["task_sizes"]) == (2, [[1.0, 2], [2.5, 1]])
-    assert "array_at_once" not in json.loads(request_json(replace(one.request, array=None)))
+    assert "array_at_once" not in json.loads(as_json(asked_of(replace(one.request, array=None))))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.plugin.daemon.fingerprint import fingerprint, normalised
-from berth.plugin.daemon.matched import Past
+from berth.plugin.daemon.matched import PastJobKeys
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.replies import edits, parse_stamp
 from berth.plugin.daemon.requests import (
@@ -375,7 +377,7 @@ def test_any_text_has_a_stable_fingerprint(script: str, arguments: list[str]) ->
 def test_memory_is_asked_in_whole_mib_and_never_less() -> None:
     asked = Request("alice", None, Resources(1, 1, 1, 0, 5 * 2**20))
     for wanted, mib in ((7 * 2**20, 7), (7 * 2**20 + 1, 8), (1, 1)):
-        edit = Edit(resources=asked.resources.with_memory(wanted))
+        edit = Edit(resources=replace(asked.resources, memory_bytes_per_node=wanted))
         decision = Decision("", "cpu", (), edit, "", "fastest", "", "")
         assert edits(asked, decision) == {"memory_mib_per_node": mib}
 
@@ -383,7 +385,7 @@ def test_memory_is_asked_in_whole_mib_and_never_less() -> None:
 def test_past_jobs_are_looked_for_by_all_cores_of_the_job() -> None:
     """A job of 2 tasks with 3 cores each is like one of 6 tasks, not like one of 3."""
     keys = [
-        set(Past(Job(user="ada", script="#!/bin/sh\n./lu\n", **shape)))
+        set(PastJobKeys(Job(user="ada", script="#!/bin/sh\n./lu\n", **shape)))
         for shape in (
             {"tasks": 2, "cpus_per_task": 3}, {"tasks": 6}, {"tasks": 3}, {"tasks": 512},
         )

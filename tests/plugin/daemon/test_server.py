@@ -19,7 +19,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon import server as server_module
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
-from berth.plugin.daemon.server import ANSWERS_A_REST, End, Server
+from berth.plugin.daemon.server import End, Server
 
 LONG_REPLY = b"y" * 15_000 + b"\n"
 
@@ -101,19 +101,6 @@ def test_several_lines_in_turn_on_a_kept_connection(running: Running) -> None:
         for n in range(100):
             peer.sendall(b"%d\n" % n)
             assert read_line(peer) == b"<%d>\n" % n
-
-
-def test_it_rests_after_some_answers_and_at_each_tick(path: Path) -> None:
-    rests: list[int] = []
-    made = run(path, rest=rests.append)
-    with made.connect() as peer:
-        for _ in range(3 * ANSWERS_A_REST + 5):
-            peer.sendall(b"x\n")
-            read_line(peer)
-        wait_until(lambda: sum(rests) == 3 * ANSWERS_A_REST + 5 and rests[-1] == 0)
-    made.server.stop()
-    made.thread.join(10)
-    assert max(rests) <= ANSWERS_A_REST
 
 
 def test_lines_sent_ahead_are_answered_in_order(running: Running) -> None:

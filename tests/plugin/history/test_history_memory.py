@@ -139,9 +139,7 @@ def test_jobs_that_ran_on_a_slice_fit_slices_as_large(forecaster: Forecaster) ->
     assert verdicts(decided(found, place(LARGE)))[LARGE] is None
 
 
-def test_failed_jobs_do_not_show_that_a_gpu_or_a_request_is_enough(
-    forecaster: Forecaster,
-) -> None:
+def test_failed_jobs_do_not_show_that_a_gpu_or_a_request_is_enough(forecaster: Forecaster) -> None:
     jobs = [past(n, host_gib=60, gpu_gib=None, asked_gib=64, state="failed") for n in range(4)]
     why = verdicts(decided(forecast_of(forecaster, *jobs), place(GPU, node_gib=64)))
     assert why[GPU] is not None

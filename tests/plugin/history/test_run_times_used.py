@@ -14,7 +14,7 @@ from site_jobs import SiteJobs
 
 from berth.pilot.errors import BerthError
 from berth.plugin.forecasting import forecaster_for, platforms_for
-from berth.plugin.history.decided_jobs import by_user, program_of
+from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, described, keys, plain_name
 from berth.plugin.history.run_times import (
     ANOTHER_LIMIT,
@@ -78,7 +78,9 @@ def made(site: Harbour, jobs: list[PastJobRecord], *, everybody: bool = False) -
 
 
 def forecast_of(store: Store, job: PastJobRecord, match: Match) -> Forecast:
-    found = dict(keys(job.user, job.cores, job.time_limit_s, program_of(job), account=job.account))
+    found = dict(
+        keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account)
+    )
     (name,) = (
         record.name
         for record in store.workloads()

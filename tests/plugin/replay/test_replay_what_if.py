@@ -13,9 +13,9 @@ from berth.pilot.errors import BerthError
 from berth.plugin.cli import berth
 from berth.plugin.slurm.cluster import parse_reservations
 from berth.plugin.slurm.past_jobs import read_sacct
-from berth.plugin.slurm.submitted import said
+from berth.plugin.slurm.submitted import dependencies_in_line
 from berth.policies.objectives.fastest import Fastest
-from berth.policies.objectives.protocol import Offer
+from berth.policies.objectives.protocol import Estimate
 
 HEADER = (
     "JobID|User|Partition|State|Submit|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|"
@@ -182,12 +182,12 @@ def test_jobs_wait_for_those_that_they_waited_for_in_fact(tmp_path: Path, site: 
     ],
 )
 def test_what_a_submitting_line_says(line: str, after: tuple[str, ...], others: int) -> None:
-    found = said(line)
+    found = dependencies_in_line(line)
     assert (found.after, found.others) == (after, others)
 
 
 def test_singletons_and_tasks_wait_for_their_own_kind() -> None:
-    assert said("sbatch --dependency=singleton x").singleton
+    assert dependencies_in_line("sbatch --dependency=singleton x").singleton
     text = HEADER + job("9_3", 0, 5, line="sbatch --array=1-9%4 --dependency=aftercorr:8 x")
     read_ = read_sacct(text.splitlines(), "c", source="t")
     assert read_.after == {"9_3": ("8_3",)}
@@ -300,10 +300,10 @@ def test_a_policy_that_raises_leaves_its_jobs_where_they_were_and_is_reported(
 ) -> None:
     score = Fastest.score
 
-    def broken(self: Fastest, offer: Offer) -> float | None:
-        if offer.request.resources.cores == 2:
+    def broken(self: Fastest, estimate: Estimate) -> float | None:
+        if estimate.request.resources.cores == 2:
             raise ZeroDivisionError("no such thing")
-        return score(self, offer)
+        return score(self, estimate)
 
     monkeypatch.setattr(Fastest, "score", broken)
     site.write_text(SITE + SITE.split("[site]")[1].split("\n", 2)[2].replace("thin", "fat")

@@ -10,7 +10,7 @@ from berth.pilot.platform import PlatformKind
 from berth.plugin.scheduler import NodeFacts
 from berth.plugin.site.guess import guess_gpu, meanings, slice_named
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.mig.table import geometries
+from berth.predictor.hardware.mig.slices import geometries
 
 KNOWN = platforms.shipped()
 

@@ -10,7 +10,7 @@ from berth_daemon import wait_until
 from databases import NoPostgresql, Postgresql, private_postgresql
 from views import knowing_service
 
-from berth.plugin.daemon.answered import Answered
+from berth.plugin.daemon.record import Answered
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.store import Store

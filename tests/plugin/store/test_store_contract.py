@@ -17,24 +17,15 @@ from stored import STORED_DECISION
 from thorough import examples
 
 from berth.pilot.errors import StoreError, UsageError
-from berth.plugin.store import (
-    ForecastRecord,
-    OutcomeRecord,
-    Store,
-    WorkloadRecord,
-    pruning,
-)
+from berth.plugin.store import ForecastRecord, OutcomeRecord, Store, WorkloadRecord, pruning
 from berth.plugin.store.decisions import Decisions
-from berth.plugin.store.records import Asked, EndedJob, FingerprintRecord, Ranking
+from berth.plugin.store.records import DecisionInputs, EndedJob, FingerprintRecord, Ranking
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
 
 PROFILE = WorkloadRecord("stream", "program", "sha256:1", '{"name": "stream"}', "alice", 1000.0)
 FORECAST = ForecastRecord("stream", "bundle-1", '{"curves": {}}', 1001.0)
-DECISION = replace(
-    STORED_DECISION,
-    account="physics",
-)
+DECISION = replace(STORED_DECISION, account="physics")
 
 
 def test_the_tables_are_what_the_migrations_make(store: Store) -> None:
@@ -202,7 +193,9 @@ def test_alternatives_that_come_again_are_stored_once_and_read_as_each_decisions
     assert store.decisions.of_user(DECISION.user, 0.0, 97.0) == made
     assert store.decisions.get(names[7]) == made[7]
     assert {one.ranked for one in store.decisions.rankings(names).values()} == {LONG}
-    assert store.decisions.asked(names[:1]) == {names[0]: Asked(0.0, DECISION.request, LONG)}
+    assert store.decisions.inputs(names[:1]) == {
+        names[0]: DecisionInputs(0.0, DECISION.request, LONG)
+    }
     # Another daemon, or this one after its start, has not met them.
     Decisions(store.database).add([replace(made[0], id="again", time_s=100.0)])
     assert store.decisions.get("again") == replace(made[0], id="again", time_s=100.0)

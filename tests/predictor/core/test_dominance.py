@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.predictor.core.dominance import ordered
+from berth.predictor.core.combine import ordered
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Interval
 

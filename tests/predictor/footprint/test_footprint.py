@@ -29,7 +29,7 @@ from berth.predictor.footprint.runtimes import RUNTIMES, DeviceMemory, RuntimeNa
 from berth.predictor.footprint.saved import saved
 from berth.predictor.footprint.storage import storage
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 
 IMAGE = 3 * 8 * 8 * 4
 """Bytes of one input of the small convolutional model."""

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from berth.predictor.footprint.allocator import CachingAllocator, reserved
-from berth.predictor.footprint.liveness import Tensor, peak, tensors
+from berth.predictor.footprint.liveness import CachingAllocator, Tensor, peak, reserved, tensors
 from berth.predictor.footprint.saved import Saved, backward_peak
 from berth.predictor.footprint.storage import Storage
 from berth.predictor.graphs.operators import Family

@@ -214,7 +214,7 @@ def test_operators_map_to_a_callers_vocabulary() -> None:
 def test_bytes_that_no_reader_wrote_are_refused(at: int) -> None:
     from small_models import os
 
-    from berth.predictor.graphs.encoding import encode
+    from berth.predictor.graphs.child import encode
     from berth.predictor.graphs.onnx_file import read
 
     handle = os.memfd_create("model")

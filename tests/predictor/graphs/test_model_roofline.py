@@ -19,7 +19,8 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import Roofline, load_of, operator_times, roofline, shares
 from berth.predictor.graphs.what_if import changes, fused
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, Roof, roof_of, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roof_of, roofs
 
 KNOWN = roofs(platforms.shipped())
 A100, SLICE, CPU = KNOWN["a100-40gb"], KNOWN["a100-mig-1g.5gb"], KNOWN["epyc-genoa-vm"]

@@ -25,7 +25,7 @@ from berth.predictor.hardware.catalogue import (
     simplified,
 )
 from berth.predictor.hardware.device import Device
-from berth.predictor.hardware.mig.table import geometries
+from berth.predictor.hardware.mig.slices import geometries
 from lab.datasets import folder
 
 ALL = devices()

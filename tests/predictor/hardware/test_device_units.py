@@ -11,7 +11,8 @@ from berth.pilot.documents import parse_json, read_json, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Peaks, Platform, Precision
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, roof_of, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import roof_of, roofs
 from berth.predictor.hardware.unit import get_unit, known_unit, unit_named, unit_of, units
 
 SHIPPED = platforms.shipped()

@@ -40,8 +40,9 @@ from berth.predictor.families.graph.source_errors import (
 from berth.predictor.families.graph.times import Time, times
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
-from berth.predictor.hardware.roofs import Numbers, roofs
+from berth.predictor.hardware.roofs import roofs
 from lab.latency.fit_latency import Knobs, Sample, fit, fit_all, predicted, weigh
 from lab.latency.settings_covariance import corrections
 

@@ -15,7 +15,8 @@ from berth.predictor.families.graph.operators.predictor import operator_model
 from berth.predictor.families.graph.times import times
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, roofs
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import roofs
 
 KNOWN = platforms.shipped()
 ROOFS = roofs(KNOWN)

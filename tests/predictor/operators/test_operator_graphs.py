@@ -15,7 +15,7 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import unit_named, units
 
 L4 = unit_named("l4-24gb")

@@ -28,7 +28,7 @@ from berth.predictor.families.graph.operators.physics import (
     utilisation,
 )
 from berth.predictor.families.graph.operators.predictor import OperatorModel, operator_model
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit, unit_named, units
 
 GPUS = tuple(u for u in units({}).values() if (u.sheet.generation or 0) >= 6)

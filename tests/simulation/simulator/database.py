@@ -120,5 +120,5 @@ class SimDatabase(Database):
 def store_of(server: Server, process: Process) -> Store:
     """The store as a process opens it. Raises StoreError where it cannot be read."""
     store = Store(SimDatabase(server, process))
-    store.standing()
+    store.identity_and_revision()
     return store

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import BerthError
+from berth.plugin.daemon import service
+from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import Server
-from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.mig.journal import Journal as ApplyJournal
 from berth.plugin.mig.transaction import Transaction
@@ -90,9 +91,12 @@ def _anybodys(self: Any, connection: Any) -> None:
         last.socket.end.put(b'{"v":1,"action":"keep"}\n')
 
 
-def _same_id(self: Any, known: Any, started_ns: int) -> bytes:
-    self._record(known.answered)
-    return known.reply  # type: ignore[no-any-return]
+_NEXT = Identifiers.next
+
+
+def _same_name(self: Any) -> str:
+    self.first = getattr(self, "first", None) or _NEXT(self)
+    return self.first  # type: ignore[no-any-return]
 
 
 def _prunes_all(self: Any, before_s: float) -> int:
@@ -129,7 +133,7 @@ PLANTS: dict[str, Callable[[], list[Plant]]] = {
     ],
     "the spool does not look how much was written": lambda: [(Spool, "append", _short_spool)],
     "an answer goes to another connection as well": lambda: [(Server, "_answer_next", _anybodys)],
-    "a repeated answer keeps its decision's name": lambda: [(Service, "_again", _same_id)],
+    "every decision has the same name": lambda: [(Identifiers, "next", _same_name)],
     "pruning takes what is young": lambda: [(Decisions, "prune", _prunes_all)],
     "a revision of the store is skipped": lambda: [(Store, "changes_since", _old_forecasts)],
     "Lua: a connection is kept after it timed out": lambda: _source(
@@ -156,7 +160,7 @@ PLANTS: dict[str, Callable[[], list[Plant]]] = {
     "nobody looks for the kill switch": lambda: [
         *_source(Slurmctld, ("if killed()", "if false")),
         *_source(Worker, ('killed(self.settings["kill_switch"])', "False")),
-        (Service, "_killed", lambda *_: False),
+        (service, "killed", lambda *_: False),
     ],
     "frobnicator: the deadline is not looked at": lambda: _source(
         Worker, ("1000 * left_s(stop_s)", "3000.0")

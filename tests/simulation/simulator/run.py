@@ -305,8 +305,10 @@ class Site:
             self.world.violate(f"no daemon on {daemon.machine.name} in peace")
             return
         store, shelf = Store(self._database()), core.service.shelf
-        if (shelf.identity, shelf.revision) != store.standing():
-            self.world.violate(f"a shelf of {shelf.revision} for a store of {store.standing()}")
+        if (shelf.identity, shelf.revision) != store.identity_and_revision():
+            self.world.violate(
+                f"a shelf of {shelf.revision} for a store of {store.identity_and_revision()}"
+            )
         for name in store.names():
             (newest, *_) = store.forecasts(name)
             found = shelf.forecast(name)

@@ -79,24 +79,15 @@ class Soak:
         ]
 
     def kept(self) -> int:
-        """Entries of all that the daemon remembers of jobs: bounded, at 35,482 in all."""
+        """Entries of all that the daemon remembers of jobs, each bounded."""
         core = self.daemon.core
         assert core is not None
-        service, writer = core.service, core.recorder._writer
-        decider = service.site.decider
-        ranking = decider.ranking
-        return sum(
-            map(
-                len,
-                (
-                    service._repeats, service._decisions._known, service.stats._latencies_us,
-                    decider._places, decider._answers, ranking._shapes,
-                    ranking._checked, ranking._translations, ranking._lookups, ranking._places,
-                    writer._rows, writer._rankings, writer._requests,
-                    core.recorder._store.decisions._met,
-                ),
-            )
-        )  # fmt: skip
+        remembered = (
+            core.service.stats._latencies_us,
+            core.service.site.decider.ranking,
+            core.recorder._store.decisions._met,
+        )
+        return sum(map(len, remembered))
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ from berth.predictor.core.bundle import (
 )
 from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
 from berth.predictor.families.graph.latency.process import Process, Scale
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 
 LATENCY_SCHEMA = "berth.model-latency/1"
 ARRAYS = "processes.npz"

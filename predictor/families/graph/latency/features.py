@@ -22,7 +22,8 @@ from berth.predictor.graphs.kinds import COLUMNS, FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import CACHED_SHARE, FREE
 from berth.predictor.graphs.values import BITS
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 Integers: TypeAlias = NDArray[np.int64]
 

@@ -33,7 +33,8 @@ from berth.predictor.families.graph.latency.features import (
 from berth.predictor.families.graph.latency.inputs import descriptors, terms
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import native_numbers
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 _REMEMBERED = 512
 BATCH_SLACK = 2.0

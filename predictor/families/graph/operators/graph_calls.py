@@ -19,7 +19,7 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import FREE, MATRIX, load_of
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 
 FEW_CHANNELS = 8
 """Convolutions with fewer channels a group (in or out) do not run on matrix units."""

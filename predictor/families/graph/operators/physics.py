@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.calls import WINOGRAD, Calls, Integers, Kind
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit
 
 Features: TypeAlias = NDArray[np.float32]

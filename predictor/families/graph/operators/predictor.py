@@ -33,7 +33,7 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import native_numbers
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit
 
 _CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)

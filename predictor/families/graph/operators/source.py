@@ -9,7 +9,7 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.families.graph.operators.predictor import OperatorModel, operator_model
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import native_numbers
-from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit, unit_of
 
 

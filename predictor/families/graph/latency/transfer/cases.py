@@ -25,7 +25,8 @@ from berth.predictor.families.graph.latency.features import (
     graph_features,
     roof_features,
 )
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 Codes: TypeAlias = NDArray[np.int64]
 

@@ -13,7 +13,8 @@ from berth.predictor.families.graph.latency.features import GraphWork
 from berth.predictor.families.graph.latency.transfer.cases import GRAPH, NOBODY, Cases, case_of
 from berth.predictor.families.graph.latency.transfer.kernel import Kernel, Own
 from berth.predictor.families.graph.latency.transfer.nearest import nearest_residual
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 
 @dataclass(frozen=True, slots=True)

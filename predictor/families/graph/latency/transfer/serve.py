@@ -17,7 +17,8 @@ from berth.predictor.families.graph.latency.transfer.posterior import TransferPo
 from berth.predictor.families.graph.source_errors import NEAREST, TRANSFER
 from berth.predictor.families.graph.times import Time
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof, roof_of
 
 _HALF = (Numbers.FP16, Numbers.BF16)
 

@@ -1,0 +1,220 @@
+"""Meters of a measuring process: energy (NVML or RAPL, or why there is none) and host memory."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from berth.pilot.profile import Measurement, Quality
+
+POWERCAP = Path("/sys/class/powercap")
+SAMPLE_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Energy of a window. ``joules`` is None where ``note`` says why."""
+
+    joules: float | None
+    seconds: float
+    source: str
+    note: str | None = None
+
+
+class Meter(Protocol):
+    """Measures one window at a time."""
+
+    def start(self) -> None:
+        """Begin a window."""
+
+    def stop(self) -> Reading:
+        """End it."""
+
+
+class NoMeter:
+    """Where nothing can be read: always says why."""
+
+    def __init__(self, source: str, why: str) -> None:
+        self._source, self._why = source, why
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._began = time.monotonic()
+
+    def stop(self) -> Reading:
+        return Reading(None, time.monotonic() - self._began, self._source, self._why)
+
+
+class RaplMeter:
+    """Whole processor packages, others' work included."""
+
+    def __init__(self, counters: Sequence[Path]) -> None:
+        self._counters = counters
+        self._before: list[int] = []
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._before = [_number(path / "energy_uj") for path in self._counters]
+        self._began = time.monotonic()
+
+    def stop(self) -> Reading:
+        seconds = time.monotonic() - self._began
+        used = 0
+        for path, before in zip(self._counters, self._before, strict=True):
+            now = _number(path / "energy_uj")
+            used += now - before if now >= before else now - before + _wrap(path)
+        return Reading(used / 1e6, seconds, "rapl", "whole processor packages")
+
+
+def rapl(root: Path = POWERCAP) -> Meter:
+    """The packages' counters, or why they cannot be read."""
+    counters = sorted(p for p in root.glob("intel-rapl:*") if p.name.count(":") == 1)
+    if not counters:
+        return NoMeter("rapl", "this machine shows no RAPL counters")
+    try:
+        for path in counters:
+            _number(path / "energy_uj")
+    except (OSError, ValueError):
+        return NoMeter("rapl", "RAPL counters are readable by root only")
+    return RaplMeter(counters)
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text())
+
+
+def _wrap(path: Path) -> int:
+    return _number(path / "max_energy_range_uj")
+
+
+class NvmlMeter:
+    """One whole GPU: its energy counter, or where it has none its power every 20 ms."""
+
+    def __init__(
+        self, library: Any, handle: Any, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._nvml, self._handle, self._clock = library, handle, clock
+        self._before: float | None = None
+        self._samples: list[tuple[float, float]] = []
+        self._ended = threading.Event()
+        self._sampler: threading.Thread | None = None
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._before = self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        self._began = self._clock()
+        self._samples.clear()
+        if self._before is None:
+            self._ended.clear()
+            self._sampler = threading.Thread(target=self._sample, daemon=True)
+            self._sampler.start()
+
+    def stop(self) -> Reading:
+        seconds = self._clock() - self._began
+        if self._sampler is not None:
+            self._ended.set()
+            self._sampler.join()
+            self._sampler = None
+            joules = integrate(self._samples, self._began, self._began + seconds)
+            note = "integrated power samples" if joules is not None else "NVML tells no power"
+            return Reading(joules, seconds, "nvml", note)
+        after = self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        if after is None or self._before is None:
+            return Reading(None, seconds, "nvml", "NVML's energy counter went away")
+        return Reading(max(0.0, after - self._before) / 1000, seconds, "nvml", None)
+
+    def _sample(self) -> None:
+        while True:
+            power = self._ask("nvmlDeviceGetPowerUsage")
+            if power is not None:
+                self._samples.append((self._clock(), power / 1000))
+            if self._ended.wait(SAMPLE_S):
+                return
+
+    def _ask(self, question: str) -> float | None:
+        try:
+            return float(getattr(self._nvml, question)(self._handle))
+        except self._nvml.NVMLError:
+            return None
+
+
+def integrate(samples: Sequence[tuple[float, float]], start: float, end: float) -> float | None:
+    """Joules between two times from (time s, power W), by trapezoids; the ends' power holds."""
+    if not samples:
+        return None
+    points = [(start, samples[0][1]), *samples, (end, samples[-1][1])]
+    joules = 0.0
+    for (t0, p0), (t1, p1) in itertools.pairwise(points):
+        joules += max(0.0, min(t1, end) - max(t0, start)) * (p0 + p1) / 2
+    return joules
+
+
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+SOURCE = "proc"
+
+
+def resident() -> dict[str, int]:
+    """``VmRSS`` and ``VmHWM`` in bytes."""
+    found = {}
+    for line in _STATUS.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name in ("VmRSS", "VmHWM"):
+            found[name] = int(value.split()[0]) * 1024
+    return found
+
+
+def memory_bytes(which: str = "MemTotal") -> int:
+    """Of the machine, or what is ``MemAvailable``."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == which:
+            return int(value.split()[0]) * 1024
+    raise OSError(f"/proc/meminfo has no {which}")
+
+
+def forget_peak() -> bool:
+    """Start the high-water mark again from here; False where the kernel does not allow it."""
+    try:
+        _CLEAR.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+class HostMemory:
+    """Follows the peak through loading and running."""
+
+    def __init__(self) -> None:
+        self._empty = resident()["VmRSS"]
+        self._loaded = 0
+        self._apart = False
+
+    def loaded(self) -> None:
+        """Call between loading the model and running it."""
+        self._loaded = resident()["VmHWM"]
+        self._apart = forget_peak()
+
+    def measurements(self) -> dict[str, Measurement]:
+        """Call at the end: before the model, the whole peak, and the peak while it ran."""
+        peak = resident()["VmHWM"]
+        run = Measurement(
+            value=peak if self._apart else None,
+            quality=Quality.MEASURED if self._apart else Quality.MISSING,
+            source=SOURCE,
+            note=None if self._apart else "the kernel does not reset the high-water mark",
+        )
+        return {
+            "host_before_bytes": _bytes(self._empty, "interpreter and framework, no model yet"),
+            "host_peak_bytes": _bytes(max(peak, self._loaded), "high-water mark with loading"),
+            "host_run_peak_bytes": run,
+        }
+
+
+def _bytes(count: int, note: str) -> Measurement:
+    return Measurement(value=count, quality=Quality.MEASURED, source=SOURCE, note=note)

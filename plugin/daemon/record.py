@@ -1,0 +1,191 @@
+"""A decision as it was answered, and as the store keeps it: columns, and JSON that explains it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from berth.plugin.daemon.replies import Edits
+from berth.plugin.history.matching import Described
+from berth.plugin.history.reading import LONGEST_NAME
+from berth.plugin.store.records import DecisionRecord
+from berth.policies.codes import Code
+from berth.policies.values import Decision, Mode, Ranked, Request
+from berth.predictor.core.prediction import Interval, MemoryUse
+
+_IN_FULL = 5
+"""So many of the best candidates are kept with all their figures."""
+_CANNOT_RUN = frozenset({Code.CANNOT_RUN, Code.WRONG_ARCHITECTURE, Code.INSTRUCTION_SET})
+"""A program that cannot run there takes no time there, whatever is predicted of others like it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One decision as it was answered, for the recorder to write down later."""
+
+    id: str
+    time_s: float
+    scheduler: str
+    mode: Mode
+    action: str
+    code: str
+    reason: str
+    request: Request
+    decision: Decision | None
+    changes: Edits
+    latency_us: int
+    described: Described | None = None
+    """The job itself, where it names no workload: its outcome teaches of jobs like it."""
+
+
+def record_of(answered: Answered, host: str) -> DecisionRecord:
+    """Return the row of the store for a decision that ``host`` answered."""
+    request, decision = answered.request, answered.decision
+    asked = asked_of(request)
+    if answered.described is not None:
+        asked["job"] = _job(answered.described)
+    return DecisionRecord(
+        id=answered.id,
+        time_s=answered.time_s,
+        host=host,
+        scheduler=answered.scheduler,
+        user=clean(request.user, 128),
+        account=clean(request.account, 128) if request.account else None,
+        queue=clean(request.queue, 255) if request.queue else None,
+        workload=request.workload,
+        mode=answered.mode.value,
+        action=answered.action,
+        code=answered.code,
+        reason=clean(answered.reason, 4_000),
+        chosen=decision.chosen if decision else None,
+        bundle=(decision.bundle or None) if decision else None,
+        policy=decision.policy if decision else None,
+        inputs_digest=decision.inputs_digest if decision else "",
+        latency_us=min(answered.latency_us, 2**31 - 1),
+        request=as_json(asked),
+        edits=as_json(answered.changes),
+        ranked=as_json([] if decision is None else _alternatives(decision)),
+    )
+
+
+def clean(text: str, longest: int = 256) -> str:
+    """Return text from a job as every database and log takes it: no NUL, no control characters."""
+    text = text[:longest]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def as_json(data: object) -> str:
+    """Return compact JSON."""
+    return json.dumps(data, separators=(",", ":"))
+
+
+def asked_of(request: Request) -> dict[str, Any]:
+    """Return what the record of a decision says of the request, as plain data."""
+    held = request.resources
+    asked: dict[str, Any] = {
+        "nodes": held.nodes,
+        "tasks": held.tasks,
+        "cpus_per_task": held.cpus_per_task,
+        "gpus": held.gpus,
+        "memory_bytes_per_node": held.memory_bytes_per_node,
+        "wants_placement": request.wants_placement,
+        "pinned": request.pinned,
+        "features": request.features,
+        "gres": request.gres,
+        "qos": request.qos,
+        "time_limit_s": request.time_limit_s,
+        "size": request.size,
+        "array_tasks": request.array_tasks,
+        "allowed_queues": _sorted(request.allowed_queues),
+    }
+    if request.array is not None:
+        asked["array_at_once"] = request.array.at_once
+        if request.array.sizes:
+            asked["task_sizes"] = request.array.sizes
+    return asked
+
+
+def _job(described: Described) -> Mapping[str, str]:
+    """Return what is known of the job itself."""
+    parts = {
+        "name": clean(described.name, LONGEST_NAME),
+        "script": described.script,
+        "arguments": described.arguments,
+        "similar": described.similar,
+    }
+    return {key: text for key, text in parts.items() if text}
+
+
+def _alternatives(decision: Decision) -> list[dict[str, Any]]:
+    """Return the ranked candidates: the best few in full, the others why they are not."""
+    rows = []
+    for place, ranked in enumerate(decision.ranked):
+        if ranked.score is None:
+            rows.append(_excluded(ranked))
+        elif place < _IN_FULL:
+            rows.append(_in_full(ranked))
+        else:
+            rows.append(
+                {"candidate": ranked.candidate, "platform": ranked.platform,
+                 "score": _rounded(ranked.score, 9)}
+            )  # fmt: skip
+    if decision.explored is not None:
+        rows[0]["explored"] = asdict(decision.explored)
+    return rows
+
+
+def _in_full(ranked: Ranked) -> dict[str, Any]:
+    held, memory = ranked.resources, ranked.memory or MemoryUse()
+    row: dict[str, Any] = {
+        "candidate": ranked.candidate,
+        "platform": ranked.platform,
+        "nodes": held.nodes,
+        "cores": held.cores,
+        "gpus": held.gpus,
+        "score": _rounded(ranked.score, 9),
+        "runtime_s": _three(ranked.runtime_s),
+        "speedup": _three(ranked.speedup),
+        "host_memory_bytes": _three(memory.host_bytes),
+        "gpu_memory_bytes": _three(memory.gpu_bytes),
+        "cost": _rounded(ranked.cost),
+        "basis": ranked.basis,
+        "warning": ranked.warning,
+        "source": ranked.source,
+    }
+    if ranked.makespan is not None:
+        tasks, at_once, wait_s, seconds, _ = ranked.makespan
+        row["makespan"] = {
+            "tasks": tasks, "at_once": at_once, "wait_s": _rounded(wait_s),
+            "seconds": _rounded(seconds),
+        }  # fmt: skip
+    return row
+
+
+def _excluded(ranked: Ranked) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "candidate": ranked.candidate,
+        "platform": ranked.platform,
+        "code": ranked.code,
+        "excluded": ranked.excluded,
+    }
+    if ranked.runtime_s is not None and ranked.code not in _CANNOT_RUN:
+        # What people may read of it, never what was acted on (``runtime_s``).
+        row["predicted_s"] = _three(ranked.runtime_s, 4)
+    return row
+
+
+def _three(interval: Interval | None, digits: int = 6) -> Sequence[float | None] | None:
+    if interval is None:
+        return None
+    return [_rounded(value, digits) for value in (interval.low, interval.mid, interval.high)]
+
+
+def _rounded(value: float | None, digits: int = 6) -> float | None:
+    """Return the value with so many significant digits, which is enough to explain a decision."""
+    return None if value is None else float(f"{value:.{digits}g}")
+
+
+def _sorted(names: frozenset[str] | None) -> list[str] | None:
+    return None if names is None else sorted(names)

@@ -1,0 +1,87 @@
+"""Candidates that a job may start at beside the best one, in one list of queues."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+from berth.policies.edits import edit_of
+from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.settings import ListBy, PolicySettings
+from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
+from berth.predictor.core.forecast import Forecast
+
+_but_queue = attrgetter("constraint", "gres", "adds_type", "resources", "time_limit_s")
+
+
+def listed_beside(
+    request: Request,
+    edit: Edit,
+    fitting: Sequence[Ranked],
+    *,
+    candidates: Mapping[str, Candidate],
+    states: Mapping[str, CandidateState],
+    forecast: Forecast,
+    settings: PolicySettings,
+) -> list[Ranked]:
+    """Return those of ``fitting`` (best first) that may stand beside the best in its queue list.
+
+    They change the job exactly as ``edit``, the best one's, but for the queue. MIG slices are
+    never listed; neither is anything where the site or the scheduler has no lists.
+    """
+    if not settings.lists or edit.queue is None:
+        return []
+    best = fitting[0]
+    beside = []
+    for ranked in fitting[1:]:
+        candidate = candidates[ranked.candidate]
+        if candidate.slice_of is not None or request.queue == candidate.queue:
+            continue
+        if not _may_stand_beside(best, ranked, settings, states):
+            continue
+        its_edit = edit_of(request, candidate, ranked, forecast, settings)
+        if _but_queue(its_edit) == _but_queue(edit):
+            beside.append(ranked)
+    return beside
+
+
+def with_queues(edit: Edit, queues: Sequence[str]) -> Edit:
+    """Return the edit with the further ``queues`` behind its own, each once."""
+    if edit.queue is None or not queues:
+        return edit
+    return replace(edit, queue=",".join(dict.fromkeys((edit.queue, *queues))))
+
+
+def _may_stand_beside(
+    best: Ranked,
+    ranked: Ranked,
+    settings: PolicySettings,
+    states: Mapping[str, CandidateState],
+) -> bool:
+    if best.guess or ranked.guess or best.runtime_s is None or ranked.runtime_s is None:
+        return False
+    if settings.list_by is ListBy.SCORE:
+        return _cannot_be_told_apart(best, ranked, settings.alike_within)
+    late_s = _wait_s(ranked, states) - _wait_s(best, states)
+    return ranked.length_s <= best.length_s + max(0.0, late_s)
+
+
+def _wait_s(ranked: Ranked, states: Mapping[str, CandidateState]) -> float:
+    if ranked.makespan is not None:
+        return ranked.makespan.wait_s
+    return expected_wait_s(ranked.resources, ranked.length_s, states.get(ranked.candidate))
+
+
+def _cannot_be_told_apart(best: Ranked, ranked: Ranked, most: float) -> bool:
+    """Whether the scores differ by less than their intervals can tell, and than ``most``."""
+    if not best.score or not ranked.score or best.runtime_s is None or ranked.runtime_s is None:
+        return False
+    apart = ranked.score / best.score
+    if apart > most:
+        return False
+    if apart <= 1.0:
+        return True
+    widths = (math.log(time.high / time.low) / 2 for time in (best.runtime_s, ranked.runtime_s))
+    return math.log(apart) <= math.hypot(*widths)

@@ -1,0 +1,226 @@
+"""A graph made ready for inference: functions in place, nodes in order, open dimensions bound.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from berth.pilot.units import whole_number
+from berth.predictor.graphs import wire
+from berth.predictor.graphs.limits import Limits, Problem
+from berth.predictor.graphs.onnx_file import Function, Input, Node, RawModel
+from berth.predictor.graphs.onnx_parts import attribute, shown
+from berth.predictor.graphs.values import Tensor, checked
+
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+def flattened(model: RawModel, limits: Limits) -> list[Node]:
+    """The nodes with the model's own functions replaced by their bodies."""
+    if not model.functions:
+        return model.nodes
+    return list(_inlined(model.nodes, model.functions, limits))
+
+
+def _inlined(
+    nodes: list[Node], functions: dict[tuple[str, str], Function], limits: Limits
+) -> Iterator[Node]:
+    met = 0
+    stack = [iter(nodes)]
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        met += 1
+        if met > limits.nodes:
+            raise Problem(f"has more than {limits.nodes} nodes with its functions in place")
+        function = functions.get((node.domain, node.operator))
+        if function is None:
+            yield node
+            continue
+        if len(stack) > limits.depth:
+            raise Problem(f"has functions that call each other deeper than {limits.depth}")
+        stack.append(iter(_body(node, function, met)))
+
+
+def _body(node: Node, function: Function, number: int) -> list[Node]:
+    """A call's nodes: names made its own, the call's attributes put in."""
+    names = dict(zip(function.inputs, node.inputs, strict=False))
+    names |= dict.fromkeys(function.inputs[len(node.inputs) :], b"")
+    names |= {
+        inner: outer for inner, outer in zip(function.outputs, node.outputs, strict=False) if outer
+    }
+    prefix = b"\x00%d\x00" % number
+    given = {attribute(raw)[0]: raw for raw in (*function.defaults, *node.attributes)}
+
+    def own(name: bytes) -> bytes:
+        return names.get(name, prefix + name) if name else name
+
+    return [
+        Node(
+            inner.operator,
+            inner.domain,
+            tuple(own(name) for name in inner.inputs),
+            tuple(own(name) for name in inner.outputs),
+            tuple(kept for raw in inner.attributes if (kept := _resolved(raw, given)) is not None),
+        )
+        for inner in function.nodes
+    ]
+
+
+def _resolved(raw: bytes, given: dict[str, bytes]) -> bytes | None:
+    """An attribute, or the call's that it refers to under its own name; None where not given."""
+    name, _, reference = attribute(raw)
+    if not reference:
+        return raw
+    source = given.get(reference)
+    if source is None:
+        return None
+    own = name.encode()
+    return b"\x0a" + wire.encode_varint(len(own)) + own + b"".join(_without_name(source))
+
+
+def _without_name(data: bytes) -> list[bytes]:
+    """An encoded attribute's fields but its name, each with its header."""
+    found, at = [], 0
+    while at < len(data):
+        start = at
+        key, at = wire.varint(data, at)
+        kind = key & 7
+        if kind == 2:
+            length, at = wire.varint(data, at)
+            at += length
+        elif kind == 0:
+            _, at = wire.varint(data, at)
+        else:
+            at += 8 if kind == 1 else 4
+        if key >> 3 != 1:
+            found.append(data[start:at])
+    return found
+
+
+def sorted_nodes(nodes: list[Node], known: Iterable[bytes]) -> list[Node]:
+    """The nodes so that each comes after what it reads. Raises Problem on a cycle."""
+    made = set(known)
+    makers = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
+    waiting: list[set[int]] = []
+    readers: dict[int, list[int]] = {}
+    for place, node in enumerate(nodes):
+        before = {makers[name] for name in node.inputs if name in makers and name not in made}
+        waiting.append(before)
+        for other in before:
+            readers.setdefault(other, []).append(place)
+    ready = [place for place, before in enumerate(waiting) if not before]
+    found = []
+    for place in ready:
+        found.append(nodes[place])
+        for reader in readers.get(place, ()):
+            waiting[reader].discard(place)
+            if not waiting[reader]:
+                ready.append(reader)
+    if len(found) < len(nodes):
+        stuck = next(place for place, before in enumerate(waiting) if before)
+        raise Problem(f"is cyclic (node {stuck}, {nodes[stuck].operator}, waits for itself)")
+    return found
+
+
+_WORD = re.compile(r"[A-Za-z_][\w.]*|\d+|[+\-*]")
+
+
+def bind(
+    inputs: Sequence[Input], batch: int | None, sizes: Mapping[str, int]
+) -> tuple[dict[bytes, Tensor], int]:
+    """Each input with its dimensions bound, and the batch.
+
+    The batch is the open first dimension of the inputs; it is 1 where none is asked for. A graph
+    without one has a fixed batch, its first input's. Raises Problem for a dimension that stays
+    open, and for another batch than the fixed one.
+    """
+    name = _batch_name(inputs, sizes)
+    if name is None:
+        fixed = next((i.shape[0] for i in inputs if i.shape), 1)
+        if isinstance(fixed, int) and batch is not None and fixed != batch:
+            raise Problem(
+                f"has its batch fixed at {fixed}, so batch {batch} cannot be predicted",
+                "export it with a dynamic batch dimension",
+            )
+        batch = fixed if isinstance(fixed, int) else 1
+    batch = 1 if batch is None else batch
+    known = dict(sizes)
+    if name:
+        known[name] = batch
+    bound = {}
+    for given in inputs:
+        if given.shape is None:
+            raise Problem(f"does not say which shape its input {shown(given.name)} has")
+        shape = [_size(given, axis, size, known, batch) for axis, size in enumerate(given.shape)]
+        bound[given.name] = Tensor(given.dtype, checked(shape, f"input {shown(given.name)}"))
+    return bound, batch
+
+
+def _batch_name(inputs: Sequence[Input], sizes: Mapping[str, int]) -> str | None:
+    """The open first dimension's name, "" for an unnamed one, None where it is fixed."""
+    for given in inputs:
+        if given.shape:
+            first = given.shape[0]
+            if isinstance(first, str) and first not in sizes:
+                return first
+            if isinstance(first, int) and first <= 0:
+                return ""
+    return None
+
+
+def _size(given: Input, axis: int, size: int | str, known: Mapping[str, int], batch: int) -> int:
+    if isinstance(size, int):
+        if size > 0:
+            return size
+        size = ""
+    if size in known:
+        return known[size]
+    if not size and axis == 0:
+        return batch
+    found = _sum(size, known)
+    if found is None:
+        where = f"dimension {size!r}" if size else f"unnamed dimension {axis}"
+        raise Problem(
+            f"leaves the {where} of input {shown(given.name)} open",
+            f"give it, for example: --dim {_open_name(size, known)}=16"
+            if size
+            else "export it with a name or a size",
+        )
+    return found
+
+
+def _open_name(text: str, known: Mapping[str, int]) -> str:
+    """The first name in a dimension's text that has no size: ``h32`` of ``32*h32``."""
+    words = (w for w in _WORD.findall(text) if not w[0].isdigit() and w not in "+-*")
+    return next((w for w in words if w not in known), text)
+
+
+def _sum(text: str, known: Mapping[str, int]) -> int | None:
+    """A sum or product of known names and numbers, such as ``past + sequence``."""
+    words = _WORD.findall(text)
+    if not words or "".join(words) != text.replace(" ", "") or len(words) > 16:
+        return None
+    total, term, sign, expect = 0, 1, 1, True
+    for word in words:
+        if word in "+-*":
+            if expect:
+                return None
+            if word != "*":
+                total += sign * term
+                sign, term = (1 if word == "+" else -1), 1
+            expect = True
+            continue
+        if not expect:
+            return None
+        value = whole_number(word) if word[0].isdigit() else known.get(word)
+        if value is None or value > 2**40:
+            return None
+        term *= value
+        expect = False
+    return None if expect else total + sign * term
