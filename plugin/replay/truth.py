@@ -164,17 +164,17 @@ def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
 
 def forecasts_of(trace: Trace, store: Store) -> Forecasts | None:
     """Return what was predicted for each candidate when Berth decided. Raises StoreError."""
-    decision = {one.job_id: one.decision for one in _outcomes(trace, store) if one.decision}
+    decision = {item.job_id: item.decision for item in _outcomes(trace, store) if item.decision}
     records = store.decisions.of_ids({d for d in decision.values() if d})
     columns: list[dict[str, Floats]] = [{}, {}, {}]
     for row, job in enumerate(trace.ids):
         record = records.get(decision.get(job) or "")
-        for one in [] if record is None else json.loads(record.ranked):
-            times = one.get("runtime_s")
+        for item in [] if record is None else json.loads(record.ranked):
+            times = item.get("runtime_s")
             if times and all(isinstance(t, int | float) and t > 0 for t in times):
                 for column, value in zip(columns, times, strict=True):
                     empty = np.full(len(trace), np.nan)
-                    column.setdefault(str(one["platform"]), empty)[row] = value
+                    column.setdefault(str(item["platform"]), empty)[row] = value
     return Forecasts(*columns) if columns[0] else None
 
 

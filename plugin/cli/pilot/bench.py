@@ -48,7 +48,7 @@ def bench(name: str, description: str, output: Path | None, as_json: bool, full:
         signature = measure_signature(
             suite,
             full=full,
-            progress=lambda what, done, of: say(f"{done + 1} of {of}: {what}"),
+            progress=lambda step, done, of: say(f"{done + 1} of {of}: {step}"),
         )
     platform = platform_here(name, signature, description=description)
     if output is not None:

@@ -61,14 +61,14 @@ def job(
     record = store.decisions.get(job)
     if record is not None:
         ended = store.outcomes.of_decision(record.id)
-        found = explained(store, ended[0].job_id, site_file) if ended else None
-        _put(job_report(store, record, found, pictures=pictures), html, json_=json_)
+        why = explained(store, ended[0].job_id, site_file) if ended else None
+        _put(job_report(store, record, why, pictures=pictures), html, json_=json_)
         return
-    found = explained(store, job, site_file)
-    if found.decision is None:
-        _put(undecided_report(found), html, json_=json_)
+    why = explained(store, job, site_file)
+    if why.decision is None:
+        _put(undecided_report(why), html, json_=json_)
     else:
-        shown = job_report(store, found.decision, found, pictures=pictures)
+        shown = job_report(store, why.decision, why, pictures=pictures)
         _put(shown, html, json_=json_)
 
 
@@ -124,7 +124,7 @@ def site_(
         raise UsageError("there is no site file to report on", hint="give --site FILE")
     store = cache(lambda: open_store(site_file, store_url))
     newest = cache(lambda: NewestJobs(store()))
-    found = site_report(
+    report_of_site = site_report(
         site,
         store,
         list(examine(site, newest)),
@@ -132,7 +132,7 @@ def site_(
         pictures=html is not None or json_,
         newest=newest,
     )
-    _put(found, html, json_=json_)
+    _put(report_of_site, html, json_=json_)
 
 
 @report.command()
@@ -159,20 +159,20 @@ def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: b
     _put(fleet_report(states, plan), html, json_=json_)
 
 
-def _put(found: Report, path: Path | None, *, json_: bool) -> None:
+def _put(content: Report, path: Path | None, *, json_: bool) -> None:
     """Write it, print it, or both."""
     from berth.plugin.report import page, plain  # noqa: PLC0415 - slow only where used
 
     if path is not None:
         _need_matplotlib()
         try:
-            write_text(path, page.html(found, made_by="berth report"))
+            write_text(path, page.html(content, made_by="berth report"))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     if json_:
-        click.echo(json.dumps(plain.as_json(found), indent=2))
+        click.echo(json.dumps(plain.as_json(content), indent=2))
     elif path is None:
-        click.echo(plain.text(found))
+        click.echo(plain.text(content))
     else:
         click.echo(f"The report is in {path}.")
 

@@ -54,9 +54,9 @@ def workload_options(command: F) -> F:
     """Add the options, given to the command as ``described``, a WorkloadOptions."""
 
     @functools.wraps(command)
-    def read(**given: Any) -> Any:  # click's arguments
-        asked = {name: given.pop(name) for name in _NAMES}
-        return command(described=_described(asked), **given)
+    def read(**arguments: Any) -> Any:  # click's arguments
+        asked = {name: arguments.pop(name) for name in _NAMES}
+        return command(described=_described(asked), **arguments)
 
     decorated: Any = read
     for flag, settings in reversed(_OPTIONS):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 
 import click
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.cli.options.common import answer, installed_site_option, json_option
 from berth.plugin.cli.options.where import find_site, open_store, store_options, users_socket
+from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
 from berth.plugin.site.load import SiteWatcher
@@ -116,3 +118,27 @@ def store_workload(
         reference=reference_of(site),
         replace=replace,
     )
+
+
+def script_text(path: Path) -> str:
+    """Read a job script as text. Raises DocumentError."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_SCRIPT_BYTES:
+        raise DocumentError(
+            path,
+            f"is larger than the {MAX_SCRIPT_BYTES} bytes that are looked at when jobs come",
+            hint="let its jobs name the workload: --comment=berth:NAME",
+        )
+    return raw.decode("utf-8", "replace")
+
+
+def digest_of_file(path: Path) -> str:
+    """Return the digest of a file by which jobs are matched. Raises DocumentError."""
+    try:
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
