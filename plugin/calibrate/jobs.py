@@ -118,9 +118,9 @@ def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
     """Return why no node of the kind can be measured."""
     if not kind.nodes:
         return "has no node in the cluster"
-    if kind.open_places(facts, limit_s):
+    if kind.open_candidates(facts, limit_s):
         return "none of its nodes works now"
-    names = dict.fromkeys(place.queue for place in kind.places)
+    names = dict.fromkeys(candidate.queue for candidate in kind.candidates)
     problems = []
     for queue in (facts.queues[name] for name in names if name in facts.queues):
         if not queue.up:
@@ -275,12 +275,12 @@ def submitted(
     except OSError as error:
         raise UsageError(f"{script.parent} cannot be written: {error.strerror}") from None
     refused = []
-    for place in kind.places_of(names, facts, settings.judged_limit_s):
+    for candidate in kind.candidates_of(names, facts, settings.judged_limit_s):
         job = NodeJob(
             name=f"calibrate-{'-'.join(names)}",
             script=script,
             output=folder.file(kind.name, part, "log"),
-            queue=place.queue,
+            queue=candidate.queue,
             node=names[0],
             time_limit_s=settings.time_limit_s,
             account=settings.account,
@@ -290,13 +290,13 @@ def submitted(
         try:
             job_id = scheduler.submit(scheduler.node_command(job))
         except BerthError as error:
-            refused.append(f"{scheduler.queue_word} {place.queue}: {error.message}")
+            refused.append(f"{scheduler.queue_word} {candidate.queue}: {error.message}")
             continue
         return Step(
             kind=kind.name,
             node=part,
             job=job_id,
-            queue=place.queue,
+            queue=candidate.queue,
             submitted_s=time.time(),
         )
     return Step(kind=kind.name, node=part, submitted_s=time.time(), problem="; ".join(refused))

@@ -56,7 +56,7 @@ def check_bundles(site: Site) -> Findings:
         )
 
 
-def check_places(site: Site) -> Findings:
+def check_candidates(site: Site) -> Findings:
     """Find platforms that nobody measured, and candidates that the filter can never act on."""
     calibrate = f"berth calibrate --site {site.source}"
     labelled = _labelled(site)
@@ -84,13 +84,12 @@ def check_places(site: Site) -> Findings:
     for name in dict.fromkeys(c.platform for c in site.candidates):
         if name in labelled:
             continue
-        places = ", ".join(c.name for c in site.candidates if c.platform == name)
+        names = ", ".join(c.name for c in site.candidates if c.platform == name)
         gpu = site.platforms[name].is_gpu
         yield Finding(
             "placement",
             Status.WARN,
-            f"{places}: programs are never placed there: no measured times of {name} "
-            "(only a prior)",
+            f"{names}: programs are never placed there: no measured times of {name} (only a prior)",
             "berth train --adapt with programs that ran there; models and slices need none"
             if gpu
             else calibrate,

@@ -47,18 +47,18 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
     for candidate in site.candidates:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
         if nodes and candidate.slice_of is None:
-            yield from _place(candidate, nodes, word)
+            yield from _check_candidate(candidate, nodes, word)
     yield from _slices(site, facts, word)
 
 
 def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
     """Find GPUs of which no slice of the site file is there: single ones come and go as GPUs are
     cut."""
-    places: dict[str, list[Candidate]] = {}
+    candidates_of: dict[str, list[Candidate]] = {}
     for candidate in site.candidates:
         if candidate.slice_of is not None and candidate.gres is not None:
-            places.setdefault(candidate.slice_of, []).append(candidate)
-    for whole, slices in places.items():
+            candidates_of.setdefault(candidate.slice_of, []).append(candidate)
+    for whole, slices in candidates_of.items():
         queues = {candidate.queue for candidate in slices}
         nodes = [node for node in facts.nodes if queues.intersection(node.queues)]
         there = {kind for node in nodes for kind in node.gpus}
@@ -76,10 +76,10 @@ def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
     """Find queues of the site file that are not up: their candidates are left out of decisions."""
-    places: dict[str, list[str]] = {}
+    names_by_queue: dict[str, list[str]] = {}
     for candidate in site.candidates:
-        places.setdefault(candidate.queue, []).append(candidate.name)
-    for queue, names in places.items():
+        names_by_queue.setdefault(candidate.queue, []).append(candidate.name)
+    for queue, names in names_by_queue.items():
         state = facts.queues.get(queue)
         if state is not None and not state.up:
             yield Finding(
@@ -99,7 +99,7 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
         )
 
 
-def _place(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
+def _check_candidate(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
     """Find what no node of the candidate's queue has, so that jobs for it would never start."""
     correct = "correct the site file (berth init shows what the scheduler has)"
     where = f"{candidate.name}: no node of {word} {candidate.queue} has"

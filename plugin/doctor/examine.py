@@ -17,7 +17,7 @@ from berth.pilot.plugins import Registry
 from berth.pilot.progress import steps
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
-from berth.plugin.doctor.bundles import check_bundles, check_places
+from berth.plugin.doctor.bundles import check_bundles, check_candidates
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.daemon import (
     check_daemon,
@@ -54,7 +54,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("site file", lambda: _site(site)),
         ("site file", lambda: check_rights(site)),
         ("bundle", lambda: check_bundles(site)),
-        ("platform", lambda: check_places(site)),
+        ("platform", lambda: check_candidates(site)),
         ("calibration", lambda: check_calibration(site)),
         ("store", lambda: check_store(site)),
         ("disk", lambda: check_disk(site)),

@@ -65,12 +65,12 @@ def _figure(rows: Sequence[Row], took_s: float | None, label: str) -> Any:
     shown = list(rows)[:MOST]
     figure = Figure(figsize=(7.2, 0.7 + 0.28 * max(2, len(shown))), layout="constrained")
     axes = figure.add_subplot()
-    for place, row in enumerate(shown):
+    for height, row in enumerate(shown):
         low, mid, high = row.seconds
         colour = _DOUBTED if row.doubtful else _TRUSTED
         ends = (max(low, mid / _MOST_BELOW), high)
-        axes.plot(ends, (place, place), color=colour, linewidth=3, solid_capstyle="butt")
-        axes.plot((mid,), (place,), "o", color=colour, markersize=5)
+        axes.plot(ends, (height, height), color=colour, linewidth=3, solid_capstyle="butt")
+        axes.plot((mid,), (height,), "o", color=colour, markersize=5)
     if took_s is not None:
         axes.axvline(took_s, color=_REAL, linewidth=1.5, linestyle="--")
     axes.set_xscale("log")
@@ -137,12 +137,12 @@ def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
     shown = list(rows)[:MOST_ROWS]
     with drawing(_GRID):
         figure, axes = _axes(6.4, 0.9 + 0.3 * max(2, len(shown)))
-        for place, share in enumerate(shown):
+        for height, share in enumerate(shown):
             colour = _OUT if share.high < promised else _IN
             axes.plot(
-                (100 * share.low, 100 * share.high), (place, place), color=colour, linewidth=3
+                (100 * share.low, 100 * share.high), (height, height), color=colour, linewidth=3
             )
-            axes.plot((100 * share.mid,), (place,), "o", color=colour, markersize=5)
+            axes.plot((100 * share.mid,), (height,), "o", color=colour, markersize=5)
         axes.axvline(100 * promised, color=INK, linewidth=0.9, linestyle="--")
         axes.set_yticks(range(len(shown)), [share.name for share in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)

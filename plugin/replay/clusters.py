@@ -70,18 +70,17 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
     return SiteCluster(cluster, of, site, site.candidates)
 
 
-def on_cluster(place: SiteCluster, cluster: Cluster) -> SiteCluster:
+def on_cluster(site_cluster: SiteCluster, cluster: Cluster) -> SiteCluster:
     """Return the same site on a changed cluster: what the candidates offer follows from it."""
     known = {kind.name: kind for kind in cluster.kinds}
-    there = {kind.name for kind in place.cluster.kinds}
+    there = {kind.name for kind in site_cluster.cluster.kinds}
+    partitions = cluster.partitions
     candidates = [
-        _as_kind(
-            candidate, known[candidate.name], cluster.partitions[place.partition_of[candidate.name]]
-        )
-        for candidate in place.candidates
+        _as_kind(c, known[c.name], partitions[site_cluster.partition_of[c.name]])
+        for c in site_cluster.candidates
     ]
-    at = dict(place.partition_of)
-    by_name = {candidate.name: candidate for candidate in place.candidates}
+    at = dict(site_cluster.partition_of)
+    by_name = {candidate.name: candidate for candidate in site_cluster.candidates}
     for gpus in cluster.sliced:
         base = by_name.get(gpus.name.removesuffix("-mig"))
         for profile in gpus.profiles if base is not None else ():
@@ -89,7 +88,7 @@ def on_cluster(place: SiteCluster, cluster: Cluster) -> SiteCluster:
             if base is not None and kind.name not in there:
                 candidates.append(_slice(base, gpus, profile, kind))
                 at[kind.name] = cluster.partition(kind.name)
-    return replace(place, cluster=cluster, candidates=tuple(candidates), partition_of=at)
+    return replace(site_cluster, cluster=cluster, candidates=tuple(candidates), partition_of=at)
 
 
 def _as_kind(candidate: Candidate, kind: NodeKind, queue: Partition) -> Candidate:

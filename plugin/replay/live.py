@@ -202,16 +202,16 @@ def next_hours(
             present.queue, present.cluster, settings, known.times, samples=samples, seed=seed,
             placing=partial(InTheirQueues, present) if present.listed else None,
         )  # fmt: skip
-    places = [candidate for candidate in candidates if candidate.name in present.partition_of]
+    offered = [candidate for candidate in candidates if candidate.name in present.partition_of]
     spread = float(np.median(known.times.high_s / np.maximum(known.times.mid_s, 1e-3)))
     listed = replace(policy, list_queues=False)
 
     def placing(drawn: Trace) -> Decided:
         factor = drawn.runtime_s / np.maximum(known.times.mid_s, 1e-3)
         there = {name: column * factor for name, column in known.elsewhere.items()}
-        predictions = Columns(known.elsewhere, places, spread=spread)
+        predictions = Columns(known.elsewhere, offered, spread=spread)
         return Decided(
-            places, present.partition_of, listed, predictions,
+            offered, present.partition_of, listed, predictions,
             trace=replace(drawn, runtime_on=there), cluster=present.cluster,
         )  # fmt: skip
 

@@ -206,9 +206,9 @@ def _waits_for(
 
 def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     """Return the different values, and the place of each among them."""
-    places: dict[str, int] = {}
-    numbers = [places.setdefault(value, len(places)) for value in values]
-    return tuple(places), np.array(numbers, np.int64)
+    index_of: dict[str, int] = {}
+    numbers = [index_of.setdefault(value, len(index_of)) for value in values]
+    return tuple(index_of), np.array(numbers, np.int64)
 
 
 def begins_gavel(line: str) -> bool:

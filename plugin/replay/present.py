@@ -54,7 +54,7 @@ class PresentQueue:
     @property
     def listed(self) -> bool:
         """Tell whether any waiting job may start in several queues."""
-        return any(len(places) > 1 for places in self.partitions[self.queue.running :])
+        return any(len(partitions) > 1 for partitions in self.partitions[self.queue.running :])
 
 
 class InTheirQueues:
@@ -66,17 +66,17 @@ class InTheirQueues:
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
         """See Placement."""
         del present
-        places, trace = self._partitions[job], self._drawn
-        if len(places) < 2:
+        partitions, trace = self._partitions[job], self._drawn
+        if len(partitions) < 2:
             return None
         limit_s = float(trace.limit_s[job])
         limit_s = math.inf if math.isnan(limit_s) else limit_s
         return [
             Option(
-                place, int(trace.nodes[job]), int(trace.cores[job]), int(trace.gpus[job]),
+                partition, int(trace.nodes[job]), int(trace.cores[job]), int(trace.gpus[job]),
                 int(trace.memory_bytes[job]), float(trace.runtime_s[job]), limit_s, limit_s,
             )
-            for place in places
+            for partition in partitions
         ]  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def present_queue(
     left_out: dict[str, int] = {}
     running: list[PresentJob] = []
     waiting: list[PresentJob] = []
-    names = {part.name: place for place, part in enumerate(mapped.cluster.partitions)}
+    names = {part.name: index for index, part in enumerate(mapped.cluster.partitions)}
     for job in jobs:
         why = None
         if job.running and not all(name in mapped.rows_of for name in job.node_names):
@@ -174,16 +174,18 @@ class _Mapped(NamedTuple):
 
 def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
     """Make one kind of nodes that are equal, and a partition of its own for each candidate."""
-    places: dict[str, list[Candidate]] = {}
+    candidates_of: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
-            places.setdefault(node.name, []).append(candidate)
+            candidates_of.setdefault(node.name, []).append(candidate)
     equal_rows: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_Row]] = {}
     counts_memory = shares_memory(facts)
     for row in (row for node in facts.nodes if node.usable for row in _rows(node)):
         queues = tuple(q for q in row.node.queues if q in facts.queues)
         candidate_names = tuple(
-            candidate.name for candidate in places.get(row.node.name, ()) if _is_of(candidate, row)
+            candidate.name
+            for candidate in candidates_of.get(row.node.name, ())
+            if _is_of(candidate, row)
         )
         memory = row.node.memory_bytes if counts_memory else 0
         equal_rows.setdefault(
@@ -192,7 +194,7 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
     kinds: list[NodeKind] = []
     rows: list[_Row] = []
     of_queue: dict[str, list[NodeKind]] = {}
-    of_place: dict[str, list[str]] = {}
+    kinds_of: dict[str, list[str]] = {}
     platforms = {candidate.name: candidate.platform for candidate in candidates}
     for number, ((queues, candidate_names, cores, gpus, memory), same) in enumerate(
         equal_rows.items()
@@ -202,8 +204,8 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
         rows += same
         for queue in queues:
             of_queue.setdefault(queue, []).append(kinds[-1])
-        for place in candidate_names:
-            of_place.setdefault(place, []).append(kinds[-1].name)
+        for name in candidate_names:
+            kinds_of.setdefault(name, []).append(kinds[-1].name)
     parts = [
         # Jobs without GPUs take the nodes without them first.
         Partition(
@@ -217,13 +219,13 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
         raise UsageError("no node of the cluster works, so nothing can start")
     at = {}
     for candidate in candidates:
-        if candidate.name in of_place:
+        if candidate.name in kinds_of:
             at[candidate.name] = len(parts)
-            inside = tuple(of_place[candidate.name])
+            inside = tuple(kinds_of[candidate.name])
             parts.append(Partition(f"place:{candidate.name}", inside, candidate.max_time_s))
     rows_of: dict[str, tuple[int, ...]] = {}
-    for place_, row in enumerate(rows):
-        rows_of[row.node.name] = (*rows_of.get(row.node.name, ()), place_)
+    for at_row, row in enumerate(rows):
+        rows_of[row.node.name] = (*rows_of.get(row.node.name, ()), at_row)
     return _Mapped(Cluster(tuple(kinds), tuple(parts)), tuple(rows), rows_of, at)
 
 
@@ -270,11 +272,11 @@ def _is_of(candidate: Candidate, row: _Row) -> bool:
 def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
     """Return rows that a running job is on: of several types of GPUs on a node the one most in
     use."""
-    places = []
+    rows_held = []
     for name in job.node_names:
         rows = mapped.rows_of[name]
-        places.append(max(rows, key=lambda at: mapped.rows[at].gpus - mapped.rows[at].idle_gpus))
-    return places
+        rows_held.append(max(rows, key=lambda at: mapped.rows[at].gpus - mapped.rows[at].idle_gpus))
+    return rows_held
 
 
 def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Mapped) -> PresentJob:

@@ -235,7 +235,7 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
     """Return the trace with the run times of jobs where they were submitted, from tables that say
     times by platform only."""
     own = trace.runtime_s.copy()
-    names = {part.name: place for place, part in enumerate(cluster.partitions)}
+    names = {part.name: index for index, part in enumerate(cluster.partitions)}
     for queue, name in enumerate(trace.queues):
         column = None
         if name in names:

@@ -189,9 +189,9 @@ def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
     """Return for each job where it ran; empty: its partition has several platforms, or is not
     known."""
     by_queue = {}
-    for place, part in enumerate(cluster.partitions):
+    for index, part in enumerate(cluster.partitions):
         platforms = {cluster.kind(name).platform or name for name in part.kinds}
-        by_queue[part.name] = cluster.platform_of(place) if len(platforms) == 1 else ""
+        by_queue[part.name] = cluster.platform_of(index) if len(platforms) == 1 else ""
     names = [by_queue.get(queue, "") for queue in trace.queues]
     return [names[queue] if queue >= 0 else "" for queue in trace.queue.tolist()]
 
@@ -232,7 +232,7 @@ class Variant:
     """A cluster under a scheduler, and a policy if one places the jobs."""
 
     name: str
-    place: SiteCluster
+    site_cluster: SiteCluster
     settings: Settings
     policy: PolicySettings | None = None
 
@@ -267,13 +267,13 @@ def _replayed(
     trace: Trace, variant: Variant, truth: Truth, events: Events, seed: int
 ) -> tuple[Replayed, str]:
     """Replay one variant; also return how the policy failed first."""
-    cluster = events.on(variant.place.cluster, trace, seed)
+    cluster = events.on(variant.site_cluster.cluster, trace, seed)
     if variant.policy is None:
         return replay(trace, cluster, variant.settings), ""
-    candidates = variant.place.candidates
+    candidates = variant.site_cluster.candidates
     true, predictions = truth.drawn(candidates, seed)
     decided = Decided(
-        candidates, variant.place.partition_of, replace(variant.policy, list_queues=True),
+        candidates, variant.site_cluster.partition_of, replace(variant.policy, list_queues=True),
         predictions, trace=true, cluster=cluster, forgiving=True,
     )  # fmt: skip
     replayed = replay(true, cluster, variant.settings, decided)

@@ -55,14 +55,14 @@ def candidates_of(
             table = _in_own_terms(scheduler, expanded_table, platforms, key, path)
             if any(c.name == table.name for c in result):
                 raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
-            place = (table.partition, table.constraint, table.gres)
-            if place in targets:
+            target = (table.partition, table.constraint, table.gres)
+            if target in targets:
                 raise DocumentError(
                     path,
-                    f"is the same place as candidate {targets[place]!r}",
+                    f"is the same place as candidate {targets[target]!r}",
                     key=f"{key}.partition",
                 )
-            targets[place] = table.name
+            targets[target] = table.name
             result.append(_candidate(table, platforms, key, path, document.energy, carbon=carbon))
     return tuple(result)
 

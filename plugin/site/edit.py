@@ -92,10 +92,10 @@ def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
     """
     wanted = tomllib.loads(text)
     for setting in settings:
-        place: dict[str, Any] = wanted
+        table: dict[str, Any] = wanted
         for name in setting.tables:
-            place = place.setdefault(name, {})
-        place[setting.key] = setting.value
+            table = table.setdefault(name, {})
+        table[setting.key] = setting.value
 
     def change(document: tomlkit.TOMLDocument) -> None:
         for setting in settings:

@@ -100,9 +100,9 @@ def first_site(
         if queue.not_for_users is not None:
             site.left_out.append(queue)
             continue
-        places = node_groups([n for n in facts.nodes if queue.name in n.queues], known)
-        for place in places:
-            _add(site, queue, place, places, known)
+        groups = node_groups([n for n in facts.nodes if queue.name in n.queues], known)
+        for group in groups:
+            _add(site, queue, group, groups, known)
     on_cpus = [c for c in site.candidates if c.gres is None]
     # Pilots run there: one that starts jobs comes before the default.
     on_cpus.sort(key=lambda c: (not c.queue.up, not c.queue.is_default))
@@ -116,16 +116,16 @@ def first_site(
 def _add(
     site: FirstSite,
     queue: QueueFacts,
-    place: NodeGroup,
-    places: Sequence[NodeGroup],
+    group: NodeGroup,
+    groups: Sequence[NodeGroup],
     known: Mapping[str, Platform],
 ) -> None:
-    gres, kind = place.gres, place.meant
-    remarks = list(place.remarks())
+    gres, kind = group.gres, group.meant
+    remarks = list(group.remarks())
     if not queue.up:
         remarks.append(f"the {site.queue_word} is {queue.closed or 'not up'}")
     smallest = min(kind, key=lambda n: n.cores)
-    features = shared_features(place.selected)
+    features = shared_features(group.selected)
     if gres is None:
         guess, of_stub = guess_cpu(smallest, known), _own_stub(site, queue, kind)
         guess = _added(of_stub, smallest, known) or guess
@@ -135,19 +135,19 @@ def _add(
     if platform.kind is PlatformKind.MIG or (gres is not None and slice_named(gres) is not None):
         more = [*more, _SLICE]
     sets = instruction_sets(features)
-    if not sets and gres is None and guess is not None and len(place.selected) == len(kind):
+    if not sets and gres is None and guess is not None and len(group.selected) == len(kind):
         sets = platform.instruction_sets
     site.candidates.append(
         FirstCandidate(
-            name=_unique(_name("-".join((queue.name, *_suffix(place, places)))), site),
+            name=_unique(_name("-".join((queue.name, *_suffix(group, groups)))), site),
             platform=platform.name,
             queue=queue,
-            nodes=len(place.selected),
+            nodes=len(group.selected),
             cores_per_node=smallest.cores,
             memory_bytes=min(n.memory_bytes for n in kind),
             gres=gres,
             gpus_per_node=0 if gres is None else min(n.gpus[gres] for n in kind),
-            constraint=place.constraint,
+            constraint=group.constraint,
             features=features,
             instruction_sets=sets,
             architecture=smallest.architecture,
@@ -156,15 +156,15 @@ def _add(
     )
 
 
-def _suffix(place: NodeGroup, places: Sequence[NodeGroup]) -> Iterator[str]:
+def _suffix(group: NodeGroup, groups: Sequence[NodeGroup]) -> Iterator[str]:
     """Yield what tells the group's name from those of the queue's other groups."""
-    if len(places) == 1:
+    if len(groups) == 1:
         return
-    if place.gres is not None:
-        yield place.gres.rpartition(":")[2]
-    of_same_type = [other for other in places if other.gres == place.gres]
-    if place.constraint is not None and (place.gres is None or len(of_same_type) > 1):
-        yield place.constraint
+    if group.gres is not None:
+        yield group.gres.rpartition(":")[2]
+    of_same_type = [other for other in groups if other.gres == group.gres]
+    if group.constraint is not None and (group.gres is None or len(of_same_type) > 1):
+        yield group.constraint
 
 
 def _gpu_stub(gres: str, node: NodeFacts) -> Platform:

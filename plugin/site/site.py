@@ -160,7 +160,7 @@ class Site:
     """What the carbon intensity was read from, where it is a file."""
 
     @property
-    def reference_place(self) -> Candidate | None:
+    def reference_candidate(self) -> Candidate | None:
         """Return the place that pilot jobs run in; None: no candidate is in that queue."""
         in_queue = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
         return next((c for c in in_queue if c.platform == self.reference_platform), None)

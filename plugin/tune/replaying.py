@@ -47,10 +47,10 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         jobs, options.get("format"), None if times is None else Path(times),
         utc=utc,
     )  # fmt: skip
-    place = cluster_of(site)
+    site_cluster = cluster_of(site)
     notes = summary(past.read)
-    past = _there(past, place.cluster, jobs, notes)
-    trace = _settled(past.trace, place.cluster, site)
+    past = _there(past, site_cluster.cluster, jobs, notes)
+    trace = _settled(past.trace, site_cluster.cluster, site)
     used = {candidate.platform for candidate in site.candidates}
     if not used & set(trace.runtime_on):
         raise UsageError(
@@ -65,8 +65,8 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
             )
     return TraceReplayer(
         trace=trace,
-        cluster=place.cluster,
-        partition_of=place.partition_of,
+        cluster=site_cluster.cluster,
+        partition_of=site_cluster.partition_of,
         # The first parts of long traces, too: compiling is paid for once.
         settings=Settings(
             backfill,

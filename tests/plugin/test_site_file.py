@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import parse_duration_s
-from berth.plugin.doctor.bundles import check_places
+from berth.plugin.doctor.bundles import check_candidates
 from berth.plugin.site import demo_site, load, load_site
 from berth.plugin.site.stub import cpu_stub, gpu_stub
 from berth.policies import Code, Mode
@@ -351,4 +351,4 @@ def test_an_unknown_instruction_set_is_kept_and_named_by_the_doctor(tmp_path: Pa
     (tmp_path / "berth.toml").write_text(text)
     site = load_site(tmp_path / "berth.toml")
     assert any(c.instruction_sets == ("avx1024",) for c in site.candidates)
-    assert any("avx1024; kept" in finding.text for finding in check_places(site))
+    assert any("avx1024; kept" in finding.text for finding in check_candidates(site))

@@ -306,4 +306,4 @@ def advise_models(
         [work_of(graph) for graph in graphs], (roof, native_numbers(graphs[0])), batch=1,
         count=count,
     )  # fmt: skip
-    return [files[place] for place in order]
+    return [files[index] for index in order]

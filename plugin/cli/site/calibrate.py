@@ -114,7 +114,7 @@ def calibrate(
     except KeyError as error:
         raise UsageError(
             f"--kind {error.args[0]!r} is no platform and no place of {site.source}",
-            hint="there are: " + ", ".join(map(_with_places, every)),
+            hint="there are: " + ", ".join(map(_with_candidates, every)),
         ) from None
     settings = Settings(
         depth="quick" if quick else "full" if full else "normal",
@@ -146,8 +146,8 @@ def calibrate(
         click.echo(json.dumps(report, indent=2))
 
 
-def _with_places(kind: Kind) -> str:
-    places = ", ".join(place.name for place in kind.places)
+def _with_candidates(kind: Kind) -> str:
+    places = ", ".join(candidate.name for candidate in kind.candidates)
     return f"{kind.name} (places: {places})" if places else kind.name
 
 
