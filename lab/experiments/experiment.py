@@ -77,7 +77,7 @@ class Learns(Protocol[M_co]):
 
 
 def learn(options: Options, train: Learns[M_co], steps: int) -> M_co:
-    """The manifest of what ``train`` wrote, with a bar of so many ``steps``."""
+    """Return the manifest of what ``train`` wrote, with a bar of so many ``steps``."""
     figures = read_figures(options.figures)
     with step_bar("training", steps) as advance:
         return train(
@@ -90,7 +90,7 @@ def learn(options: Options, train: Learns[M_co], steps: int) -> M_co:
 
 
 def read_figures(path: Path | None) -> dict[str, float]:
-    """The shipped method's figures from the JSON of ``--report``; of no file none.
+    """Return the shipped method's figures from the JSON of ``--report``; of no file none.
 
     Raises DocumentError where it is no evaluation.
     """

@@ -47,7 +47,7 @@ class MemoryEvaluation:
     host: list[HostFigures]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures for JSON."""
         found = asdict(self)
         found["printed"]["profiles_right"] = self.printed.profiles_right
         return found
@@ -132,7 +132,7 @@ def evaluate_memory(advance: Callable[[str], None] = lambda _: None) -> MemoryEv
 
 
 def learn_constants() -> RuntimesFile:
-    """All constants from all labels. Raises ToolMissing where a data set is absent."""
+    """Return all constants from all labels. Raises ToolMissing where a data set is absent."""
     cases = forwards()
     measured = [case for case in cases if case.printed.actual_mib is not None]
     fitted = fit_forward(measured)
@@ -184,7 +184,7 @@ def _hosted(rows: list[Hosted], framework: str) -> Runtime:
 
 
 def write(found: RuntimesFile, path: Path) -> None:
-    """As JSON that people can read."""
+    """Write JSON that people can read."""
     write_text(path, found.model_dump_json(by_alias=True, indent=1) + "\n")
 
 

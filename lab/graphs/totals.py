@@ -53,12 +53,12 @@ class Row:
 
     @property
     def macs_off(self) -> float:
-        """Relative, our convention; 0 within rounding."""
+        """Return relative, our convention; 0 within rounding."""
         return _off(self.gmacs, self.published_gmacs)
 
     @property
     def macs_off_published_way(self) -> float:
-        """Relative, fvcore's convention; 0 within rounding."""
+        """Return relative, fvcore's convention; 0 within rounding."""
         return _off(self.gmacs_published_way, self.published_gmacs_of_that_way)
 
 
@@ -71,12 +71,12 @@ class Totals:
 
     @property
     def parameters_right(self) -> float:
-        """Share within 0.5 % of the published."""
+        """Return share within 0.5 % of the published."""
         return float(np.mean([row.parameters_off <= PARAMETERS_WITHIN for row in self.rows]))
 
     @property
     def parameters_right_but_rounding(self) -> float:
-        """The same where half of the last published digit is allowed besides."""
+        """Return the same where half of the last published digit is allowed besides."""
         off = [
             row.parameters_off <= PARAMETERS_WITHIN
             or abs(row.parameters_millions - row.published_parameters_millions) <= ROUNDING
@@ -86,16 +86,16 @@ class Totals:
 
     @property
     def macs_right(self) -> float:
-        """Share of MACs within 2 % of the nearest published (or its rounding)."""
+        """Return share of MACs within 2 % of the nearest published (or its rounding)."""
         return float(np.mean([row.macs_off <= MACS_WITHIN for row in self.rows]))
 
     @property
     def macs_right_published_way(self) -> float:
-        """The same counted as the published ones are."""
+        """Return the same counted as the published ones are."""
         return float(np.mean([row.macs_off_published_way <= MACS_WITHIN for row in self.rows]))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures for JSON."""
         return {
             "source": self.source,
             "graphs": len(self.rows),

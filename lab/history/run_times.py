@@ -45,14 +45,14 @@ def events(trace: Trace) -> Iterator[tuple[Event, int]]:
 
 
 def ended_job(trace: Trace, one: AskedJob, job: int) -> EndedJob:
-    """What is known of it when it has ended."""
+    """Return what is known of it when it has ended."""
     return EndedJob(
         one, float(trace.end_s[job]), float(trace.runtime_s[job]), bool(trace.completed[job])
     )
 
 
 def asked_jobs(trace: Trace) -> list[AskedJob]:
-    """[jobs] as they were submitted."""
+    """Return [jobs] as they were submitted."""
     columns: tuple[Floats | Places, ...] = (
         trace.user, trace.submit_s, trace.cores, trace.request_s, trace.request_bytes,
         trace.account,
@@ -66,7 +66,7 @@ def asked_jobs(trace: Trace) -> list[AskedJob]:
 
 
 def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
-    """Every job is predicted at its submission and again at its start."""
+    """Return every job is predicted at its submission and again at its start."""
     jobs = len(trace)
     mid, low, high, accuracy, renewed = (np.full(jobs, np.nan) for _ in range(5))
     trusted, renewed_trusted = np.zeros(jobs, bool), np.zeros(jobs, bool)
@@ -125,7 +125,7 @@ class Baselines:
 
 
 def baselines(trace: Trace) -> Baselines:
-    """All of them in one pass."""
+    """Return all of them in one pass."""
     jobs = len(trace)
     of_user: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=2))
     of_shape: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=LAST))
@@ -164,7 +164,7 @@ def baselines(trace: Trace) -> Baselines:
 
 
 def _quantile(values: Floats, share: float) -> float:
-    """Of sorted values, linear between two; faster than numpy's on a few."""
+    """Return a quantile of sorted values, linear between two; on a few faster than numpy's."""
     place = share * (len(values) - 1)
     below = int(place)
     above = min(below + 1, len(values) - 1)
@@ -198,7 +198,7 @@ class Width:
 
 
 def train(options: Options) -> str:
-    """The weights from the first fifth of the trace."""
+    """Return the weights from the first fifth of the trace."""
     from lab.history import fit  # noqa: PLC0415 - torch only where something is trained
 
     jobs = trace()[np.arange(FITTED)]
@@ -212,7 +212,7 @@ def train(options: Options) -> str:
 
 
 def evaluate(_: Options) -> Report:
-    """The whole trace once through the predictor, once through the baselines."""
+    """Return the whole trace once through the predictor, once through the baselines."""
     jobs = trace()
     predictor = RunTimePredictor()
     found = replay(jobs, predictor)

@@ -46,7 +46,7 @@ class HeldOut:
     """What each outer fold chose."""
 
     def figures(self, data: Columns) -> Figures:
-        """Figures over all rows."""
+        """Return figures over all rows."""
         return figures(
             data.log_time, self.log_predicted, data.log_reference, data.kernels, self.log_width
         )
@@ -94,7 +94,7 @@ def leave_one_kernel_out(
     jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> HeldOut:
-    """Held-out predictions of every row. ``advance`` is called once a kernel (progress)."""
+    """Return held-out predictions of every row. ``advance`` is called once a kernel (progress)."""
     predicted, width = np.zeros((2, len(data)))
     chosen: list[Settings] = []
     runs = Parallel(n_jobs=jobs, return_as="generator")(
@@ -152,7 +152,7 @@ def evaluate_methods(
 
 
 def steps(examples: Sequence[Example], methods: Sequence[Method] = METHODS) -> int:
-    """How often ``evaluate`` calls ``advance``: over three tasks."""
+    """Return how often ``evaluate`` calls ``advance``: over three tasks."""
     return len({example.kernel for example in examples}) * len(methods) * 3
 
 
@@ -175,7 +175,7 @@ def _result(
 
 
 def _ranking(held: Sequence[tuple[Task, Columns, HeldOut]]) -> Ranking:
-    """The vector over our own machine (known) and the held-out predictions of the others."""
+    """Return the vector over our own machine (known) and the held-out predictions of the others."""
     own = held[0][1].log_reference
     real = np.column_stack([own, *(data.log_time for _, data, _ in held)])
     guess = np.column_stack([own, *(out.log_predicted for *_, out in held)])
@@ -204,7 +204,7 @@ _WORST = 15
 
 
 def train(options: Options) -> str:
-    """The bundle from kernel profiles and published times."""
+    """Return the bundle from kernel profiles and published times."""
     examples = read_examples(*options.profiles[:1])
     figures = read_figures(options.figures)
     with step_bar("training", len(LABELS) + 1) as advance:
@@ -226,7 +226,7 @@ def evaluate(options: Options) -> Report:
 
 
 def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
-    """A table for each task with the worst rows of the shipped method, and the ranking."""
+    """Return a table for each task with the worst rows of the shipped method, and the ranking."""
     split = (
         f"nested leave-one-kernel-out: each of {kernels} kernels with all its sizes is held out; "
         f"settings and intervals come from {INNER_FOLDS} folds over the other kernels"

@@ -57,7 +57,7 @@ class AdaptedCurve:
     """Median of upper over middle time."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the curve for JSON."""
         return asdict(self)
 
 
@@ -78,7 +78,7 @@ def evaluate_adapted(
     seed: int,
     advance: Callable[[], None] = lambda: None,
 ) -> list[AdaptedCurve]:
-    """One curve a labelled platform. ``advance`` is called once a draw."""
+    """Return one curve a labelled platform. ``advance`` is called once a draw."""
     return [_curve(turn, seed, advance) for turn in _turns(examples, platforms)]
 
 
@@ -98,7 +98,7 @@ def steps() -> int:
 
 
 def _halves(data: Columns, seed: int, draw: int) -> tuple[list[str], Flags, np.random.Generator]:
-    """The kernels that labels are of, in a drawn order, and which rows are of them."""
+    """Return the kernels that labels are of, in a drawn order, and which rows are of them."""
     rng = np.random.default_rng([seed, draw])
     order = rng.permutation(sorted(set(data.kernels)))
     pool = order[: len(order) // 2].tolist()
@@ -131,7 +131,7 @@ def _curve(turn: _Turn, seed: int, advance: Callable[[], None]) -> AdaptedCurve:
 
 
 def _kind(other: Columns) -> Calibration:
-    """The prior of a kind as a bundle would hold it, from the other platform's kernels."""
+    """Return the prior of a kind as a bundle would hold it, from the other platform's kernels."""
     prior = fit_prior(other)
     off = np.abs(other.log_time - prior.log_time(other)) / TYPICAL_DIFFICULTY
     return Calibration(
@@ -158,7 +158,7 @@ def _figures(
 def _adapted(
     labelled: Columns, test: Columns, kind: Calibration, seed: int
 ) -> tuple[Floats, Floats]:
-    """Log times, and half widths, as of a platform that a bundle was adapted to."""
+    """Return log times, and half widths, as of a platform that a bundle was adapted to."""
     start = Prior(kind.bias, kind.carry, kind.reduction_s)
     if len(labelled):
         made = adapted(labelled, kind, seed)

@@ -77,7 +77,7 @@ Errors = dict[tuple[str, str], SourceError]
 
 
 def combined_errors(rows: SourceTimes, above: float | None = None) -> Combination:
-    """All situations; each group that is reported has no part in the errors it is given.
+    """Return all situations; each group that is reported has no part in the errors it is given.
 
     ``above``: difficulty from which on a model is of an unseen family; default: ``threshold``.
     """
@@ -103,7 +103,7 @@ def combined_errors(rows: SourceTimes, above: float | None = None) -> Combinatio
 
 
 def combines(source: str, situation: str) -> bool:
-    """Whether a source has a part in the combination; others are baselines beside it.
+    """Return whether a source has a part in the combination; others are baselines beside it.
 
     The roofline has none. On a known device operators err with the measured models (correlation
     0.6) and four times as much: held out, no weight of theirs makes the combination better.
@@ -122,7 +122,7 @@ def threshold(rows: SourceTimes) -> float:
 
 
 def situated(rows: SourceTimes, above: float) -> SourceTimes:
-    """With the situation that each row is predicted in."""
+    """Return the rows with the situation that each row is predicted in."""
     known = np.isin(rows.split, tuple(KNOWN))
     other = rows.difficulty > above
     device = np.where(other, known_device(unlike=True), known_device(unlike=False))
@@ -137,7 +137,8 @@ def _pools(rows: SourceTimes) -> list[tuple[str, ...]]:
 
 
 def _held_out(rows: SourceTimes) -> dict[str, tuple[Floats, Floats]]:
-    """By source: (log seconds, half width) [rows] by errors of other groups; NaN: no answer."""
+    """Return, by source, (log seconds, half width) [rows] by errors of other groups; NaN: no
+    answer."""
     sources = (*SOURCES, COMBINED)
     found = {one: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for one in sources}
     names = sorted(set(rows.group.tolist()))
@@ -206,7 +207,7 @@ def _width(score: Floats, group: Strings) -> float:
 
 
 def predict(rows: SourceTimes, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
-    """By source and of all together: (log seconds, half width of the interval) [rows]."""
+    """Return, by source and of all together, (log seconds, half width of the interval) [rows]."""
     names = (*SOURCES, COMBINED)
     found = {name: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for name in names}
     for n, situation in enumerate(rows.situation.tolist()):
@@ -249,7 +250,7 @@ _HEADER = ("source", "rows", "groups", "mean error", "bias", "in 90 % interval",
 
 
 def report_of(found: Combination, seed: int) -> Report:
-    """A table a situation."""
+    """Return a table a situation."""
     return Report(
         "Sources of a model graph's time, by situation",
         (
@@ -275,7 +276,7 @@ def report_of(found: Combination, seed: int) -> Report:
 
 
 def document(found: Combination, seed: int, command: str) -> SourceErrors:
-    """What ships."""
+    """Return what ships."""
     return SourceErrors(
         command=command, created=now(), split=SPLIT, seed=seed,
         sources={one.path: one.sha256 for one in _DATA},

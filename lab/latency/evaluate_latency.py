@@ -24,10 +24,9 @@ from lab.ground.report import Report, results_section
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.latency import latency_bundle
-from lab.latency.fit_latency import Knobs, Sample, choose, fit_all, learnt, predicted
+from lab.latency.fit_latency import Knobs, Sample, choose, corrections, fit_all, learnt, predicted
 from lab.latency.own_runs import own_sample
 from lab.latency.samples import Samples, samples, works
-from lab.latency.settings_covariance import corrections
 from lab.latency.timm_runs import ANY_SIZE, FAMILY, MODEL, RANDOM, repeat_floor, scalars
 
 OURS, SUM, TREES, ROOF = (
@@ -51,7 +50,7 @@ def steps(parts: tuple[str, ...]) -> int:
 def latency_report(
     seed: int, parts: tuple[str, ...] = PARTS, advance: Callable[..., None] = lambda *_: None
 ) -> Report:
-    """Every part asked for. Raises ToolMissing, DocumentError."""
+    """Return every part asked for. Raises ToolMissing, DocumentError."""
     results: list[Result] = []
     for part in parts:
         results += _own(seed, advance) if part == "own" else _on(SPLITS[part], seed, advance)
@@ -115,7 +114,7 @@ def _on(split: Split, seed: int, advance: Callable[..., None]) -> list[Result]:
 
 
 def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floats:
-    """[rows, 5] log seconds by the four methods, and the shipped one's difficulty."""
+    """Return [rows, 5] log seconds by the four methods, and the shipped one's difficulty."""
     found = np.full((len(test), 5), np.nan)
     trees = xgboost.XGBRegressor(
         n_estimators=600, max_depth=8, learning_rate=0.05, subsample=0.8, colsample_bytree=0.8,
@@ -140,7 +139,8 @@ def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floa
 
 
 def _roofline(train: Sample, asked: Sample) -> Floats:
-    """The sum of operators' rooflines, times what a setting reaches of it (one factor each)."""
+    """Return the sum of operators' rooflines, times what a setting reaches of it (one factor
+    each)."""
     own, roof = (np.log(one.terms[:, : len(GROUPS)].sum(axis=1)) for one in (train, asked))
     found = np.full(len(asked), np.nan)
     for name in set(asked.setting.tolist()):

@@ -43,7 +43,7 @@ class Pair:
 
     @property
     def doublings(self) -> float:
-        """From fewer to more."""
+        """Return how often the number doubles from fewer to more."""
         return math.log2(self.more / self.fewer)
 
 
@@ -55,7 +55,7 @@ class Scaling:
     log_width: float
 
     def off(self, pair: Pair) -> float:
-        """Log of measured over predicted."""
+        """Return log of measured over predicted."""
         return pair.log_rate + self.log_loss * pair.doublings
 
 
@@ -72,7 +72,7 @@ class Found:
 
 
 def pairs(rates: Sequence[Rate], scenario: str) -> list[Pair]:
-    """Every two numbers of accelerators; the median of several submissions at one number."""
+    """Return every two numbers of accelerators; the median of several submissions at one number."""
     found: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
     for one in rates:
         if one.scenario == scenario:
@@ -106,7 +106,7 @@ def fit(learn: Sequence[Pair]) -> Scaling:
 
 
 def held_out_errors(every: Sequence[Pair], shown: Sequence[Pair]) -> Found:
-    """Figures of ``shown``, each accelerator from the others of ``every``."""
+    """Return figures of ``shown``, each accelerator from the others of ``every``."""
     groups = _groups(shown)
     errors, linear, inside = [], [], []
     for name, group in groups.items():

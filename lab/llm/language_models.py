@@ -77,7 +77,7 @@ class SplitFound:
 
 
 def train(options: Options) -> str:
-    """The bundle from LLM-Inference-Bench and aiconfigurator's measurements."""
+    """Return the bundle from LLM-Inference-Bench and aiconfigurator's measurements."""
     widths = None
     if options.figures is not None:
         read_figures(options.figures)  # refuses a file that is no evaluation at all
@@ -88,7 +88,7 @@ def train(options: Options) -> str:
 
 
 def evaluate(options: Options) -> Report:
-    """Every split of every quantity, with the baselines."""
+    """Return every split of every quantity, with the baselines."""
     resume, found = Resume(options.unfinished), {}
     with step_bar("evaluating", len(HEADS) * len(SPLITS)) as advance:
         for head in HEADS:
@@ -137,7 +137,7 @@ def evaluate(options: Options) -> Report:
 
 
 def split_results(head: str, split: str, seed: int, resume: Resume) -> SplitFound:
-    """All methods on one split of one quantity, the shipped one first."""
+    """Return all methods on one split of one quantity, the shipped one first."""
     data = table(head)
     parts = folds(data, split, seed)
     key = f"llm/{VERSION}/{BENCH.sha256}/{SERVING.sha256}/{head}/{split}/{seed}"
@@ -161,14 +161,15 @@ def split_results(head: str, split: str, seed: int, resume: Resume) -> SplitFoun
 
 
 def errors(head: str, log_measured: Floats, log_predicted: Floats) -> Figures:
-    """Of tokens a second, work over latency, where that is the quantity: of the inverse."""
+    """Return errors of tokens a second (work over latency) where that is the quantity: of the
+    inverse."""
     sign = -1.0 if head == OFFLINE else 1.0
     rows = np.arange(len(log_measured))
     return figures(sign * log_measured, sign * log_predicted, rows, rows_for_tau=len(rows))
 
 
 def refused_but_ran(head: str) -> tuple[int, int]:
-    """Measured configurations that the memory rule would have refused, and all of them."""
+    """Return measured configurations that the memory rule would have refused, and all of them."""
     cases = table(head).cases
     no = sum(memory(c.model, c.load).least > c.device.memory_bytes for c in cases)
     return no, len(cases)

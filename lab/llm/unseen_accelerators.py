@@ -36,7 +36,7 @@ class LeftOut:
 
 
 def left_out() -> list[LeftOut]:
-    """Every head, every accelerator that has a sibling; effects are fitted without it."""
+    """Return every head, every accelerator that has a sibling; effects are fitted without it."""
     found = []
     for head in HEADS:
         rows = table(head)
@@ -55,7 +55,7 @@ def left_out() -> list[LeftOut]:
 
 
 def _missed(asked: Cases, effects: Effects, accelerator: str) -> Floats:
-    """Log seconds that physics with the effects of ``accelerator`` misses."""
+    """Return log seconds that physics with the effects of ``accelerator`` misses."""
     own = np.array([effects.of(accelerator, framework) for framework in asked.frameworks])
     return np.asarray(asked.log_seconds - combine(asked.log_terms, own)[0])
 
@@ -68,7 +68,8 @@ _HEADER = ("head", "left out", "sibling", "rows", "physics", "sibling's effects"
 
 
 def evaluate(_: Options) -> Report:
-    """Each accelerator with a CUDA sibling left out: physics alone, and the sibling's effects."""
+    """Return each accelerator with a CUDA sibling left out: physics alone, and the sibling's
+    effects."""
     found = left_out()
     rows = [
         (one.head, one.accelerator, one.sibling, str(one.rows), f"{one.physics_error:.0%}",

@@ -67,7 +67,7 @@ class FewShotResult:
 
 
 def steps(rows: Rows) -> int:
-    """How often ``few_shot`` calls ``advance``."""
+    """Return how often ``few_shot`` calls ``advance``."""
     return len(list(_folds(rows))) * len(rows.platforms)
 
 
@@ -79,7 +79,7 @@ def few_shot(
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> FewShotResult:
-    """Both curves of a family. ``advance`` is called once a fitted model."""
+    """Return both curves of a family. ``advance`` is called once a fitted model."""
     devices = [name for name in rows.platforms if name != rows.reference]
     folds = list(_folds(rows))
     errors = np.zeros((2, DRAWS, len(LABELS), len(devices), len(folds)))
@@ -151,7 +151,7 @@ def _error(log_predicted: Floats, log_measured: Floats) -> float:
 
 
 def _curve(errors: Floats) -> Curve:
-    """From draws x labels x devices x applications."""
+    """Average draws x labels x devices x applications."""
     by_draw, by_device = errors.mean(axis=(2, 3)), errors.mean(axis=(0, 3))
     return Curve(
         error=tuple(by_draw.mean(axis=0).tolist()),
@@ -162,7 +162,7 @@ def _curve(errors: Floats) -> Curve:
 
 
 def evaluate(options: Options) -> Report:
-    """Every family on AIWC, each device in turn new; the default family on RAJAPerf."""
+    """Return every family on AIWC, each device in turn new; the default family on RAJAPerf."""
     rows = aiwc_rows()
     wanted, left_out = loaded(families.chosen(options.only))
     total = len(wanted) * steps(rows) + of_programs.steps()

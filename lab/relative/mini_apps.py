@@ -75,7 +75,7 @@ class AppResult:
 
 
 def columns(data: MiniApps) -> dict[str, Floats]:
-    """Logarithms (``is_gpu``: 0 or 1) by name, one a platform."""
+    """Return logarithms (``is_gpu``: 0 or 1) by name, one a platform."""
     rates = {kernel: np.log(data.rates[:, i]) for i, kernel in enumerate(KERNELS)}
     peaks = [PEAKS[name] for name in data.platforms]
     return rates | {
@@ -87,7 +87,7 @@ def columns(data: MiniApps) -> dict[str, Floats]:
 
 
 def evaluate_apps(data: MiniApps) -> tuple[AppResult, ...]:
-    """Every mini-app by each method; see ``SPLIT``."""
+    """Return every mini-app by each method; see ``SPLIT``."""
     return tuple(_one(app, data) for app in data.seconds)
 
 
@@ -132,7 +132,7 @@ def predict(
     learn: Sequence[int],
     ask: Sequence[int],
 ) -> Floats:
-    """Log times of the platforms ``ask`` by a model fitted on the platforms ``learn``."""
+    """Return log times of the platforms ``ask`` by a model fitted on the platforms ``learn``."""
     work = log_time[learn] + table[model.rate][learn]
     guess = work.mean() - table[model.rate][ask]
     if not model.features:
@@ -160,7 +160,7 @@ def _together(
 def _misfit(
     model: RateModel, table: dict[str, Floats], log_time: Floats, among: Sequence[int]
 ) -> float:
-    """Mean error in log of all pairs of ``among``, each platform left out in its turn."""
+    """Return mean error in log of all pairs of ``among``, each platform left out in its turn."""
     return _pairs(
         np.array(
             [
@@ -177,7 +177,7 @@ def _pairs(residual: Floats) -> float:
 
 
 def evaluate(_: Options) -> Report:
-    """Every ordered pair of platforms by each method."""
+    """Return every ordered pair of platforms by each method."""
     found = evaluate_apps(mini_apps())
     rows = [
         (app.app, str(count), str(count * (count - 1)),

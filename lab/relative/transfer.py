@@ -37,7 +37,7 @@ class Basis:
     """Platforms x directions, orthonormal columns."""
 
     def scores(self, log_speedup: Floats) -> Floats:
-        """Rows x (1 + directions): a constant for the offset, then each row's scores."""
+        """Return rows x (1 + directions): a constant for the offset, then each row's scores."""
         apart = log_speedup - log_speedup.mean(axis=1, keepdims=True) - self.offsets
         return np.column_stack([np.ones(len(apart)), apart @ self.directions])
 
@@ -51,13 +51,13 @@ class Transfer:
     """Of offset and loadings."""
 
     def predict(self, log_speedup: Floats) -> Floats:
-        """Log speedup of the new platform, one a row, from those of the known platforms."""
+        """Return log speedup of the new platform, one a row, from those of the known platforms."""
         found = log_speedup.mean(axis=1) + self.basis.scores(log_speedup) @ self.mean
         return np.asarray(found)
 
 
 def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
-    """From log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
+    """Fit from log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
 
     Raises UsageError for fewer than three known platforms.
     """
@@ -78,7 +78,7 @@ def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
 
 
 def targets(rows: Rows) -> Floats:
-    """Rows x platforms without the reference: log speedup."""
+    """Return rows x platforms without the reference: log speedup."""
     return np.delete(rows.log_speedup, rows.reference_column, axis=1)
 
 

@@ -52,7 +52,7 @@ class IntervalFigures:
 
 
 def interval_figures(rows: Rows, folds: Sequence[Fold], *, seed: int = 0) -> IntervalFigures:
-    """Figures over all folds."""
+    """Return figures over all folds."""
     targets = [c for c in range(len(rows.platforms)) if c != rows.reference_column]
 
     def of_targets(pieces: Sequence[Floats]) -> Floats:
@@ -123,7 +123,7 @@ class AbstentionFigures:
 
 
 def scores(trust: Trust, train: Rows, asked: Rows, log_predicted: Floats) -> Floats:
-    """Rows x ``SCORES``: higher is more doubtful. ``trust`` was learnt from ``train``."""
+    """Return rows x ``SCORES``: higher is more doubtful. ``trust`` was learnt from ``train``."""
     check = fit_range(train)
     joints = trust.joints(asked, log_predicted)
     similar = trust.neighbours.opinion(trust.neighbours.place(asked))
@@ -138,7 +138,8 @@ def scores(trust: Trust, train: Rows, asked: Rows, log_predicted: Floats) -> Flo
 
 
 def abstention_figures(rows: Rows, folds: Sequence[Fold]) -> list[AbstentionFigures]:
-    """One a score; every score is first ranked among the fold's own training applications."""
+    """Return one a score; every score is first ranked among the fold's own training
+    applications."""
     ranked = []
     for fold in folds:
         outer = scores(
@@ -157,14 +158,14 @@ def abstention_figures(rows: Rows, folds: Sequence[Fold]) -> list[AbstentionFigu
 
 
 def risk_curve(score: Floats, risk: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Share answered and mean risk of the answered, from the least doubtful row on."""
+    """Return share answered and mean risk of the answered, from the least doubtful row on."""
     order = np.argsort(score, kind="stable")
     answered = np.cumsum(weights[order])
     return answered / answered[-1], np.cumsum((risk * weights)[order]) / answered
 
 
 def area(score: Floats, risk: Floats, weights: Floats) -> float:
-    """Mean over shares answered of the mean risk of the answered (AURC)."""
+    """Return mean over shares answered of the mean risk of the answered (AURC)."""
     share, mean = risk_curve(score, risk, weights)
     return float((mean * np.diff(share, prepend=0.0)).sum())
 
@@ -191,7 +192,7 @@ def _figures(
 
 
 def _inner_scores(fold: Fold) -> Floats:
-    """Of the training rows, each application by what the others teach."""
+    """Return scores of the training rows, each application by what the others teach."""
     found = np.empty((len(fold.train), len(SCORES)))
     for rest, held in by_application(fold.train, 0):
         others = fold.train.take(rest)
@@ -213,7 +214,7 @@ class UncertaintyResult:
 
 
 def evaluate(options: Options) -> Report:
-    """Every family (or those of ``only``) on the AIWC data set."""
+    """Return every family (or those of ``only``) on the AIWC data set."""
     rows = aiwc_rows()
     wanted, left_out = loaded(families.chosen(options.only))
     results = []
@@ -238,7 +239,7 @@ def of_family(
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> UncertaintyResult:
-    """All three of one family; ``advance`` is called ``fits(rows)`` times."""
+    """Return all three of one family; ``advance`` is called ``fits(rows)`` times."""
     folds = nested(rows, family, seed=seed, resume=resume, advance=advance)
     return UncertaintyResult(
         family.name,
@@ -250,7 +251,7 @@ def of_family(
 
 
 def sections_of(results: Sequence[UncertaintyResult]) -> tuple[Section, ...]:
-    """All tables, a family a line (abstention: a score a line)."""
+    """Return all tables, a family a line (abstention: a score a line)."""
     expected = [
         (f"expected beforehand: {words}", *(f"{getattr(r.probing, name):.3f}" for r in results))
         for words, name in (

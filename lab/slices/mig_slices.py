@@ -71,14 +71,14 @@ class SliceResult:
 
 
 def train(options: Options) -> str:
-    """The bundle from MISO and ParvaGPU."""
+    """Return the bundle from MISO and ParvaGPU."""
     manifest = learn(options, slice_bundle.train, slice_bundle.STEPS)
     rows = sum(entry.rows for entry in manifest.methods)
     return f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows"
 
 
 def evaluate(options: Options) -> Report:
-    """All methods and baselines on both data sets."""
+    """Return all methods and baselines on both data sets."""
     with step_bar("evaluating", STEPS) as advance:
         results, chosen = all_results(options.seed, advance)
     fits = fits_figures()
@@ -119,7 +119,7 @@ def evaluate(options: Options) -> Report:
 def all_results(
     seed: int, advance: Callable[[str], None]
 ) -> tuple[list[SliceResult], dict[str, int]]:
-    """Every method on both data sets, and how many outer folds chose which correction."""
+    """Return every method on both data sets, and how many outer folds chose which correction."""
     results: list[SliceResult] = []
     held = {spec.name: latent_left_out(spec, cases_of(spec), shares_without) for spec in FAMILIES}
     for name, one in held.items():
@@ -146,7 +146,7 @@ def all_results(
 
 
 def _sweeps(seed: int, parts: Iterable[frozenset[str]]) -> tuple[Held, Held, dict[str, int]]:
-    """Each part predicted by the rest: with all processes, with one, and the corrections."""
+    """Return each part predicted by the rest: with all processes, with one, and the corrections."""
     rows, alone = sweep_rows(), sweep_rows(one_process=True)
     held, held_alone, chosen = [], [], Counter[str]()
     for away in parts:
@@ -159,7 +159,7 @@ def _sweeps(seed: int, parts: Iterable[frozenset[str]]) -> tuple[Held, Held, dic
 
 
 def load_model_alone() -> Held:
-    """The sweep method without a correction; effective shares of the other models."""
+    """Return the sweep method without a correction; effective shares of the other models."""
     rows = sweep_rows()
     return stacked(
         [
@@ -172,7 +172,7 @@ def load_model_alone() -> Held:
 
 
 def _mean_steps(_: Held) -> Floats:
-    """Of the same rows, the ratios of mean step times."""
+    """Return, for the same rows, the ratios of mean step times."""
     cases = sorted(training_cases(), key=lambda case: case.model)
     return np.array([c.mean_measured[g] for c in cases for g in sorted(c.measured)])
 
@@ -239,7 +239,7 @@ def _result(
 
 
 def _widths(others: Held, *, probed: bool) -> tuple[Width, Width]:
-    """Of all batches, and of large ones (never narrower)."""
+    """Return widths of all batches, and of large ones (never narrower)."""
     plain, large = width(others, probed=probed), None if probed else large_width(others)
     if large is None:
         return plain, plain

@@ -59,13 +59,13 @@ class Step:
 
     @property
     def ring_s(self) -> float:
-        """A ring's all-reduce of the gradients at the link's rate."""
+        """Return a ring's all-reduce of the gradients at the link's rate."""
         size = PARAMETERS[self.model] * GRADIENT_BYTES
         return ring(self.gpus, size, LINKS[self.device])
 
     @property
     def group(self) -> str:
-        """Rows of a model on a device resemble each other."""
+        """Return rows of a model on a device resemble each other."""
         return f"{self.model} on {self.device}"
 
 
@@ -81,7 +81,7 @@ class Learnt:
         return log_ratio(self.overhead, self.seen, step.ring_s / step.one_s)
 
     def off(self, step: Step) -> float:
-        """Log of predicted over measured."""
+        """Return log of predicted over measured."""
         return self.log_ratio(step) - step.log_ratio
 
 
@@ -90,7 +90,7 @@ ALONE = Learnt(0.0, 0.0)
 
 
 def steps(measured: Iterable[Scaled]) -> list[Step]:
-    """Every job on 2, 4 or 8 GPUs that was measured on one, too."""
+    """Return every job on 2, 4 or 8 GPUs that was measured on one, too."""
     every = [one for one in measured if one.model in PARAMETERS and one.device in LINKS]
     alone = {(one.device, one.job_type): 1 / one.steps_per_s for one in every if one.gpus == 1}
     return [
@@ -104,14 +104,14 @@ def steps(measured: Iterable[Scaled]) -> list[Step]:
 
 
 def measured_steps() -> tuple[list[Step], list[Step]]:
-    """What is learnt of, and what is kept aside. Raises ToolMissing, DocumentError."""
+    """Return what is learnt of, and what is kept aside. Raises ToolMissing, DocumentError."""
     every = steps(scaled(locate(THROUGHPUTS)))
     learnt = [one for one in every if one.device in LEARNT]
     return learnt, [one for one in every if one.device not in LEARNT]
 
 
 def fit(rows: Sequence[Step]) -> Learnt:
-    """Least absolute errors of the logarithm; models on a device weigh the same."""
+    """Return least absolute errors of the logarithm; models on a device weigh the same."""
     weight = 1 / np.array([sum(two.group == one.group for two in rows) for one in rows])
     ratio = np.array([one.ring_s / one.one_s for one in rows])
     measured = np.array([one.log_ratio for one in rows])
@@ -126,7 +126,7 @@ def fit(rows: Sequence[Step]) -> Learnt:
 
 
 def log_ratio_by_number(rows: Sequence[Step]) -> Callable[[Step], float]:
-    """The plainer baseline: what a number of GPUs costs, whatever the model and the link."""
+    """Return the plainer baseline: what a number of GPUs costs, whatever the model and the link."""
     known = {
         gpus: float(np.median([one.log_ratio for one in rows if one.gpus == gpus]))
         for gpus in {one.gpus for one in rows}
@@ -146,7 +146,7 @@ def width(rows: Sequence[Step]) -> float:
 
 
 def other_link_width(rows: Sequence[Step], learnt: Learnt) -> float:
-    """Half of the interval that holds 90 % of a model's rows, on the mean over models."""
+    """Return half of the interval that holds 90 % of a model's rows, on the mean over models."""
     off: dict[str, list[float]] = defaultdict(list)
     for one in rows:
         off[one.group].append(abs(learnt.off(one)))
@@ -160,7 +160,7 @@ def other_link_width(rows: Sequence[Step], learnt: Learnt) -> float:
 def held_out(
     rows: Sequence[Step], by: Callable[[Step], str], learn: Callable[[Sequence[Step]], T]
 ) -> Iterator[tuple[Step, T]]:
-    """Each row with what is learnt of the rows that are not of its group."""
+    """Yield each row with what is learnt of the rows that are not of its group."""
     for name in sorted({by(one) for one in rows}):
         learnt = learn([one for one in rows if by(one) != name])
         yield from ((one, learnt) for one in rows if by(one) == name)
@@ -178,7 +178,8 @@ def coverage(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
 
 
 def mean_error(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
-    """Of ``|predicted / measured - 1|`` of a step, held out; models on devices weigh the same."""
+    """Return the mean of ``|predicted / measured - 1|`` of a step, held out; models on devices
+    weigh the same."""
     found = list(held_out(rows, by, fit))
     off = np.array([learnt.off(one) for one, learnt in found])
     return group_mean(np.abs(np.expm1(off)), [one.group for one, _ in found])
@@ -188,7 +189,7 @@ HEADER = ("rows of", "rows", "mean error", "median", "by number of GPUs", "n tim
 
 
 def evaluate(_: Options) -> Report:
-    """A new model and a new device; then the device that nothing was learnt of."""
+    """Return a new model and a new device; then the device that nothing was learnt of."""
     rows, aside = measured_steps()
     learnt = fit(rows)
     by_number = log_ratio_by_number(rows)
@@ -240,7 +241,8 @@ def _device(step: Step) -> str:
 
 
 def _table(found: Sequence[tuple[Step, float, float]]) -> list[tuple[str, ...]]:
-    """By device, by model, by number of GPUs, and of all; (row, ours, the baseline's)."""
+    """Return lines by device, by model, by number of GPUs, and of all; (row, ours, the
+    baseline's)."""
     ways: tuple[Callable[[Step], str], ...] = (_device, _model, lambda one: f"{one.gpus} GPUs")
     lines = [
         (name, *_line([row for row in found if way(row[0]) == name]))

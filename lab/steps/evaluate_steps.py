@@ -42,7 +42,7 @@ STEPS = 2 * 3 * 5 * 8 + 3 * 2 * len(SAMPLES)
 
 
 def folds(steps: Steps, seed: int) -> dict[str, list[Fold]]:
-    """By split."""
+    """Return the folds of each split."""
     return {
         ROWS: [Fold(*seventy_thirty(steps, one + seed)) for one in SEEDS],
         MODEL.name: MODEL.folds(steps.runs, seed),
@@ -60,7 +60,7 @@ def table(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> list[Result]:
-    """All methods on all splits of one data set."""
+    """Return all methods on all splits of one data set."""
     found = []
     for split, parts in folds(steps, seed).items():
         for method in methods:
@@ -102,7 +102,7 @@ def steps_report(
 
 
 def _digest() -> str:
-    """Of the data and designs that every part depends on."""
+    """Return a digest of the data and designs that every part depends on."""
     found = hashlib.sha256(f"{BENCHMARK.sha256} {GRAPHS.sha256}".encode() + DATA.read_bytes())
     designs = (auto_encoder.Design(), step_regressor.Design(), unlabelled_graphs.CONFIGURATIONS)
     found.update(repr(designs).encode())

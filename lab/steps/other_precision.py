@@ -44,12 +44,12 @@ class Step:
 
     @property
     def off(self) -> float:
-        """Log of predicted over measured."""
+        """Return log of predicted over measured."""
         return math.log(self.predicted_s / self.measured_s)
 
 
 def steps() -> list[Step]:
-    """Every training row on a GPU that Berth has a platform of. Raises ToolMissing."""
+    """Return every training row on a GPU that Berth has a platform of. Raises ToolMissing."""
     known = platforms.shipped()
     named = {
         unit.sheet.name: name
@@ -73,12 +73,13 @@ def _step(row: WholeModel, place: str) -> Step:
 
 
 def log_width(rows: Sequence[Step]) -> float:
-    """Half width of the 90 % interval: the largest error, as the models on GPUs are few."""
+    """Return half width of the 90 % interval: the largest error, as the models on GPUs are few."""
     return max(abs(row.off) for row in rows)
 
 
 def coverage(rows: Sequence[Step]) -> float:
-    """Of each GPU's rows, by the width of the other GPUs' rows; GPUs weigh the same."""
+    """Return the share covered of each GPU's rows, by the width of the other GPUs' rows; GPUs weigh
+    the same."""
     inside = []
     for name in sorted({row.platform for row in rows}):
         wide = log_width([row for row in rows if row.platform != name])
@@ -92,7 +93,7 @@ HEADER = (
 
 
 def evaluate(_: Options) -> Report:
-    """By GPU, and all."""
+    """Report the errors of each GPU, and of all."""
     rows = steps()
     names = sorted({row.platform for row in rows})
     table = [_line(name, [row for row in rows if row.platform == name]) for name in names]

@@ -11,7 +11,7 @@ from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.families.graph.latency.transfer.posterior import Width
 from lab.experiments.experiment import Options
-from lab.ground.few_shot import Point
+from lab.ground.figures import Point
 from lab.ground.report import Report, Section
 from lab.transfer import evaluate_transfer, new_machine, transfer_bundle, transfer_cases
 from lab.transfer.evaluate_transfer import (
@@ -89,7 +89,8 @@ def evaluate(options: Options) -> Report:
 
 
 def train(options: Options) -> str:
-    """The bundle from timm's measurements; widths from ``figures`` or from held-out devices."""
+    """Return the bundle from timm's measurements; widths from ``figures`` or from held-out
+    devices."""
     table = transfer_cases.timm_cases()
     if options.figures is None:
         with step_bar("evaluating", evaluate_transfer.steps(table)) as advance:

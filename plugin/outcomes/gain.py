@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from berth.pilot.errors import UsageError
 from berth.pilot.progress import steps
-from berth.plugin.outcomes.accuracy import ratio
+from berth.plugin.outcomes.accuracy import real_over_predicted
 from berth.plugin.store.records import DecisionRecord, EndedJob, OutcomeRecord, Ranking
 from berth.predictor.core.intervals import NORMAL_90
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
+    from berth.plugin.store import Store
 
 MOST = 10_000
 """Jobs that are compared, the newest ones: the ranking of each decision is read for it."""
@@ -96,10 +101,10 @@ def gains(
         if decision is None or decision.chosen is None or outcome.workload is None:
             continue
         ended += 1
-        real_over_predicted = ratio(outcome)
-        if real_over_predicted is not None and outcome.candidate is not None:
+        time_ratio = real_over_predicted(outcome)
+        if time_ratio is not None and outcome.candidate is not None:
             by_workload = real.setdefault(outcome.candidate, {})
-            by_workload.setdefault(outcome.workload, []).append(math.log(real_over_predicted))
+            by_workload.setdefault(outcome.workload, []).append(math.log(time_ratio))
         moved = decision.action == "edit"
         if outcome.state != "completed" or not outcome.elapsed_s or outcome.candidate is None:
             failed += moved and outcome.state != "completed"
@@ -214,3 +219,35 @@ def _interval(drawn: list[float]) -> tuple[float, float] | None:
         return None
     low, high = np.quantile(np.array(drawn), _BETWEEN)
     return float(low), float(high)
+
+
+def gains_of(
+    store: Store, ended: Sequence[EndedJob], site: Site | None, against: str | None
+) -> Gains:
+    """Return the gain of the newest ``MOST`` jobs.
+
+    ``against``: the candidate to compare with; None: those of the reference partition. Raises
+    UsageError where there is no place to compare with.
+    """
+    names = (against,) if against is not None else reference_names(site)
+    if not names:
+        more = "or a site file" if site is None else "or name site.reference_partition in the file"
+        raise UsageError(
+            "there is no place to compare with", hint=f"give --against CANDIDATE, {more}"
+        )
+    if against is not None and site is not None:
+        known = [candidate.name for candidate in site.candidates]
+        if against not in known:
+            raise UsageError(
+                f"the site has no candidate {against!r}", hint=f"there are: {', '.join(known)}"
+            )
+    newest = ended[-MOST:]
+    decisions = store.decisions.rankings({o.decision for o in newest if o.decision})
+    return gains(newest, decisions, names)
+
+
+def reference_names(site: Site | None) -> tuple[str, ...]:
+    """Return the candidates of the partition that pilots run in: where jobs go unpredicted."""
+    if site is None or site.reference_queue is None:
+        return ()
+    return tuple(c.name for c in site.candidates if c.queue == site.reference_queue)

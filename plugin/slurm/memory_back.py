@@ -38,7 +38,7 @@ _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMe
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class ShortJob:
     """A job that had too little."""
 
     job: str
@@ -53,7 +53,7 @@ class Short:
     """It has its memory back."""
 
 
-def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
+def short_jobs(begun: Mapping[str, str]) -> Iterator[ShortJob]:
     """Yield jobs that ended out of memory under a smaller request, and those in ``begun``.
 
     Raises SchedulerError or ToolMissing.
@@ -67,7 +67,7 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
             yield short
 
 
-def short_job(job: str) -> Short | None:
+def short_job(job: str) -> ShortJob | None:
     """Return what Slurm says of a job; None: its request was not made smaller, or it is forgotten.
 
     Raises SchedulerError or ToolMissing.
@@ -87,7 +87,7 @@ def short_job(job: str) -> Short | None:
         return None  # it is not a batch job that may run twice
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
     was = {key: unquote(value) for key, _, value in pairs if key in _UPDATED}
-    return Short(
+    return ShortJob(
         job=job,
         user=of("username"),
         key=words["fit"],
@@ -99,7 +99,7 @@ def short_job(job: str) -> Short | None:
     )
 
 
-def give_back(short: Short, path: Path) -> bool:
+def give_back(short: ShortJob, path: Path) -> bool:
     """Run it again with its own request; False: somebody else saw to it.
 
     ``path``: where what is begun stands. Raises SchedulerError and DocumentError.
@@ -119,7 +119,7 @@ def give_back(short: Short, path: Path) -> bool:
     return True
 
 
-def _restore(short: Short) -> None:
+def _restore(short: ShortJob) -> None:
     words = [f"{_UPDATED[key]}={value}" for key, value in short.was.items() if value.isdigit()]
     comment = " ".join(filter(None, (short.comment.partition("(berth: ")[0].strip(), _SAID)))
     commands.run(

@@ -100,7 +100,7 @@ class Database:
         """Return one sentence and a hint for a driver's error."""
         text = " ".join(str(error).split())
         if self.path is not None:
-            text = _of_file(self.path, text)
+            text = _explained_for_file(self.path, text)
         for needle, sentence, hint in _SENTENCES:
             if needle in text.lower():
                 return StoreError(f"{self.name}: {sentence}", hint=hint)
@@ -132,7 +132,7 @@ class Database:
         return None
 
 
-def _of_file(path: Path, text: str) -> str:
+def _explained_for_file(path: Path, text: str) -> str:
     """Return SQLite's error, in other words where the state of the file says more than SQLite
     does."""
     with suppress(OSError):

@@ -106,7 +106,7 @@ class _PiecesOfFile:
         self._ahead = 0
         """Rows that were read and not yet deleted."""
         self._statement = text(_SQLITE.format(table=column.table.name, column=column.name))
-        self._of_indexes = [text(statement) for statement in _of_indexes(column)]
+        self._of_indexes = [text(statement) for statement in _index_statements(column)]
 
     def delete(self, count: int) -> tuple[int, float]:
         """Delete at most ``count`` rows, as ``_Pieces.delete`` does on PostgreSQL."""
@@ -131,7 +131,7 @@ class _PiecesOfFile:
         self._ahead = count
 
 
-def _of_indexes(column: Column[float]) -> Iterator[str]:
+def _index_statements(column: Column[float]) -> Iterator[str]:
     """Yield statements that read the oldest rows' entries in each index, but those that begin with
     the time: these entries lie side by side."""
     table = column.table

@@ -1,4 +1,4 @@
-"""What one GPU can be cut into: instances, layouts, the state of a GPU, and every legal layout."""
+"""Layouts of one GPU: its instances, their rules, the GPU's state, and every legal layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would have happened: a trace of jobs on a cluster under a scheduler and a policy.
+"""Replay of a trace of jobs on a cluster, under a scheduler and a policy.
 
 ``replay(trace, cluster, settings, placement)`` gives ``Replayed``, ``metrics(replayed)`` its
 figures. The kernel is compiled where numba is installed (``berth[replay]``).

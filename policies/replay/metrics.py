@@ -27,7 +27,7 @@ class Metrics:
 
     jobs: int
     makespan_s: float
-    """From the first submission to the last end."""
+    """Time from the first submission to the last end."""
     mean_wait_s: float
     p95_wait_s: float
     p99_wait_s: float

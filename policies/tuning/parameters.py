@@ -28,7 +28,7 @@ class Parameter:
     objectives: tuple[str, ...] = ()
     """The objectives that look at it; empty: all."""
     why: str = ""
-    """What a larger value does, for the report."""
+    """The effect of a larger value, for the report."""
     sliced: bool = False
     """It is about GPUs that are cut into slices, not about the policy."""
     recut: bool = False

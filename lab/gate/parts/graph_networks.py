@@ -16,7 +16,7 @@ METHODS = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors of unseen models and families."""
+    """Return mean errors of unseen models and families."""
     found = networks_report(runs(), seed=work.seed, parts=plan(TRAINING)[:2], advance=work.advance)
     return {
         f"{SPLITS[one.split]}.{METHODS[one.family]}.mape": one.figures.mean_error

@@ -20,7 +20,7 @@ SHOWN = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Errors, order and coverage of the three tasks, and the order of three platforms."""
+    """Return errors, order and coverage of the three tasks, and the order of three platforms."""
     found = evaluate_methods(
         read_examples(), platforms.shipped(), seed=work.seed, jobs=1,
         methods=METHODS[:1], advance=work.advance,

@@ -18,7 +18,7 @@ COVERED = (("throughput", "blocks"), ("throughput", "accelerators"))
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Median and mean errors by quantity and split; coverage of tokens a second."""
+    """Return median and mean errors by quantity and split; coverage of tokens a second."""
     made: dict[str, float] = {}
     for name, head in HEADS.items():
         for short, split in SPLITS.items():

@@ -13,7 +13,7 @@ SPLITS = {"rows": ROWS, "blocks": BLOCKS, "pairs": PAIRS, "accelerators": ACCELE
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Median and mean errors of the shipped method, and its coverage."""
+    """Return median and mean errors of the shipped method, and its coverage."""
     made: dict[str, float] = {}
     for name, head in HEADS.items():
         for short, split in SPLITS.items():

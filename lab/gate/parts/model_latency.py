@@ -10,7 +10,7 @@ GRAPH, ALL, OWN = "with a graph", "all rows", "our own CPU"
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors, shares within 10 % and coverage of the shipped method."""
+    """Return mean errors, shares within 10 % and coverage of the shipped method."""
     found = latency_report(work.seed, ("random", "model", "family", "own"), work.advance)
     ours = {(one.split, one.rows_of): one for one in found.data["results"] if one.family == OURS}
     made: dict[str, float] = {}

@@ -35,7 +35,7 @@ SHOWN = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors, and medians of the L4. Raises BerthError where a data set is missing."""
+    """Return mean errors, and medians of the L4. Raises BerthError where a data set is missing."""
     found = operators_report(work.seed, work.advance)
     for section, missing in found.data["skipped"].items():
         raise BerthError(f"{section}: {missing}")

@@ -9,7 +9,7 @@ from lab.steps.data_parallel import coverage, mean_error, measured_steps
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors and coverage; each model, device or accelerator left out."""
+    """Return mean errors and coverage; each model, device or accelerator left out."""
     rows, _ = measured_steps()
     mine = pairs(rates(), OFFLINE)
     found = held_out_errors(mine, mine)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.step_bar import Advance, step_bar
+from berth.plugin.report.terminal import columns
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
@@ -78,7 +78,7 @@ def results(stages: Stages, cheap: Cheap | None = None) -> list[Result]:
 
 
 def language_report(stages: Stages, cheap: Cheap | None = None) -> Report:
-    """The table of all methods."""
+    """Return the table of all methods."""
     found = results(stages, cheap)
     base, samples = len(stages.parts.corpus.division.base), stages.parts.config.samples
     groups = list(dict.fromkeys(one.group for one in found))
@@ -103,7 +103,7 @@ def language_report(stages: Stages, cheap: Cheap | None = None) -> Report:
 
 
 def described(stages: Stages) -> str:
-    """The language model in a few words; a random one is called so."""
+    """Return the language model in a few words; a random one is called so."""
     wanted = stages.parts.config.language_model
     trained = "every weight trained" if wanted.rank == 0 else f"LoRA rank {wanted.rank}"
     if wanted.random is not None:
@@ -121,7 +121,7 @@ HEAVY = 10.0
 
 
 def cheap(stages: Stages, dealt: Adaptation) -> dict[str, Floats]:
-    """[tested rows] seconds by each, from the base's rows and those given."""
+    """Return [tested rows] seconds by each, from the base's rows and those given."""
     corpus = stages.parts.corpus
     base, seed = corpus.division.base, stages.parts.config.seed
     found = few_shot(corpus.runs, timm_runs.graphs(), base, dealt, seed=seed)
@@ -153,7 +153,7 @@ def few_shot(
 
 
 def trees(runs: Runs, base: Places, dealt: Adaptation, *, seed: int) -> Floats:
-    """[tested rows] seconds: XGBoost on published totals and the run's settings."""
+    """Return [tested rows] seconds: XGBoost on published totals and the run's settings."""
     import xgboost  # noqa: PLC0415 - a training library
 
     rows = np.concatenate((base, dealt.given))
@@ -167,7 +167,7 @@ def trees(runs: Runs, base: Places, dealt: Adaptation, *, seed: int) -> Floats:
 
 
 def train(options: Options) -> str:
-    """All stages that are not done; says what each ended with."""
+    """Return all stages that are not done; says what each ended with."""
     stages = _stages(options)
     rows = [
         (
@@ -188,10 +188,10 @@ def evaluate(options: Options) -> Report:
 
 
 def _stages(options: Options) -> Stages:
-    """Raises UsageError where no configuration is given."""
+    """Read the stages of a configuration. Raises UsageError where no configuration is given."""
     file = options.config
     if file is None:
-        raise UsageError("name a configuration file", hint="see docs/graph-language.md")
+        raise UsageError("name a configuration file", hint="see docs/published.md")
     config = read_config(file)
     parts = Parts(config, file.parent, published(config))
     if config.language_model.path is not None:

@@ -25,14 +25,14 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandEnd:
     """How it ended, with the last line that it wrote to its standard error ("": none)."""
 
     status: int
     last_line: str
 
 
-def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> Ended:
+def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> CommandEnd:
     """Run it, with ``sent`` on its standard input. Raises BerthError where it does not end."""
     try:
         done = subprocess.run(
@@ -48,7 +48,7 @@ def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = 
     except OSError as error:
         raise BerthError(f"{command[0]} could not be started: {error.strerror}") from None
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return Ended(done.returncode, lines[-1] if lines else "")
+    return CommandEnd(done.returncode, lines[-1] if lines else "")
 
 
 RESTART_TIMEOUT_S = 120.0

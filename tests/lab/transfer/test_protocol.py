@@ -9,8 +9,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
 from berth.predictor.families.graph.latency.transfer.kernel import Kernel
-from lab.ground.few_shot import curve
-from lab.ground.figures import figures
+from lab.ground.figures import curve, figures
 from lab.transfer import evaluate_transfer
 from lab.transfer.transfer_cases import Measured
 from lab.transfer.transfer_methods import METHODS, Guess, Method

@@ -13,8 +13,7 @@ from berth.plugin.cli import main as berth
 from berth.predictor.families.graph.latency.transfer import bundle
 from lab.__main__ import main
 from lab.experiments.experiment import Options
-from lab.ground.few_shot import curve
-from lab.ground.figures import figures
+from lab.ground.figures import curve, figures
 from lab.transfer import evaluate_transfer, new_machine, transfer_cases, transfer_report
 from lab.transfer.evaluate_transfer import FewShot
 from lab.transfer.transfer_cases import Measured

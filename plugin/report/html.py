@@ -58,6 +58,10 @@ def _part(one: Part) -> Iterator[str]:
     if one.problem is not None:
         yield _problem(one.problem)
     yield from (f"<p>{escape(line)}</p>" for line in one.lines)
+    if one.facts:
+        facts = [_cell('th scope="row"', name) + _cell("td", value) for name, value in one.facts]
+        rows = "".join(f"<tr>{cells}</tr>" for cells in facts)
+        yield f"<table><tbody>{rows}</tbody></table>"
     yield from map(_picture, one.pictures)
     yield from map(_table, one.tables)
     if one.verbatim:

@@ -1,14 +1,41 @@
-"""Requests for several nodes: placed by what is known of them, left alone where nothing is."""
+"""What a forecast tells: times learnt from jobs, intervals that fail, several nodes."""
 
 from __future__ import annotations
 
-from policy_builders import GIB, NOW_S, cpu, curve, forecast, request, states
+from dataclasses import replace
 
-from berth.policies import Decision, PolicySettings
-from berth.policies.decide import decide
-from berth.predictor.core.forecast import Forecast
+from policy_builders import GIB, GPU, PREDICTED, cpu, curve, decided, forecast, ranked_as, request
+
+from berth.policies import Code, Decision
+from berth.predictor.core.forecast import Forecast, SourceShare
 from berth.predictor.core.nodes import NodeRatio, NodeScaling
 from berth.predictor.core.prediction import Interval
+
+DOUBT = "predicted times on gpu held for only 3 of the last 20 jobs"
+
+
+def test_the_sentence_says_from_which_jobs_a_time_was_learnt() -> None:
+    shares = (SourceShare("finished jobs: 3 here, 2 elsewhere", 1.0, 0.1, "roofline"),)
+    learnt = replace(PREDICTED, sources={GPU.platform: shares})
+    assert ", learnt from finished jobs (3 here, 2 elsewhere)" in decided(predicted=learnt).reason
+    assert "learnt" not in decided().reason
+
+
+def test_a_platform_whose_intervals_fail_is_not_enforced() -> None:
+    doubted = replace(PREDICTED, doubted={GPU.platform: DOUBT})
+    decision = decided(predicted=doubted)
+    assert decision.chosen == "cpu"
+    on_gpu = ranked_as(decision, "gpu")
+    assert (on_gpu.code, on_gpu.excluded) == (Code.INTERVALS_FAIL, DOUBT)
+    assert decision.inputs_digest != decided().inputs_digest
+    assert decided(predicted=doubted, strict=False).chosen == "gpu"
+
+
+def test_doubts_are_stored_with_the_forecast() -> None:
+    for doubted in ({GPU.platform: DOUBT}, {}):
+        stored = replace(PREDICTED, doubted=doubted).to_json()
+        assert Forecast.from_json(stored).doubted == doubted
+
 
 FAST, SLOW = cpu("fast", nodes=16), cpu("slow", nodes=16)
 
@@ -35,9 +62,7 @@ SCALING = NodeScaling(
 
 def run(nodes: int, predicted: Forecast, **settings: object) -> Decision:
     asked = request(nodes=nodes, tasks=8 * nodes, pinned=("nodes",))
-    places = (FAST, SLOW)
-    chosen = PolicySettings(**{"strict": True, **settings})  # type: ignore[arg-type]
-    return decide(asked, places, states(*places), predicted, chosen, now_s=NOW_S)
+    return decided(asked, (FAST, SLOW), predicted, **settings)
 
 
 def test_the_place_changes_with_the_number_of_nodes() -> None:
@@ -46,7 +71,6 @@ def test_the_place_changes_with_the_number_of_nodes() -> None:
     assert four.chosen == "slow"
     best = four.ranked[0]
     assert best.resources.nodes == 4
-    assert best.runtime_s is not None
     assert best.runtime_s.mid == 800 / 8 * 0.27
     assert "4 nodes, 32 cores of slow" in four.reason
 
@@ -80,12 +104,12 @@ def test_memory_of_several_nodes_is_that_of_all_of_them() -> None:
     )
     small = cpu("fast", nodes=16, memory_bytes_per_node=2 * GIB)
     asked = request(nodes=2, tasks=16, pinned=("nodes",))
-    found = decide(asked, (small,), states(small), known(more), PolicySettings(), now_s=NOW_S)
-    assert found.chosen is None
-    assert found.ranked[0].code == "memory"
+    decision = decided(asked, (small,), known(more))
+    assert decision.chosen is None
+    assert decision.ranked[0].code == "memory"
 
 
 def test_decisions_by_other_scalings_have_other_ids() -> None:
     faster = NodeScaling((1, 2, 4), measured_on="fast", ratios={"fast": ratios(1, 0.5, 0.3, 0.2)})
-    ids = {run(1, known(one)).inputs_digest for one in (None, SCALING, faster)}
+    ids = {run(1, known(scaling)).inputs_digest for scaling in (None, SCALING, faster)}
     assert len(ids) == 3

@@ -1,4 +1,4 @@
-"""A moved job holds at least the memory that it held where it was, and what is predicted."""
+"""Host memory of a moved job: what it held where it was, what is predicted, and by core."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def held_there(job: Request, place: Candidate, predicted: Interval | None = None
     """Bytes a node that the job asks for in the place; None: it asks for nothing; or why not."""
     shape = translate(job, place)
     assert isinstance(shape, Resources)
-    found = with_memory(job, place, shape, predicted)
-    return found if isinstance(found, str) else found.memory_bytes_per_node
+    held = with_memory(job, place, shape, predicted)
+    return held if isinstance(held, str) else held.memory_bytes_per_node
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,6 @@ def test_limits_of_a_queue_are_held_against_what_the_job_will_ask_for() -> None:
     assert too_much.code == "queue-limit"
     fits = decider.decide(job, limited, forecast(curve("cpu", 100.0, needs_bytes=1.0 * GIB)), NOW_S)
     assert fits.chosen == "cpu"
-    assert fits.edit is not None
-    assert fits.edit.resources is not None
     assert fits.edit.resources.memory_bytes_per_node == math.ceil(1.2 * 1024) * MIB
 
 
@@ -266,3 +264,70 @@ def test_a_job_that_fits_one_node_of_its_own_queue_is_not_spread() -> None:
     ):
         assert translate(spread, cpu(cores_per_node=11, nodes=9)) != why
         assert isinstance(translate(spread, cpu(cores_per_node=11, nodes=9)), Resources)
+
+
+def test_a_share_of_a_mib_a_core_becomes_a_whole_one() -> None:
+    by_core = Needs(memory_form=MemoryForm.CORE)
+    assert (
+        held_there(
+            request(memory_bytes_per_node=16 * MIB, needs=by_core, tasks=8, cpus_per_task=2), cpu()
+        )
+        == 16 * MIB
+    )
+    assert (
+        held_there(
+            request(memory_bytes_per_node=16 * MIB + 1, needs=by_core, tasks=8, cpus_per_task=2),
+            cpu(),
+        )
+        == 32 * MIB
+    )
+    assert (
+        held_there(
+            request(memory_bytes_per_node=16 * MIB + 1, needs=Needs(), tasks=8, cpus_per_task=2),
+            cpu(),
+        )
+        == 16 * MIB + 1
+    )
+
+
+def test_memory_in_all_stays_over_more_nodes() -> None:
+    """Forty tasks of 3 MiB on nodes with 32 cores: 20 tasks a node."""
+    by_core = Needs(memory_form=MemoryForm.CORE)
+    assert (
+        held_there(request(memory_bytes_per_node=120 * MIB, needs=by_core, tasks=40), cpu())
+        == 60 * MIB
+    )
+
+
+@pytest.mark.parametrize(
+    ("needs", "fits"),
+    [
+        (Needs(memory_form=MemoryForm.CORE), True),
+        (Needs(memory_form=MemoryForm.CORE, exclusive=True), False),
+        (Needs(memory_form=MemoryForm.CORE, min_cores_per_node=3), False),
+        (Needs(memory_form=MemoryForm.CORE, min_cores_per_node=2), True),
+    ],
+)
+def test_who_takes_a_whole_node_takes_the_memory_of_all_its_cores(needs: Needs, fits: bool) -> None:
+    held = held_there(
+        request(memory_bytes_per_node=2 * GIB, needs=needs, tasks=2),
+        cpu(memory_bytes_per_node=31 * GIB),
+    )
+    if fits:
+        assert held == 2 * GIB
+    else:
+        assert held == "the memory by core, on all cores of a node, is more than a node has"
+
+
+def test_more_than_a_node_has_is_said_in_gib() -> None:
+    held = held_there(
+        request(memory_bytes_per_node=5 * GIB, needs=Needs()), cpu(memory_bytes_per_node=4 * GIB)
+    )
+    assert held == "you asked for 5 GiB a node and a node has 4 GiB"
+    assert (
+        held_there(
+            request(memory_bytes_per_node=4 * GIB, needs=Needs()),
+            cpu(memory_bytes_per_node=4 * GIB),
+        )
+        == 4 * GIB
+    )
