@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -405,6 +404,5 @@ class Decision:
     inputs_digest: str
     code: str = "placed"
     """Stable code of the kind of reason, explained in docs/reasons.md."""
-    details: Mapping[str, str] = field(default_factory=dict)
     explored: Explored | None = None
     """None: the best place was chosen, or none."""

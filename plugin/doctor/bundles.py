@@ -37,7 +37,9 @@ def check_bundles(site: Site) -> Findings:
             manifest_there: BundleManifest = reader_of(folder).verify(folder)
             schema = schema_of_bundle(folder)
         except BerthError as error:
-            again = f"berth calibrate --site {site.source} installs it again; nothing is measured"
+            again = (
+                f"berth site calibrate --site {site.source} installs it again; nothing is measured"
+            )
             is_calibrated = folder.name.startswith(CALIBRATED)
             yield Finding(
                 "bundle",
@@ -58,7 +60,7 @@ def check_bundles(site: Site) -> Findings:
 
 def check_candidates(site: Site) -> Findings:
     """Find platforms that nobody measured, and candidates that the filter can never act on."""
-    calibrate = f"berth calibrate --site {site.source}"
+    calibrate = f"berth site calibrate --site {site.source}"
     labelled = _labelled(site)
     for platform in site.platforms.values():
         if STUB_MARK in platform.description:

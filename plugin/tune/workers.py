@@ -71,7 +71,14 @@ def command_of(folder: Path) -> tuple[str, ...]:
     """Return the command that a worker runs, on any machine with the folder and this
     installation."""
     join = f"--join={folder.absolute()}"
-    return (sys.executable, "-c", "from berth.plugin.cli import main; main()", "tune", join)
+    return (
+        sys.executable,
+        "-c",
+        "from berth.plugin.cli import main; main()",
+        "replay",
+        "tune",
+        join,
+    )
 
 
 class LocalWorkers:

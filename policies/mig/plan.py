@@ -156,11 +156,6 @@ class Plan:
         """Return how many instances are destroyed or created on all GPUs."""
         return sum(g.recuts for g in self.gpus)
 
-    @property
-    def is_optimal(self) -> bool:
-        """Return whether every objective is proven, each under those before it."""
-        return all(r.gap == 0 for r in self.reached)
-
 
 @dataclass(frozen=True, slots=True)
 class Hysteresis:
@@ -302,13 +297,3 @@ def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
     for old in list(going):
         destroy(old)
     return tuple(ordered_steps)
-
-
-def replay(start: Layout, done: Iterable[Step]) -> tuple[Layout, ...]:
-    """Return the layouts after each step, the first being the start."""
-    layouts = [start]
-    for step in done:
-        last = layouts[-1]
-        change = last.minus if step.action is Action.DESTROY else last.plus
-        layouts.append(change(step.instance))
-    return tuple(layouts)

@@ -85,8 +85,6 @@ class Objective(Protocol):
     waiting."""
     live: ClassVar[bool] = False
     """The score needs who asks, the moment or the turn: it is made anew for every decision."""
-    grows: ClassVar[bool] = False
-    """A longer expected wait never makes the score smaller."""
     turns: ClassVar[bool] = False
     """The score changes with each decision made before; such objectives are ``live``."""
     baseline: ClassVar[bool] = False

@@ -53,7 +53,7 @@ class KindRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What ``berth model show`` prints."""
+    """What ``berth workload model`` prints."""
 
     graph: ModelGraph
     operators: tuple[OperatorRow, ...]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
 
 from berth.policies.mig import Geometry, GpuState, Layout, Running, known_gpus, lookup
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import enumerate_states
-from berth.policies.mig.plan import Plan, replay, steps
+from berth.policies.mig.plan import Action, Plan, Step, steps
 
 geometries: st.SearchStrategy[Geometry] = st.sampled_from([lookup(n) for n in known_gpus()])
 
@@ -45,6 +45,16 @@ def demands(draw: st.DrawFn, geometry: Geometry, most: int = 4) -> list[Demand]:
         )
         found.append(Demand(f"job{n}", options, draw(st.integers(1, 3)), draw(st.integers(0, 1))))
     return found
+
+
+def replay(start: Layout, done: Iterable[Step]) -> tuple[Layout, ...]:
+    """The layouts after each step, the first being the start."""
+    layouts = [start]
+    for step in done:
+        last = layouts[-1]
+        change = last.minus if step.action is Action.DESTROY else last.plus
+        layouts.append(change(step.instance))
+    return tuple(layouts)
 
 
 def check(

@@ -112,7 +112,7 @@ def test_plans_of_both_planners_hold_what_every_plan_must(order: str, horizon_s:
     quick = plan(fleet, jobs, order, horizon_s=horizon_s, solver="heuristic", time_limit_s=4.0)
     for made in (exact, quick):
         check(made, fleet, jobs, horizon_s)
-    assert exact.is_optimal
+    assert all(reached.gap == 0 for reached in exact.reached)
     assert exact.reached[-1].bound == exact.recuts
     first, reached = exact.reached[0], quick.reached[0]
     assert reached.value <= first.value
@@ -134,7 +134,7 @@ def test_128_gpus_and_500_jobs_are_proven_best() -> None:
     fleet, jobs = fleet_of(5, 128, ("A100-40GB",)), jobs_of(6, 50, 10)
     made = plan(fleet, jobs, "jobs", solver="cp-sat")
     check(made, fleet, jobs)
-    assert made.is_optimal
+    assert all(reached.gap == 0 for reached in made.reached)
     assert made.seconds < 20
 
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_brute_force import best_value, random_problem
-from mig_strategies import check, demands, gpu_states
+from mig_strategies import check, demands, gpu_states, replay
 from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
 from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
-from berth.policies.mig.plan import Action, Objective, ordered, replay, steps
+from berth.policies.mig.plan import Action, Objective, ordered, steps
 from berth.policies.mig.planner import plan
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
 
