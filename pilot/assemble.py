@@ -123,16 +123,18 @@ def exit_status_of(outcome: Outcome) -> int:
 
 def faults(first: Outcome) -> list[str]:
     """What went wrong with the program itself, in sentences."""
-    found = []
+    sentences = []
     if not first.succeeded:
-        found.append(f"the program {first.describe()}: counters are of that part only")
+        sentences.append(f"the program {first.describe()}: counters are of that part only")
     if first.exit_code:
-        found.append("a pilot gives no terminal and an empty standard input; --stdin gives a file")
+        sentences.append(
+            "a pilot gives no terminal and an empty standard input; --stdin gives a file"
+        )
     if first.leftover:
-        found.append(
+        sentences.append(
             f"the program left {first.leftover} processes behind; they were ended after a grace"
         )
-    return found
+    return sentences
 
 
 def with_missing(
@@ -142,8 +144,10 @@ def with_missing(
     unused = {report.name: report.detail for report in reports if report.status != "used"}
     result = {}
     for name, entry in BY_NAME.items():
-        found = counters.get(name)
-        result[name] = found if found is not None else missing("none", _why(entry.sources, unused))
+        measurement = counters.get(name)
+        result[name] = (
+            measurement if measurement is not None else missing("none", _why(entry.sources, unused))
+        )
     return result
 
 

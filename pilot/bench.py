@@ -69,10 +69,10 @@ def measure_signature(
     steps = _Steps(progress, total=16 + len(scaling) + len(anchors))
     seconds = None if full else 0.12
 
-    def bench(what: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
-        steps.next(f"{what} on {threads} core{'s' if threads > 1 else ''}")
+    def bench(part: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
+        steps.next(f"{part} on {threads} core{'s' if threads > 1 else ''}")
         chosen = seconds if sweep_s is None or full else sweep_s
-        return suite.bench(what, threads, seconds=chosen, openmp=threads > 1)
+        return suite.bench(part, threads, seconds=chosen, openmp=threads > 1)
 
     share = bench("share", cores)
     f64 = bench("flops_f64")
@@ -90,7 +90,7 @@ def measure_signature(
     chain = bench("scalar_chain")
     atomic = bench("atomic", cores)
     region = bench("fork_join", cores)
-    found = Signature(
+    signature = Signature(
         source=SignatureSource.BENCHMARK,
         measured_on=_measured_on(suite, machine, full=full),
         flops_f64_per_s=max(_value(f64_all), _value(f64)),
@@ -111,7 +111,7 @@ def measure_signature(
         thread_scaling=tuple(_scaling(suite, machine, scaling, steps)),
         kernel_times_s=_anchor_times(suite, anchors, steps, full=full),
     )
-    return _sustained(found, share.value or 1.0)
+    return _sustained(signature, share.value or 1.0)
 
 
 def platform_here(name: str, signature: Signature, *, description: str = "") -> Platform:
@@ -190,9 +190,9 @@ class _Steps:
         self._total = total
         self._done = 0
 
-    def next(self, what: str) -> None:
+    def next(self, step: str) -> None:
         if self._progress is not None:
-            self._progress(what, self._done, self._total)
+            self._progress(step, self._done, self._total)
         self._done += 1
 
 
@@ -202,15 +202,17 @@ def _value(result: BenchResult) -> float:
     return result.value
 
 
-def _sustained(found: Signature, share: float) -> Signature:
+def _sustained(signature: Signature, share: float) -> Signature:
     """The rates that cores keep up which have a processor for that share of the time."""
     share = 1.0 if share > FULL_SHARE else share
-    return times_rates(found, share).model_copy(update={"processor_share": share})
+    return times_rates(signature, share).model_copy(update={"processor_share": share})
 
 
-def times_rates(found: Signature, factor: float) -> Signature:
+def times_rates(signature: Signature, factor: float) -> Signature:
     """All rates that are measured by processor time, times ``factor``."""
-    rates = {name: rate * factor for name in RATES if (rate := getattr(found, name)) is not None}
+    rates = {
+        name: rate * factor for name in RATES if (rate := getattr(signature, name)) is not None
+    }
     levels = tuple(
         level.model_copy(
             update={
@@ -218,9 +220,9 @@ def times_rates(found: Signature, factor: float) -> Signature:
                 "total_bytes_per_s": level.total_bytes_per_s * factor,
             }
         )
-        for level in found.memory
+        for level in signature.memory
     )
-    return found.model_copy(update={**rates, "memory": levels})
+    return signature.model_copy(update={**rates, "memory": levels})
 
 
 def _measured_on(suite: Suite, machine: Topology, *, full: bool) -> str:

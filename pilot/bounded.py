@@ -35,7 +35,7 @@ class BoundedCache(Generic[K, V]):
         self._values[key] = value
         return value
 
-    def made(self, key: K, make: Callable[[], V]) -> V:
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """The value, made now where it is not remembered."""
         value = self.get(key)
         return self.put(key, make()) if value is None else value

@@ -135,8 +135,8 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
             if need_counts:
                 after = _counted(after, subject)
             if need_openmp:
-                found = openmp_counters(suite, kernel.name, size, nice=options.nice)
-                after = after.model_copy(update={"counters": {**after.counters, **found}})
+                extra_counters = openmp_counters(suite, kernel.name, size, nice=options.nice)
+                after = after.model_copy(update={"counters": {**after.counters, **extra_counters}})
         except BerthError as error:
             failed.append(f"{name}: {error.message}")
             continue
@@ -218,8 +218,8 @@ class _Subject:
         """Run it natively. Raises PilotError."""
         outcome = run_one(replace(self.order(reps, fraction), time_limit_s=LIMIT_S))
         if not outcome.succeeded:
-            said = outcome.output_tail.strip()[-200:]
-            raise PilotError(f"{self.kernel.name} {outcome.describe()}: {said}")
+            printed = outcome.output_tail.strip()[-200:]
+            raise PilotError(f"{self.kernel.name} {outcome.describe()}: {printed}")
         try:
             return parse_run(json.loads(outcome.output_tail)), outcome
         except (ValueError, KeyError) as error:
@@ -255,38 +255,40 @@ def _counted(profile: Profile, subject: _Subject) -> Profile:
     guess = trial.rep_s * INSTRUCTIONS_PER_S
     fraction = min(1.0, EMULATED_INSTRUCTIONS / max(guess, 1.0))
     exact = subject.run(1, fraction)[0].fraction
-    none, one = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
-    counters = subtract(one.counters, none.counters, exact)
-    runs_on = profile.runs_on.model_copy(update={"instruction_sets": needed_sets((), one.executed)})
+    none, single = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
+    counters = subtract(single.counters, none.counters, exact)
+    runs_on = profile.runs_on.model_copy(
+        update={"instruction_sets": needed_sets((), single.executed)}
+    )
     return profile.model_copy(
         update={
             "counters": derive({**profile.counters, **counters}),
-            "collectors": one.reports,
+            "collectors": single.reports,
             "runs_on": runs_on,
-            "warnings": tuple(dict.fromkeys((*none.warnings, *one.warnings))),
+            "warnings": tuple(dict.fromkeys((*none.warnings, *single.warnings))),
         }
     )
 
 
 def _emulated(order: Order) -> Emulation:
     tools = names_of(Stage.EMULATED)
-    found = emulate(
+    emulation = emulate(
         replace(order, discard=True), tools=tools, budget_s=2 * LIMIT_S, jobs=host.cores()
     )
-    if found.interrupted:
+    if emulation.interrupted:
         raise KeyboardInterrupt
-    if "instructions" not in found.counters:
-        raise PilotError("; ".join(found.warnings) or "the emulated run gave no counts")
-    return found
+    if "instructions" not in emulation.counters:
+        raise PilotError("; ".join(emulation.warnings) or "the emulated run gave no counts")
+    return emulation
 
 
 def subtract(
-    one: dict[str, Measurement], none: dict[str, Measurement], fraction: float
+    single: dict[str, Measurement], none: dict[str, Measurement], fraction: float
 ) -> dict[str, Measurement]:
     """Counts of a whole repetition: (with one - with none) / fraction, never below zero."""
     note = "of one repetition" if fraction == 1 else f"of one repetition, from {fraction:.3g} of it"
     result = {}
-    for name, measurement in one.items():
+    for name, measurement in single.items():
         start = none.get(name)
         if measurement.value is None or start is None or start.value is None:
             continue
@@ -297,9 +299,9 @@ def subtract(
 
 def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
     """Each profile with time and memory of its kernel at every size that was measured."""
-    found = list(profiles)
+    measured_profiles = list(profiles)
     points: dict[str, list[SizePoint]] = {}
-    for profile in found:
+    for profile in measured_profiles:
         if profile.runtime and profile.peak_memory_bytes and profile.workload.size:
             points.setdefault(profile.name.rpartition("-")[0], []).append(
                 SizePoint(
@@ -308,7 +310,10 @@ def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
                     peak_memory_bytes=profile.peak_memory_bytes,
                 )
             )
-    return [_sized(profile, points.get(profile.name.rpartition("-")[0], ())) for profile in found]
+    return [
+        _sized(profile, points.get(profile.name.rpartition("-")[0], ()))
+        for profile in measured_profiles
+    ]
 
 
 def _sized(profile: Profile, points: Sequence[SizePoint]) -> Profile:

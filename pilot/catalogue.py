@@ -40,15 +40,15 @@ def names(formula: str) -> frozenset[str]:
 
 
 def _terms(text: str, whole: str) -> tuple[Term, ...]:
-    found = []
+    terms = []
     for part in text.split(" + "):
         factors = part.split("*")
         weights = [float(f) for f in factors if NUMBER.fullmatch(f)]
         operands = tuple(f for f in factors if not NUMBER.fullmatch(f))
         if not operands or any(not name or name != name.strip() for name in operands):
             raise ValueError(f"not a sum of products: {whole!r}")
-        found.append(Term(math.prod(weights), operands))
-    return tuple(found)
+        terms.append(Term(math.prod(weights), operands))
+    return tuple(terms)
 
 
 __all__ = ["BY_NAME", "COUNTERS", "REQUIRED", "Counter", "counter", "from_source", "page"]
@@ -70,14 +70,14 @@ GROUPS = {
 
 def counter(name: str) -> Counter:
     """The catalogue's entry. Raises UsageError naming the nearest known counter."""
-    found = BY_NAME.get(name)
-    if found is None:
+    entry = BY_NAME.get(name)
+    if entry is None:
         near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.5)
         raise UsageError(
             f"{name!r} is not a counter of the catalogue",
             hint=f"did you mean {near[0]!r}?" if near else "docs/counters.md lists them",
         )
-    return found
+    return entry
 
 
 def from_source(source: str) -> dict[str, str]:

@@ -67,17 +67,17 @@ def derive(measured: Mapping[str, Measurement]) -> dict[str, Measurement]:
         present = result.get(name)
         if present is not None and present.value is not None:
             continue
-        made = _apply(operands, formula, result)
-        if made is not None:
-            result[name] = made
+        measurement = _apply(operands, formula, result)
+        if measurement is not None:
+            result[name] = measurement
     return result
 
 
 def _apply(
     operands: tuple[str, ...], formula: Formula, known: Mapping[str, Measurement]
 ) -> Measurement | None:
-    found = [known.get(operand) for operand in operands]
-    used = [measurement for measurement in found if measurement is not None]
+    operand_values = [known.get(operand) for operand in operands]
+    used = [measurement for measurement in operand_values if measurement is not None]
     values = [measurement.value for measurement in used]
     if len(values) < len(operands) or any(value is None for value in values):
         return None

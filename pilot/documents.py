@@ -45,7 +45,7 @@ def has_deeper_key(text: str, parts: int) -> bool:
     """
     deeper = rf"(?P<deeper>{_PART}(?:{_DOT}{_PART}){{{parts}}})"
     tokens = re.compile(f"{_PASSED_OVER}|{deeper}|{_PART}(?:{_DOT}{_PART})*+", re.DOTALL)
-    return any(found["deeper"] is not None for found in tokens.finditer(text))
+    return any(token["deeper"] is not None for token in tokens.finditer(text))
 
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
@@ -132,12 +132,12 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
     try:
         # By way of JSON: pydantic's strict mode then takes lists for tuples and strings for enums,
         # and still refuses "5" for a number.
-        found = model.model_validate_json(json.dumps(data, default=str), strict=True)
+        document = model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         raise _explain(error, data, model, source) from None
     if infinite is not None:  # in a field that takes anything
         raise DocumentError(source, _NOT_FINITE.format(infinite))
-    return found
+    return document
 
 
 def to_json(document: Document) -> str:
@@ -305,12 +305,12 @@ def _check_schema(data: dict[str, Any], model: type[Document], source: str | Pat
     if field is None or not isinstance(field.default, str):
         return
     family, _, known = field.default.rpartition("/")
-    given = data.get("schema")
-    if given is None:
+    schema = data.get("schema")
+    if schema is None:
         raise DocumentError(source, f'is missing; write schema = "{field.default}"', key="schema")
-    if not isinstance(given, str) or given.rpartition("/")[0] != family:
-        raise DocumentError(source, f'is {given!r}, not "{field.default}"', key="schema")
-    version = given.rpartition("/")[2]
+    if not isinstance(schema, str) or schema.rpartition("/")[0] != family:
+        raise DocumentError(source, f'is {schema!r}, not "{field.default}"', key="schema")
+    version = schema.rpartition("/")[2]
     number = whole_number(version)
     if number is not None and number > int(known):
         raise DocumentError(
@@ -320,15 +320,15 @@ def _check_schema(data: dict[str, Any], model: type[Document], source: str | Pat
             hint="upgrade Berth, or write the file again with this version",
         )
     if version != known:
-        raise DocumentError(source, f'is {given!r}, not "{field.default}"', key="schema")
+        raise DocumentError(source, f'is {schema!r}, not "{field.default}"', key="schema")
 
 
 def _explain(
     error: ValidationError, data: dict[str, Any], model: type[Document], source: str | Path
 ) -> DocumentError:
-    found = error.errors(include_url=False, include_input=True)
+    problems = error.errors(include_url=False, include_input=True)
     # A misspelt key also leaves the right one missing: the misspelling is the news.
-    first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+    first = next((e for e in problems if e["type"] == "extra_forbidden"), problems[0])
     location = [part for part in first["loc"] if not _is_union_tag(part, data)]
     key = ".".join(str(part) for part in location) or None
     kind = first["type"]
@@ -393,7 +393,7 @@ def _inner_model(annotation: object) -> type[BaseModel] | None:
         return annotation
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is not None:
         for argument in typing.get_args(annotation):
-            found = _inner_model(argument)
-            if found is not None:
-                return found
+            inner = _inner_model(argument)
+            if inner is not None:
+                return inner
     return None

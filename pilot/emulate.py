@@ -66,13 +66,13 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
                         [outcomes[index]] = run_all([other], jobs=1)
         except Interrupted as stop:
             outcomes, interrupted = stop.outcomes, True
-        found = [
+        finished = [
             (collector, collector.finish(outcomes[index]))
             for index, collector in enumerate(collectors)
             if index in outcomes
         ]
         executed = NOTHING
-        for index, (collector, readings) in enumerate(found):
+        for index, (collector, readings) in enumerate(finished):
             if readings.sets and not executed.sets:
                 executed = Executed(readings.sets, stopped=readings.stopped)
                 usual_s = outcomes[index].wall_s
@@ -86,10 +86,10 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
             status="failed" if readings.failed else "used",
             detail=readings.detail,
         )
-        for collector, readings in found
+        for collector, readings in finished
     ]
-    warnings = _gathered(found)
-    counters = merge([readings for _, readings in found])
+    warnings = _gathered(finished)
+    counters = merge([readings for _, readings in finished])
     return Emulation(counters, tuple(reports), tuple(warnings), executed, interrupted)
 
 
@@ -102,12 +102,12 @@ def _seen(collector: Collector, order: Order) -> Sets | None:
     return collector.sets_seen(outcome)
 
 
-def _gathered(found: Sequence[tuple[Collector, Readings]]) -> list[str]:
+def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
     """Warnings, each once, with the tools that gave it."""
     tools: dict[str, list[str]] = {}
-    for collector, readings in found:
-        said = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
-        for text in dict.fromkeys(said):
+    for collector, readings in finished:
+        texts = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
+        for text in dict.fromkeys(texts):
             tools.setdefault(text, []).append(collector.name)
     return [f"{', '.join(names)}: {text}" for text, names in tools.items()]
 
@@ -116,15 +116,15 @@ def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
     """One value a counter, the earliest tool's, brought to the leading tool's instructions."""
     leader: float | None = None
     result: dict[str, Measurement] = {}
-    for one in readings:
-        counted = one.counters.get("instructions")
-        own = one.seen or (counted.value if counted is not None else None)
+    for reading in readings:
+        counted = reading.counters.get("instructions")
+        own = reading.seen or (counted.value if counted is not None else None)
         ratio = 1.0
         if own:
             leader = leader or own
             if abs(own - leader) > SAME_RUN * leader:
                 ratio = leader / own
-        for name, measurement in one.counters.items():
+        for name, measurement in reading.counters.items():
             if name not in result and not (name in ROUGH and "fp64_ops" in result):
                 result[name] = _scaled(measurement, ratio)
     return result
@@ -152,7 +152,7 @@ def _scaled(measurement: Measurement, ratio: float) -> Measurement:
 def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[CollectorReport]]:
     usable: list[Collector] = []
     reports = []
-    for collector in (one for tool in tools for one in collectors_of(tool, folder)):
+    for collector in (c for tool in tools for c in collectors_of(tool, folder)):
         covering = [c.name for c in usable if c.name in collector.covered_by]
         if covering:
             why = f"{covering[0]} counts the same in its run"

@@ -117,16 +117,16 @@ class Topology:
 def topology(cpus: Iterable[int] | None = None, *, sysfs: Path = SYSFS_CPUS) -> Topology:
     """This machine's, restricted to ``cpus`` (default: those this process may use)."""
     usable = sorted(os.sched_getaffinity(0) if cpus is None else cpus)
-    found: dict[int, dict[str, int]] = {}
+    sizes: dict[int, dict[str, int]] = {}
     for cpu in usable:
         for index in sorted(sysfs.glob(f"cpu{cpu}/cache/index*")):
             entry = _cache(index)
             if entry is not None:
                 level, shared, size = entry
-                found.setdefault(level, {})[shared] = size
+                sizes.setdefault(level, {})[shared] = size
     caches = tuple(
         Cache(level, max(instances.values()), len(instances))
-        for level, instances in sorted(found.items())
+        for level, instances in sorted(sizes.items())
     )
     # Threads of one core share its first-level cache.
     cores = caches[0].instances if caches and caches[0].level == 1 else len(usable)

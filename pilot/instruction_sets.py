@@ -178,7 +178,7 @@ def compact(names: Iterable[str]) -> tuple[str, ...]:
 def needed(names: Iterable[str]) -> tuple[str, ...]:
     """``names`` in the vocabulary's spelling, without what the others or the baseline include."""
     own = frozenset(canonical(name) for name in names)
-    implied = {one for name in own for one in _expanded(frozenset({name})) - {name}}
+    implied = {part for name in own for part in _expanded(frozenset({name})) - {name}}
     return tuple(sorted(own - implied - _expanded(frozenset({BASELINE, "armv8"}))))
 
 
@@ -194,8 +194,8 @@ def has(place: tuple[str, ...], need: str) -> Has:
     own = expanded(place)
     if not own:
         return Has.UNKNOWN
-    told = any(level in own for level in _LEVELS)
-    if not told:
+    names_level = any(level in own for level in _LEVELS)
+    if not names_level:
         own = _expanded(own | {level for mark, level in _MARKS if mark <= own})
     wanted = _expanded(frozenset({name}))
     if wanted <= own:
@@ -203,8 +203,8 @@ def has(place: tuple[str, ...], need: str) -> Has:
     if name not in KNOWN:
         return Has.UNKNOWN
     missing = wanted - own
-    lacking = missing & (_PARTS_OF_LEVELS if told else _PARTS_OF_X86)
-    if told and (lacking or missing & _VECTOR_PARTS):
+    lacking = missing & (_PARTS_OF_LEVELS if names_level else _PARTS_OF_X86)
+    if names_level and (lacking or missing & _VECTOR_PARTS):
         return Has.NO
     if not lacking:
         return Has.UNKNOWN

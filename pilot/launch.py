@@ -135,9 +135,9 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
     if not command or not command[0]:
         raise UsageError("no command was given", hint="write it after --: berth pilot run -- ./app")
     program = command[0]
-    found = shutil.which(program, path=env.get("PATH", os.defpath))
-    if found is not None:
-        return (found, *command[1:])
+    executable = shutil.which(program, path=env.get("PATH", os.defpath))
+    if executable is not None:
+        return (executable, *command[1:])
     path = Path(program)
     if "/" in program and path.is_dir():
         raise UsageError(f"{program} is a folder, not a program")

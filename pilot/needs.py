@@ -71,8 +71,8 @@ def read_elf(path: Path) -> Elf | None:
 
 
 def _machine(file: Any) -> str:
-    said = file["e_machine"]
-    machine = MACHINES.get(said, f"elf-{said}")
+    code = file["e_machine"]
+    machine = MACHINES.get(code, f"elf-{code}")
     return LITTLE_PPC if machine == "ppc64" and file.little_endian else machine
 
 

@@ -96,12 +96,12 @@ def begin(into: Path, *, node: str) -> NodeMeasurement:
     if not into.exists():
         return new
     try:
-        found = read_json(into, NodeMeasurement)
+        earlier = read_json(into, NodeMeasurement)
     except UsageError:
         return new
-    then = (found.node, found.host, found.kernel, found.driver)
+    then = (earlier.node, earlier.host, earlier.kernel, earlier.driver)
     same = then == (new.node, new.host, new.kernel, new.driver)
-    return found.model_copy(update={"problems": ()}) if same else new
+    return earlier.model_copy(update={"problems": ()}) if same else new
 
 
 def measure_node(
@@ -119,52 +119,52 @@ def measure_node(
     What cannot be measured is a problem in the result, never an exception; ``into`` has the
     result after each step. Raises UsageError where it cannot be written.
     """
-    found = begin(into, node=node)
+    result = begin(into, node=node)
     try:
         suite = build()
         wanted = [suite.kernel(k).name for k in kernels] or [k.name for k in suite.kernels]
         large = () if kernels else _large(suite)
-        if found.platform is None or found.platform.name != name:
+        if result.platform is None or result.platform.name != name:
             signature = measure_signature(
                 suite,
                 full=full,
                 kernels=False,
                 progress=say,
             )
-            found = found.model_copy(update={"platform": platform_here(name, signature)})
-            write_json(into, found)
+            result = result.model_copy(update={"platform": platform_here(name, signature)})
+            write_json(into, result)
     except BerthError as error:
-        found = found.model_copy(update={"problems": (error.message,)})
-        write_json(into, found)
-        return found
+        result = result.model_copy(update={"problems": (error.message,)})
+        write_json(into, result)
+        return result
     loads: list[float] = []
     both = [*((kernel, SIZE) for kernel in wanted), *((kernel, LARGE_SIZE) for kernel in large)]
     for number, (kernel, size) in enumerate(both):
         key = f"{kernel}-{size}"
-        if key in found.seconds:
+        if key in result.seconds:
             continue
-        if size != SIZE and found.seconds.get(f"{kernel}-{SIZE}", math.inf) > LARGE_S:
+        if size != SIZE and result.seconds.get(f"{kernel}-{SIZE}", math.inf) > LARGE_S:
             continue
         say(f"kernel {kernel}", number, len(both))
         try:
             wanted_s = FULL_KERNEL_S if full else KERNEL_S
             seconds, load = kernel_seconds(suite, kernel, wanted_s, size)
         except BerthError as error:
-            found = found.model_copy(update={"problems": (*found.problems, error.message)})
+            result = result.model_copy(update={"problems": (*result.problems, error.message)})
             continue
         loads.append(load)
-        found = found.model_copy(
+        result = result.model_copy(
             update={
-                "seconds": {**found.seconds, key: seconds},
+                "seconds": {**result.seconds, key: seconds},
                 "other_load": statistics.fmean(loads),
             }
         )
-        write_json(into, found)
-    found = found.model_copy(
-        update={"complete": bool(found.seconds), "platform": _with_times(found)}
+        write_json(into, result)
+    result = result.model_copy(
+        update={"complete": bool(result.seconds), "platform": _with_times(result)}
     )
-    write_json(into, found)
-    return found
+    write_json(into, result)
+    return result
 
 
 def _large(suite: Suite) -> tuple[str, ...]:
@@ -177,13 +177,13 @@ def _large(suite: Suite) -> tuple[str, ...]:
     )
 
 
-def _with_times(found: NodeMeasurement) -> Platform | None:
+def _with_times(measurement: NodeMeasurement) -> Platform | None:
     """The platform with the kernels' times in its signature."""
-    if found.platform is None:
+    if measurement.platform is None:
         return None
-    times = {f"{key.replace('-', '@', 1)}x1": s for key, s in found.seconds.items()}
-    signature = found.platform.signature.model_copy(update={"kernel_times_s": times})
-    return found.platform.model_copy(update={"signature": signature})
+    times = {f"{key.replace('-', '@', 1)}x1": s for key, s in measurement.seconds.items()}
+    signature = measurement.platform.signature.model_copy(update={"kernel_times_s": times})
+    return measurement.platform.model_copy(update={"signature": signature})
 
 
 def kernel_seconds(
@@ -204,11 +204,14 @@ def kernel_seconds(
     return statistics.median(means) / run.fraction, max(0.0, others)
 
 
-def doubts(found: NodeMeasurement) -> tuple[str, ...]:
+def doubts(measurement: NodeMeasurement) -> tuple[str, ...]:
     """What to know before these times are used, one sentence each."""
-    if found.platform is None or found.other_load <= MOST_OTHER_LOAD * found.platform.cores:
+    if (
+        measurement.platform is None
+        or measurement.other_load <= MOST_OTHER_LOAD * measurement.platform.cores
+    ):
         return ()
     return (
-        f"other programs took {found.other_load:.1f} cores of {found.node} meanwhile: "
+        f"other programs took {measurement.other_load:.1f} cores of {measurement.node} meanwhile: "
         "its times are too long by an unknown part",
     )

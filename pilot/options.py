@@ -70,11 +70,11 @@ def default_name(command: Sequence[str], size: float | None) -> str:
     return f"{stem}-{size:.15g}"[:128] if size is not None else stem[:128]
 
 
-def check_name(option: str, given: str | None) -> None:
+def check_name(option: str, name: str | None) -> None:
     """Raises UsageError for what cannot name a profile or platform."""
-    if given is not None and not NAME.fullmatch(given):
+    if name is not None and not NAME.fullmatch(name):
         raise UsageError(
-            f"{option}: {given!r} is not a name", hint="letters, digits and _.+- (at most 128)"
+            f"{option}: {name!r} is not a name", hint="letters, digits and _.+- (at most 128)"
         )
 
 

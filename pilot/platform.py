@@ -73,14 +73,14 @@ class Peaks(Document):
     @cached_property
     def attainable(self) -> Mapping[Precision, float]:
         """The faster of both, or of a wider precision; without what has neither."""
-        found: dict[Precision, float] = {}
+        peaks: dict[Precision, float] = {}
         for precision in Precision:  # wide to narrow
             own = max(self.matrix.get(precision, 0.0), self.vector.get(precision, 0.0))
             for wider in _WIDER.get(precision, ()):
-                own = max(own, found.get(wider, 0.0))
+                own = max(own, peaks.get(wider, 0.0))
             if own:
-                found[precision] = own
-        return found
+                peaks[precision] = own
+        return peaks
 
 
 class MemoryLevel(Document):

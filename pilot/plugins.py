@@ -62,7 +62,7 @@ def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
     """Group -> entries of the other packages that are installed; searched once a process."""
     from importlib.metadata import distributions  # noqa: PLC0415 - 30 ms, often not needed
 
-    found: dict[str, list[Entry]] = {}
+    groups: dict[str, list[Entry]] = {}
     seen = {DISTRIBUTION}
     for distribution in distributions():
         text = distribution.read_text("entry_points.txt")
@@ -70,10 +70,10 @@ def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
             continue
         seen.add(distribution.name)
         for group, entries in read_groups(text).items():
-            found.setdefault(group, []).extend(
+            groups.setdefault(group, []).extend(
                 Entry(name, target, distribution.name) for name, target in entries.items()
             )
-    return {group: tuple(entries) for group, entries in found.items()}
+    return {group: tuple(entries) for group, entries in groups.items()}
 
 
 class Registry(Generic[T]):
@@ -176,24 +176,24 @@ class Registry(Generic[T]):
     def _try(self, entry: Entry) -> Problem | None:
         """Import one of another package; why it cannot be used, None: it can."""
         try:
-            found = _resolve(entry.target)
+            loaded = _resolve(entry.target)
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             text = f"of the package {entry.distribution} cannot be imported: {reason}"
         else:
-            wrong = self._what_is_wrong(entry.name, found)
+            wrong = self._what_is_wrong(entry.name, loaded)
             if wrong is None:
-                self._loaded[entry.name] = cast(T, found)
+                self._loaded[entry.name] = cast(T, loaded)
                 return None
             text = f"of the package {entry.distribution} {wrong}"
         return self._failed.setdefault(entry.name, self._problem(entry, text))
 
-    def _what_is_wrong(self, name: str, found: object) -> str | None:
-        absent = {need for need in self._needs if not hasattr(found, need)}
-        absent.update(getattr(found, "__abstractmethods__", ()))
+    def _what_is_wrong(self, name: str, loaded: object) -> str | None:
+        absent = {need for need in self._needs if not hasattr(loaded, need)}
+        absent.update(getattr(loaded, "__abstractmethods__", ()))
         if absent:
             return f"has no {', no '.join(sorted(absent))}"
-        own_name = getattr(found, "name", name)
+        own_name = getattr(loaded, "name", name)
         if "name" in self._needs and own_name != name:
             return f"calls itself {own_name!r}"
         return None
@@ -221,7 +221,7 @@ def public_names(protocol: type) -> tuple[str, ...]:
 
 def _resolve(target: str) -> object:
     module, _, attribute = target.partition(":")
-    found: object = importlib.import_module(module)
+    resolved: object = importlib.import_module(module)
     for part in attribute.split(".") if attribute else ():
-        found = getattr(found, part)
-    return found
+        resolved = getattr(resolved, part)
+    return resolved

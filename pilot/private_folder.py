@@ -60,22 +60,22 @@ class PrivateFolders:
 
     def enter(self) -> Path:
         """A new copy, without files that others remove meanwhile. Raises OSError."""
-        made = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-berth-", dir=self.folder.parent))
+        copy = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-berth-", dir=self.folder.parent))
         try:
-            shutil.copytree(self.folder, made, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(self.folder, copy, symlinks=True, dirs_exist_ok=True)
         except OSError as error:
             if not _only_gone(error):
-                shutil.rmtree(made, ignore_errors=True)
+                shutil.rmtree(copy, ignore_errors=True)
                 raise
-        self._copied[made] = dict(_states(made))
-        return made
+        self._copied[copy] = dict(_states(copy))
+        return copy
 
-    def leave(self, made: Path) -> None:
+    def leave(self, copy: Path) -> None:
         """Remember what was written in the copy, then remove it."""
-        before = self._copied.pop(made, {})
+        before = self._copied.pop(copy, {})
         if not self.written:
-            self.written = sorted(n for n, state in _states(made) if before.get(n) != state)
-        shutil.rmtree(made, ignore_errors=True)
+            self.written = sorted(n for n, state in _states(copy) if before.get(n) != state)
+        shutil.rmtree(copy, ignore_errors=True)
 
     def sentence(self) -> str | None:
         """Which files of the program are not kept; None where it wrote none."""
@@ -100,20 +100,20 @@ def _only_gone(error: OSError) -> bool:
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Files below ``folder``, links not followed; what cannot be read is left out."""
     try:
-        found = list(os.scandir(folder))
+        entries = list(os.scandir(folder))
     except OSError:
         return
-    for entry in found:
+    for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from _entries(Path(entry.path))
         else:
             yield entry
 
 
-def _states(made: Path) -> Iterator[tuple[str, _State]]:
+def _states(copy: Path) -> Iterator[tuple[str, _State]]:
     """Of each file below a copy; it is compared with itself, not with the user's folder, where
     others write meanwhile (the scheduler this pilot's log, the daemon its store)."""
-    for entry in _entries(made):
+    for entry in _entries(copy):
         with suppress(FileNotFoundError):
             state = entry.stat(follow_symlinks=False)
-            yield str(Path(entry.path).relative_to(made)), (state.st_mtime_ns, state.st_size)
+            yield str(Path(entry.path).relative_to(copy)), (state.st_mtime_ns, state.st_size)

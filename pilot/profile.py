@@ -225,8 +225,8 @@ class Profile(Document):
 
     def value(self, counter: str) -> float | None:
         """The counter's value, or None where it is missing."""
-        found = self.counters.get(counter)
-        return None if found is None else found.value
+        measurement = self.counters.get(counter)
+        return None if measurement is None else measurement.value
 
     @model_validator(mode="after")
     def _sizes_are_distinct(self) -> Profile:

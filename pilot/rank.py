@@ -51,7 +51,7 @@ def main(file: str, command: list[str]) -> int:
     code = os.waitstatus_to_exitcode(status)
     rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), "0")
     node = next((os.environ[name] for name in NODE_VARIABLES if name in os.environ), "")
-    found = {
+    record = {
         "node": node or os.uname().nodename,
         "rank": int(rank),
         "seconds": seconds,
@@ -62,7 +62,7 @@ def main(file: str, command: list[str]) -> int:
     part = f"{file}.part"
     try:
         with open(part, "w", encoding="ascii") as stream:
-            json.dump(found, stream)
+            json.dump(record, stream)
         os.rename(part, file)
     except OSError as error:  # the program's own end counts
         sys.stderr.write(f"{file} cannot be written: {error.strerror}\n")

@@ -95,17 +95,17 @@ def _targets(
     sections = {name for fact in facts for name in fact.sections}
     cuda = any(CUDA_LIBRARY.match(name) for name in names) or bool(sections & CUDA_SECTIONS)
     hip = any(HIP_LIBRARY.match(name) for name in names) or bool(sections & HIP_SECTIONS)
-    found = ((Target.CUDA,) if cuda else ()) + ((Target.HIP,) if hip else ())
+    gpu_targets = ((Target.CUDA,) if cuda else ()) + ((Target.HIP,) if hip else ())
     if gpus_used:
-        return found or (Target.CUDA,), ()
-    if not found:
+        return gpu_targets or (Target.CUDA,), ()
+    if not gpu_targets:
         return (Target.CPU,), ()
-    kinds = " and ".join(target.value for target in found)
+    kinds = " and ".join(target.value for target in gpu_targets)
     warning = (
         f"the program has {kinds} code but used no GPU here: taken to run on cpu and {kinds}; "
-        f"say otherwise with --runs-on {found[0].value}"
+        f"say otherwise with --runs-on {gpu_targets[0].value}"
     )
-    return (Target.CPU, *found), (warning,)
+    return (Target.CPU, *gpu_targets), (warning,)
 
 
 def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:

@@ -63,14 +63,14 @@ def read_file(path: str) -> str:
 
 def children_of(pid: int) -> list[int]:
     """Direct children of all threads of ``pid``."""
-    found: list[int] = []
+    children: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return found
+        return children
     for thread in threads:
-        found.extend(int(p) for p in read_file(f"/proc/{pid}/task/{thread}/children").split())
-    return found
+        children.extend(int(p) for p in read_file(f"/proc/{pid}/task/{thread}/children").split())
+    return children
 
 
 def parents() -> dict[int, list[int]]:
@@ -86,15 +86,15 @@ def parents() -> dict[int, list[int]]:
 
 def descendants_of(pid: int) -> list[int]:
     """All processes below ``pid``, parents before children; zombies included."""
-    found: list[int] = []
+    descendants: list[int] = []
     frontier = [pid]
     table = None if HAS_CHILDREN_FILES else parents()
     while frontier:
         parent = frontier.pop()
         below = children_of(parent) if table is None else table.get(parent, [])
-        found.extend(below)
+        descendants.extend(below)
         frontier.extend(below)
-    return found
+    return descendants
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -223,14 +223,14 @@ class Tree:
         if not longest:
             return 0
         rates = {
-            one: ran / max(ran, self.threads_age.get(one, 0))
-            for one, (ran, _) in self.threads_run.items()
+            thread: ran / max(ran, self.threads_age.get(thread, 0))
+            for thread, (ran, _) in self.threads_run.items()
             if ran * BUSY_SHARE >= longest
         }
         best = max(rates.values())
 
         def computed(those: list[tuple[int, str]]) -> int:
-            lesser = [rates[one] for one in those if rates[one] * RATE_SHARE < best]
+            lesser = [rates[thread] for thread in those if rates[thread] * RATE_SHARE < best]
             return len(those) - (len(lesser) if sum(lesser) * TEAM_SHARE < best else 0)
 
         return max(

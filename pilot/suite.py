@@ -182,11 +182,11 @@ class Suite:
         return parse_run(_ask(command, timeout_s, pinned=pinned))
 
     def bench(
-        self, what: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
+        self, part: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
     ) -> BenchResult:
         """One part of the machine benchmark, about ``seconds`` long (by default up to 1 s)."""
         binary = self._binary(threads, openmp=openmp or threads > 1)
-        command = [str(binary), "bench", what, "--threads", str(threads)]
+        command = [str(binary), "bench", part, "--threads", str(threads)]
         if seconds is not None:
             command += ["--seconds", f"{seconds:g}"]
         answer = _ask(command, pinned=True)
@@ -224,13 +224,13 @@ def build_suite(*, sources: Path | None = None, cache: Path | None = None) -> Su
     ``sources`` defaults to the package's own, ``cache`` to ``$BERTH_CACHE``, else
     ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``. Raises ToolMissing, PilotError.
     """
-    made = build(sources=sources, cache=cache)
-    entries = _ask([str(made.serial), "list"])
+    binaries = build(sources=sources, cache=cache)
+    entries = _ask([str(binaries.serial), "list"])
     kernels = tuple(
         Kernel(entry["name"], entry["group"], entry["sampled"], tuple(entry["default_sizes"]))
         for entry in entries
     )
-    return Suite(made, kernels)
+    return Suite(binaries, kernels)
 
 
 def parse_run(answer: Any) -> KernelRun:
@@ -287,9 +287,9 @@ def _ask(command: list[str], timeout_s: float | None = None, *, pinned: bool = F
         hint = "the machine may be out of memory" if name == "SIGKILL" else None
         raise PilotError(f"{doing} was ended by {name}", hint=hint)
     if done.returncode != 0:
-        said = done.stderr.strip().removeprefix("berth-kernels: ")
+        message = done.stderr.strip().removeprefix("berth-kernels: ")
         kind = UsageError if done.returncode == UsageError.exit_status else PilotError
-        raise kind(said or f"{doing} ended with exit status {done.returncode}")
+        raise kind(message or f"{doing} ended with exit status {done.returncode}")
     try:
         return json.loads(done.stdout)
     except ValueError as error:

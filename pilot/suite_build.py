@@ -65,18 +65,18 @@ def find_compiler() -> list[str]:
     """The C compiler's command: ``$CC``, else cc, gcc or clang. Raises ToolMissing."""
     named = shlex.split(os.environ.get("CC", ""))
     if named:
-        found = shutil.which(named[0])
-        if found is None:
+        path = shutil.which(named[0])
+        if path is None:
             raise ToolMissing(
                 f"the C compiler {named[0]!r}, named by CC,",
                 needed_for="the reference kernels",
                 hint="correct or unset CC, or " + _INSTALL_HINT,
             )
-        return [found, *named[1:]]
+        return [path, *named[1:]]
     for name in ("cc", "gcc", "clang"):
-        found = shutil.which(name)
-        if found is not None:
-            return [found]
+        path = shutil.which(name)
+        if path is not None:
+            return [path]
     raise ToolMissing("a C compiler", needed_for="the reference kernels", hint=_INSTALL_HINT)
 
 
@@ -108,17 +108,17 @@ def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
 
 
 @contextmanager
-def folder_to_build_in(cache: Path, what: str) -> Iterator[Path]:
+def folder_to_build_in(cache: Path, product: str) -> Iterator[Path]:
     """A folder of one's own in ``cache``, removed afterwards unless it was renamed.
 
-    Raises PilotError that names ``what`` where the cache cannot be written.
+    Raises PilotError that names ``product`` where the cache cannot be written.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
     except OSError as error:
         raise PilotError(
-            f"{what} cannot be built in {cache}: {error.strerror}",
+            f"{product} cannot be built in {cache}: {error.strerror}",
             hint="name a folder that you may write in the variable BERTH_CACHE",
         ) from None
     try:
@@ -173,13 +173,13 @@ def _digest(sources: Path, command: list[str], identity: str) -> str:
 def _read(folder: Path) -> Build | None:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        found = Build(
+        build = Build(
             folder, manifest["compiler"], tuple(manifest["flags"]), manifest["openmp_problem"]
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    complete = found.serial.is_file() and (found.openmp is None or found.openmp.is_file())
-    return found if complete else None
+    complete = build.serial.is_file() and (build.openmp is None or build.openmp.is_file())
+    return build if complete else None
 
 
 def _build_into(
@@ -196,8 +196,8 @@ def _build_into(
             f"{shlex.join(command)} cannot build the reference kernels: {problem}",
             hint=_INSTALL_HINT if missing_headers else "try another compiler in the variable CC",
         )
-    made = Build(temporary, identity, tuple(flags), openmp_problem)
-    manifest = {k: v for k, v in asdict(made).items() if k != "folder"}
+    unplaced = Build(temporary, identity, tuple(flags), openmp_problem)
+    manifest = {k: v for k, v in asdict(unplaced).items() if k != "folder"}
     (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     temporary.chmod(0o755)
     try:
@@ -210,7 +210,7 @@ def _build_into(
             f"the reference kernels cannot be put into {folder}: {error.strerror}",
             hint="remove that folder and try again",
         ) from error
-    return Build(folder, made.compiler, made.flags, made.openmp_problem)
+    return Build(folder, unplaced.compiler, unplaced.flags, unplaced.openmp_problem)
 
 
 def _instruction_set(command: list[str]) -> list[str]:

@@ -54,9 +54,9 @@ def whole_number(text: str, most: int = 2**64) -> int | None:
     return number if number <= most else None
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """``(1, "node")`` as ``"1 node"``, ``(2, "node")`` as ``"2 nodes"``."""
-    return f"{number} {what}{'s' * (number != 1)}"
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_bytes(count: float) -> str:

@@ -110,8 +110,8 @@ class CachegrindCollector(Collector):
         return valgrind.wrap(order, tool, self._folder)
 
     def finish(self, outcome: Outcome) -> Readings:
-        found = valgrind.processes(self._folder)
-        note = valgrind.how_it_ended(outcome, found)
+        processes = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, processes)
         total = add_up(
             parse(path.read_text(encoding="utf-8", errors="replace"))
             for path in sorted(self._folder.glob("out.*"))
@@ -127,5 +127,7 @@ class CachegrindCollector(Collector):
         own = emulated(SOURCE, total["Ir"], note, complete=note is None)
         counters.setdefault("instructions", own)
         size = self._level.capacity_bytes // MIB
-        detail = f"last level pinned to {size} MiB, {len(found)} processes, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail, valgrind.notices(note, found))
+        detail = (
+            f"last level pinned to {size} MiB, {len(processes)} processes, {outcome.wall_s:.1f} s"
+        )
+        return Readings(counters, detail, valgrind.notices(note, processes))

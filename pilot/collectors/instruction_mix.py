@@ -38,14 +38,14 @@ def ranges(addresses: Iterable[int]) -> list[tuple[int, int]]:
     ordered = sorted(set(addresses))
     gap = GAP_BYTES
     while True:
-        found: list[tuple[int, int]] = []
+        merged: list[tuple[int, int]] = []
         for address in ordered:
-            if found and address - found[-1][1] <= gap:
-                found[-1] = (found[-1][0], address + LAST_INSTRUCTION_BYTES)
+            if merged and address - merged[-1][1] <= gap:
+                merged[-1] = (merged[-1][0], address + LAST_INSTRUCTION_BYTES)
             else:
-                found.append((address, address + LAST_INSTRUCTION_BYTES))
-        if len(found) <= RANGES_MAX:
-            return found
+                merged.append((address, address + LAST_INSTRUCTION_BYTES))
+        if len(merged) <= RANGES_MAX:
+            return merged
         gap *= 4
 
 
@@ -60,7 +60,7 @@ def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
 def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
     """Instructions of ``path`` at the given addresses; unreadable ones are left out."""
     wanted = set(addresses)
-    found: dict[int, str] = {}
+    instructions: dict[int, str] = {}
     for start, stop in ranges(wanted):
         command = ["objdump", "-d", "--no-show-raw-insn", "-w", "-M", "att"]
         command += [f"--start-address={start:#x}", f"--stop-address={stop:#x}", "--", str(path)]
@@ -71,10 +71,10 @@ def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
         except (OSError, subprocess.TimeoutExpired):
             continue
         text = done.stdout.decode("utf-8", "replace")
-        found.update(
+        instructions.update(
             (address, words) for address, words in parse_objdump(text) if address in wanted
         )
-    return found
+    return instructions
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
@@ -82,9 +82,9 @@ def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
     ordered = sorted(set(code))
     starts: dict[int, bytes] = {}
     at = 0
-    for one in ordered:
-        starts[at] = one
-        at += len(one)
+    for encoded in ordered:
+        starts[at] = encoded
+        at += len(encoded)
     with tempfile.NamedTemporaryFile(prefix="berth-code-") as file:
         file.write(b"".join(ordered))
         file.flush()
@@ -182,11 +182,11 @@ def mix_of_code(
 ) -> Mix:
     """The same from the bytes of each instruction, whether or not they were in a file."""
     mix = Mix()
-    texts = texts_of(one for found in code.values() for one in found.values())
+    texts = texts_of(encoded for by_address in code.values() for encoded in by_address.values())
     for path, counts in executed.items():
-        here = {at: texts[one] for at, one in code[path].items() if one in texts}
-        add_object(mix, counts, here)
-        mix.sets[original(path)] = sets_of(set(here.values()))
+        known_texts = {at: texts[encoded] for at, encoded in code[path].items() if encoded in texts}
+        add_object(mix, counts, known_texts)
+        mix.sets[original(path)] = sets_of(set(known_texts.values()))
     return mix
 
 

@@ -55,8 +55,8 @@ class NvmlCollector(Collector):
 
     def names(self) -> tuple[str, ...]:
         """What the driver calls each GPU that ``probe`` found."""
-        found = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
-        return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in found if n)
+        driver_names = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
+        return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in driver_names if n)
 
     def prepare(self, order: Order) -> Order:
         for index, handle in enumerate(self._handles):
@@ -70,11 +70,11 @@ class NvmlCollector(Collector):
         memory = 0
         for index, handle in enumerate(self._handles):
             running = self._ask("nvmlDeviceGetComputeRunningProcesses", handle) or []
-            here = [process for process in running if process.pid in ours]
-            if not here:
+            own_processes = [process for process in running if process.pid in ours]
+            if not own_processes:
                 continue
             self.gpus_used.add(index)
-            memory += sum(int(process.usedGpuMemory or 0) for process in here)
+            memory += sum(int(process.usedGpuMemory or 0) for process in own_processes)
             rates = self._ask("nvmlDeviceGetUtilizationRates", handle)
             if rates is not None:
                 self._samples["util"].append(rates.gpu / 100)

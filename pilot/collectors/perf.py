@@ -131,13 +131,13 @@ def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
 
 def terms(formula: str) -> list[tuple[int, str]]:
     """(weight, event) pairs of a formula of the catalogue."""
-    found = []
+    weighted_events = []
     for part in formula.split(" + "):
         match = TERM.fullmatch(part)
         if match is None:
             raise ValueError(f"not a sum of events: {formula!r}")
-        found.append((int(match.group(1) or 1), match.group(2)))
-    return found
+        weighted_events.append((int(match.group(1) or 1), match.group(2)))
+    return weighted_events
 
 
 def family(cpuinfo: str) -> str | None:
@@ -172,8 +172,8 @@ class PerfCollector(Collector):
             return "perf is not installed"
         if not self._formulas:
             return "no events are known for this processor family"
-        found = totals(_try_out(["instructions"], TRIVIAL))
-        basic = found.get("instructions")
+        trial = totals(_try_out(["instructions"], TRIVIAL))
+        basic = trial.get("instructions")
         if basic is None:
             return "perf cannot count here (is kernel.perf_event_paranoid above 2?)"
         if basic.value is None:

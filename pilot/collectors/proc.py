@@ -82,10 +82,10 @@ class ProcCollector(Collector):
         if outcome.threads_busy:
             counters["threads_busy"] = measured("proc", outcome.threads_busy, SAMPLED)
             counters["run_queue_s"] = measured("proc", outcome.waited_s, SAMPLED)
-        found = contention(outcome)
-        if found is not None:
-            counters["other_load"] = measured("proc", found.other_cores)
-            counters["stolen_ratio"] = measured("proc", found.stolen_share)
+        shared = contention(outcome)
+        if shared is not None:
+            counters["other_load"] = measured("proc", shared.other_cores)
+            counters["stolen_ratio"] = measured("proc", shared.stolen_share)
         levels = page_table_levels()
         if levels is not None:
             counters["page_table_levels"] = measured("proc", levels)

@@ -26,8 +26,10 @@ def names_of(stage: Stage) -> tuple[str, ...]:
 
 def collectors_of(name: str, folder: Path) -> list[Collector]:
     """The collectors of one pilot under that name. Raises UsageError for an unknown one."""
-    made = list(COLLECTORS.load(name).runs(folder / name))
-    return made if name in COLLECTORS.own() else [Guarded(one) for one in made]
+    collectors = list(COLLECTORS.load(name).runs(folder / name))
+    return (
+        collectors if name in COLLECTORS.own() else [Guarded(collector) for collector in collectors]
+    )
 
 
 class Guarded(Collector):

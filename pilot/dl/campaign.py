@@ -90,7 +90,7 @@ def run_campaign(
     """
     with _opened(output) as (handle, known):
         began = time.monotonic()
-        done = {found.key for found in known}
+        done = {measurement.key for measurement in known}
         limits = _limits(known)
         measured = met = too_large = unmade = 0
         outcomes: dict[str, int] = {}
@@ -106,12 +106,12 @@ def run_campaign(
             else:
                 say(f"{point.name}, batch {setting.batch}, {setting.precision.value}, "
                     f"{setting.task.value}", number, len(ordered))  # fmt: skip
-                found = run(point.order, point.facts(), platform)
-                _append(handle, found)
+                measurement = run(point.order, point.facts(), platform)
+                _append(handle, measurement)
                 done.add(point.key)
-                limits.update(_limits([found]))
+                limits.update(_limits([measurement]))
                 measured += 1
-                outcomes[found.outcome.value] = outcomes.get(found.outcome.value, 0) + 1
+                outcomes[measurement.outcome.value] = outcomes.get(measurement.outcome.value, 0) + 1
     return CampaignResult(measured, met, too_large, unmade, outcomes)
 
 
@@ -157,8 +157,8 @@ def _opened(path: Path) -> Iterator[tuple[int, list[ModelRun]]]:
         os.close(handle)
 
 
-def _append(handle: int, found: ModelRun) -> None:
-    line = found.model_dump_json(by_alias=True).encode() + b"\n"
+def _append(handle: int, measurement: ModelRun) -> None:
+    line = measurement.model_dump_json(by_alias=True).encode() + b"\n"
     while line:
         line = line[os.write(handle, line) :]
     os.fsync(handle)
@@ -170,12 +170,12 @@ def _without_batch(sha256: str, setting: Setting) -> str:
 
 def _limits(runs: Sequence[ModelRun]) -> dict[str, int]:
     """By model and setting: the batch that ran out of memory."""
-    found: dict[str, int] = {}
+    smallest: dict[str, int] = {}
     for run in runs:
         if run.outcome is Outcome.OUT_OF_MEMORY:
             key = _without_batch(run.model.sha256, run.setting)
-            found[key] = min(run.setting.batch, found.get(key, run.setting.batch))
-    return found
+            smallest[key] = min(run.setting.batch, smallest.get(key, run.setting.batch))
+    return smallest
 
 
 MODEL_PLAN_SCHEMA = "berth.model-plan/1"
@@ -235,7 +235,7 @@ def points(
 
     Raises UsageError where a model does not exist, or a glob meets none.
     """
-    found = []
+    planned = []
     for source, model in _models(plan.models, folder):
         factory = source is Source.FACTORY
         if factory and plan.input_shape is None:
@@ -252,9 +252,9 @@ def points(
                 input_shape=plan.input_shape if factory else None,
                 memory_bytes=memory_bytes, time_limit_s=run_limit_s,
             )  # fmt: skip
-            found.append(Point(order, _facts(source, model, digest, setting, facts_of),
+            planned.append(Point(order, _facts(source, model, digest, setting, facts_of),
                                digest, name))  # fmt: skip
-    return found
+    return planned
 
 
 def name_of(model: str) -> str:
@@ -271,8 +271,8 @@ def _facts(
     return lambda: facts_of(Path(model), digest, setting)
 
 
-def _models(given: Sequence[str], folder: Path) -> Iterator[tuple[Source, str]]:
-    for text in given:
+def _models(names: Sequence[str], folder: Path) -> Iterator[tuple[Source, str]]:
+    for text in names:
         path = folder / text
         if _FACTORY.fullmatch(text) and not path.exists():
             yield Source.FACTORY, text

@@ -94,18 +94,18 @@ def disturbed(seconds: Sequence[float], processor_s: Sequence[float]) -> float:
 
 def environment_of(order: MeasureOrder) -> dict[str, str]:
     """The child's environment. Raises UsageError where a share of a GPU cannot be enforced."""
-    found = dict(os.environ)
-    found.update(dict.fromkeys(_THREAD_VARIABLES, str(order.setting.threads)))
+    environment = dict(os.environ)
+    environment.update(dict.fromkeys(_THREAD_VARIABLES, str(order.setting.threads)))
     share = order.setting.sm_percentage
     if share is not None:
-        pipes = Path(found.get(MPS_PIPE, "/tmp/nvidia-mps"))  # noqa: S108  # nosec B108
+        pipes = Path(environment.get(MPS_PIPE, "/tmp/nvidia-mps"))  # noqa: S108  # nosec B108
         if not (pipes / "control").exists():
             raise UsageError(
                 "a share of the multiprocessors needs CUDA MPS, which does not run here",
                 hint="start it: nvidia-cuda-mps-control -d",
             )
-        found["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)
-    return found
+        environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)
+    return environment
 
 
 def _ask(order: MeasureOrder, command: Sequence[str], environment: dict[str, str]) -> Answer:
@@ -127,15 +127,15 @@ def _ask(order: MeasureOrder, command: Sequence[str], environment: dict[str, str
                 with contextlib.suppress(BrokenPipeError):
                     process.stdin.write(as_line(order))
                     process.stdin.close()
-                said = _listen(channel.fileno(), time.monotonic() + order.time_limit_s)
-                if said is None:
+                reply = _listen(channel.fileno(), time.monotonic() + order.time_limit_s)
+                if reply is None:
                     _end(process)
                     limit = f"{order.time_limit_s:g} s"
                     return Answer(outcome=Outcome.TIMED_OUT, reason=f"not done within {limit}")
                 process.wait()
         finally:
             _end(process)
-    return _understood(said, process.returncode, _oom_kills() - oom_kills)
+    return _understood(reply, process.returncode, _oom_kills() - oom_kills)
 
 
 def _listen(handle: int, deadline: float) -> bytes | None:
@@ -154,10 +154,10 @@ def _listen(handle: int, deadline: float) -> bytes | None:
     return bytes(data)
 
 
-def _understood(said: bytes, status: int, oom_kills: int) -> Answer:
-    if said.endswith(b"\n"):
+def _understood(reply: bytes, status: int, oom_kills: int) -> Answer:
+    if reply.endswith(b"\n"):
         try:
-            return parse_json(said, Answer, source="the measuring child")
+            return parse_json(reply, Answer, source="the measuring child")
         except DocumentError:
             return Answer(outcome=Outcome.CRASHED, reason="the measuring child answered nonsense")
     if status == -signal.SIGKILL and oom_kills > 0:

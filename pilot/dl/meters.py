@@ -161,12 +161,12 @@ SOURCE = "proc"
 
 def resident() -> dict[str, int]:
     """``VmRSS`` and ``VmHWM`` in bytes."""
-    found = {}
+    sizes = {}
     for line in _STATUS.read_text().splitlines():
         name, _, value = line.partition(":")
         if name in ("VmRSS", "VmHWM"):
-            found[name] = int(value.split()[0]) * 1024
-    return found
+            sizes[name] = int(value.split()[0]) * 1024
+    return sizes
 
 
 def memory_bytes(which: str = "MemTotal") -> int:

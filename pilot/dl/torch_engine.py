@@ -201,8 +201,8 @@ def _from_factory(torch: Any, order: MeasureOrder) -> tuple[Any, Any]:
 
 def _mig(name: str) -> str | None:
     """The slice's profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``."""
-    _, found, profile = name.partition(" MIG ")
-    if found:
+    _, mark, profile = name.partition(" MIG ")
+    if mark:
         return profile
     return "unknown" if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") else None
 

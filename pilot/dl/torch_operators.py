@@ -213,8 +213,8 @@ def _gemm(t: Any, n: Node, a: Any, b: Any, c: Any = None) -> Any:
 
 
 @rule("Einsum")
-def _einsum(t: Any, n: Node, *given: Any) -> Any:
-    return t.einsum(n.get("equation", ""), *given)
+def _einsum(t: Any, n: Node, *operands: Any) -> Any:
+    return t.einsum(n.get("equation", ""), *operands)
 
 
 @rule("BatchNormalization")

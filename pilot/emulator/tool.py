@@ -75,11 +75,11 @@ class Valgrind:
 
 def find_valgrind() -> Valgrind:
     """The installed valgrind with what a tool is built from. Raises ToolMissing naming the part."""
-    found = shutil.which("valgrind")
-    if found is None:
+    command = shutil.which("valgrind")
+    if command is None:
         raise ToolMissing("valgrind", needed_for="emulated counters", hint="install valgrind")
-    program = Path(found).resolve()
-    roots = [program.parents[1], Path(found).absolute().parents[1]]
+    program = Path(command).resolve()
+    roots = [program.parents[1], Path(command).absolute().parents[1]]
     hint = "install valgrind's development files (Red Hat: valgrind-tools-devel)"
     headers = _holding("pub_tool_tooliface.h", _folders(roots, ("include",)))
     if headers is None:
@@ -93,7 +93,7 @@ def find_valgrind() -> Valgrind:
     support = _holding("default.supp", places)
     if support is None:
         raise ToolMissing("valgrind's default.supp", needed_for="its counting tool", hint=hint)
-    return Valgrind(Path(found), headers, libraries, support)
+    return Valgrind(Path(command), headers, libraries, support)
 
 
 def built(cache: Path | None = None) -> Path:
@@ -143,8 +143,8 @@ def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
     """Compile, link and try the tool. Raises PilotError with the compiler's first complaint."""
     headers = (f"-I{valgrind.headers}", f"-I{valgrind.headers / 'vki'}")
     objects = [folder / f"{source.stem}.o" for source in SOURCES]
-    for source, made in zip(SOURCES, objects, strict=True):
-        _run([*compiler, *FLAGS, *headers, "-c", str(source), "-o", str(made)])
+    for source, target in zip(SOURCES, objects, strict=True):
+        _run([*compiler, *FLAGS, *headers, "-c", str(source), "-o", str(target)])
     libraries = [
         str(path)
         for name in ("coregrind", "vex", "gcc-sup")
@@ -152,10 +152,10 @@ def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
     ]
     tool = folder / f"{NAME}-{TARGET}"
     address = f"-Wl,-Ttext-segment={LOAD_ADDRESS:#x}"
-    parts = [str(made) for made in objects]
+    parts = [str(target) for target in objects]
     _run([*compiler, *LINK, address, "-o", str(tool), *parts, *libraries, "-lgcc"])
-    for made in objects:
-        made.unlink()
+    for target in objects:
+        target.unlink()
     for part in valgrind.support.iterdir():
         if not (folder / part.name).exists():
             (folder / part.name).symlink_to(part)
@@ -179,8 +179,10 @@ def _run(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PilotError(f"the counting tool cannot be built: {error}") from None
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        first = next((line for line in said if "error" in line), said[0] if said else "no output")
+        lines = done.stderr.strip().splitlines()
+        first = next(
+            (line for line in lines if "error" in line), lines[0] if lines else "no output"
+        )
         raise PilotError(f"the counting tool cannot be built: {first[:300]}")
 
 
@@ -226,12 +228,12 @@ class Counts:
 
     def missed(self, name: str) -> tuple[float, float]:
         """Misses of all sets, and the standard error where only a part was simulated."""
-        found = self.misses.get(name, [0] * SETS)
-        many = len(found)
-        mean = sum(found) / many
+        by_set = self.misses.get(name, [0] * SETS)
+        many = len(by_set)
+        mean = sum(by_set) / many
         if many == SETS or many < 2:
             return SETS * mean, 0.0
-        variance = sum((one - mean) ** 2 for one in found) / (many - 1)
+        variance = sum((count - mean) ** 2 for count in by_set) / (many - 1)
         return SETS * mean, SET_DOUBT * SETS * math.sqrt((1 - many / SETS) * variance / many)
 
     @property
@@ -255,10 +257,12 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
         elif (segment := SEGMENT.fullmatch(text)) is not None:
             _add(segment, counts, code, into)
         elif (by_set := BY_SET.fullmatch(text)) is not None and by_set.group(1) in MISSES:
-            found = [int(word) for word in by_set.group(2).split()]
-            before = into.misses.get(by_set.group(1), [0] * len(found))
-            if len(before) == len(found):
-                into.misses[by_set.group(1)] = [a + b for a, b in zip(before, found, strict=True)]
+            by_set_counts = [int(word) for word in by_set.group(2).split()]
+            before = into.misses.get(by_set.group(1), [0] * len(by_set_counts))
+            if len(before) == len(by_set_counts):
+                into.misses[by_set.group(1)] = [
+                    a + b for a, b in zip(before, by_set_counts, strict=True)
+                ]
         elif (named := NAMED.fullmatch(text)) is not None and named.group(1) in TOTALS:
             name = named.group(1)
             into.totals[name] = into.totals.get(name, 0) + int(named.group(2))

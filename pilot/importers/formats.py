@@ -80,14 +80,14 @@ def detect(source: Source) -> str:
             hint="save it with to_json(), or the dataframe as CSV or Parquet",
         )
     lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
-    found = _by_json(source, lines) or _by_lines(lines)
-    if found is None:
+    kind = _by_json(source, lines) or _by_lines(lines)
+    if kind is None:
         raise DocumentError(
             source.path,
             "is of no format that Berth knows",
             hint=f"name it with --format, one of {', '.join(FORMATS)}",
         )
-    return found
+    return kind
 
 
 def _by_json(source: Source, lines: list[str]) -> str | None:
@@ -153,19 +153,19 @@ def _read_folder(path: Path, kind: str, options: Options) -> tuple[Source, list[
 
 
 def _readings(tables: list[Table], path: Path, tool: str, options: Options) -> list[Reading]:
-    made = [
+    readings = [
         reading(table, path, tool=tool, sources=TREE_SOURCES, time_factor=options.time_factor)
         for table in tables
     ]
-    if not any(one.regions for one in made):
+    if not any(run.regions for run in readings):
         raise DocumentError(path, "holds no region")
-    return made
+    return readings
 
 
-def _with_family(one: Reading, options: Options) -> Reading:
-    if one.tool != "perf" or options.processor is None:
-        return one
-    return replace(one, sources=(*one.sources, f"perf:{options.processor}"))
+def _with_family(run: Reading, options: Options) -> Reading:
+    if run.tool != "perf" or options.processor is None:
+        return run
+    return replace(run, sources=(*run.sources, f"perf:{options.processor}"))
 
 
 _TEXT: dict[str, Callable[[Source], Reading]] = {

@@ -119,11 +119,11 @@ def _record(
     for name, value in row.items():
         if name in skip or not isinstance(value, str | int | float):
             continue
-        found = number(value)
-        if found is None:
+        parsed = number(value)
+        if parsed is None:
             record.labels[name] = str(value)
         else:
-            record.numbers[name] = found
+            record.numbers[name] = parsed
     return record
 
 
@@ -211,9 +211,9 @@ def _unit(folder: Path) -> str:
     for file in ("experiment.xml", "metrics/default.yaml"):
         try:
             with (folder / file).open("rb") as stream:
-                found = TIME_METRIC.search(stream.read(HEAD_BYTES))
+                match = TIME_METRIC.search(stream.read(HEAD_BYTES))
         except OSError:
             continue
-        if found:
-            return found.group(1).decode()
+        if match:
+            return match.group(1).decode()
     return ""

@@ -84,7 +84,7 @@ def read(source: Source) -> Reading:
     return Reading(
         tool="ncu",
         sources=("ncu",),
-        regions=tuple(_region(name, found) for name, found in kernels.items()),
+        regions=tuple(_region(name, kernel_launches) for name, kernel_launches in kernels.items()),
         host_cpu=device,
         targets=(Target.CUDA,),
         warnings=("times are of kernels alone, serialised and with caches flushed by ncu",),
@@ -181,11 +181,11 @@ def _region(kernel: str, launches: list[_Launch]) -> Region:
                 launch.values.setdefault(summed, value * seconds)
         problems |= launch.left_out
     for name in {name for launch in launches for name in launch.values}:
-        found = [launch.values[name] for launch in launches if name in launch.values]
-        if len(found) < len(launches):
-            problems[name] = f"given for {len(found)} of {len(launches)} launches only"
+        values = [launch.values[name] for launch in launches if name in launch.values]
+        if len(values) < len(launches):
+            problems[name] = f"given for {len(values)} of {len(launches)} launches only"
         elif not name.endswith(".per_second"):
-            metrics[name] = Metric(sum(found))
+            metrics[name] = Metric(sum(values))
     _mean_rates(launches, metrics)
     total = metrics.get(DURATION)
     return Region(

@@ -31,10 +31,10 @@ def read_text(source: Source) -> Reading:
             continue
         if INTERVAL.match(text):
             raise fault(source.path, line, "is of one interval (perf stat -I)", HINT)
-        found = parse(text)
-        if found:
-            events += found
-            utilised = _utilised(found[0], text.split(",")[-2:]) or utilised
+        parsed = parse(text)
+        if parsed:
+            events += parsed
+            utilised = _utilised(parsed[0], text.split(",")[-2:]) or utilised
         elif not text.startswith(",,,"):  # a metric of the line above stands alone
             raise fault(source.path, line, "is not a line of `perf stat -x,`", HINT)
     return _reading(source, events, started, utilised)

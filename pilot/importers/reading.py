@@ -162,7 +162,7 @@ def number(value: str | float) -> float | None:
     if isinstance(value, bool):
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return parsed if math.isfinite(parsed) else None

@@ -140,8 +140,8 @@ def regions(
             hint="aggregate it with the tool's own commands first",
         )
     maker = _Maker(table, groups, [Column.of(name) for name in sorted(names)], time_factor, ranks)
-    found = tuple(maker.region(place) for place in groups if place or len(groups) == 1)
-    return found, tuple(maker.warnings)
+    made_regions = tuple(maker.region(place) for place in groups if place or len(groups) == 1)
+    return made_regions, tuple(maker.warnings)
 
 
 class _Maker:
@@ -260,10 +260,10 @@ class _Maker:
                 if column.name in record.numbers:
                     key = (_first(record, RANK_COLUMNS), _first(record, THREAD_COLUMNS))
                     sums[key] += record.numbers[column.name]
-        found: dict[float | None, float] = {}
+        slowest: dict[float | None, float] = {}
         for (rank, _), seconds in sums.items():
-            found[rank] = max(found.get(rank, 0.0), seconds)
-        return found
+            slowest[rank] = max(slowest.get(rank, 0.0), seconds)
+        return slowest
 
     def _own(self, column: Column, place: RegionPath) -> list[float]:
         records: Iterable[Record] = self._groups.get(place, [])
@@ -285,12 +285,12 @@ def reading(
     """The Reading of one Table."""
     facts = table.facts
     ranks = _count(facts, RANKS) or _ranks_seen(table)
-    found, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
+    run_regions, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
     version = facts.get("cali.caliper.version", "")
     return Reading(
         tool=tool,
         sources=sources,
-        regions=found,
+        regions=run_regions,
         version=version,
         measured=_when(facts.get("launchdate", "")),
         command=_command(facts),
@@ -332,9 +332,9 @@ def _architecture(facts: Mapping[str, str]) -> str | None:
 
 def _count(facts: Mapping[str, str], names: tuple[str, ...]) -> int | None:
     for name in names:
-        found = number(facts.get(name, ""))
-        if found is not None and found >= 1 and found == int(found):
-            return int(found)
+        count = number(facts.get(name, ""))
+        if count is not None and count >= 1 and count == int(count):
+            return int(count)
     return None
 
 

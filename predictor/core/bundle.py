@@ -114,10 +114,10 @@ def schema_of_bundle(folder: Path) -> str:
 def id_of_bundle(folder: Path) -> str:
     """What the manifest in ``folder`` says that its id is; no file is looked at. Raises
     DocumentError."""
-    found = _manifest(folder).get("id")
-    if not isinstance(found, str):
+    bundle_id = _manifest(folder).get("id")
+    if not isinstance(bundle_id, str):
         raise DocumentError(folder / MANIFEST, "names no id", key="id")
-    return found
+    return bundle_id
 
 
 def _manifest(folder: Path) -> dict[str, object]:
@@ -177,8 +177,8 @@ def open_model(path: Path) -> onnxruntime.InferenceSession:
 def regressed(model: onnxruntime.InferenceSession, rows: NDArray[np.floating]) -> Floats:
     """[rows] what an ONNX regressor with one output makes of [rows, features]."""
     (asked,) = model.get_inputs()
-    given = rows.astype(np.float64 if asked.type == "tensor(double)" else np.float32, copy=False)
-    return np.asarray(model.run(None, {asked.name: given})[0], np.float64).reshape(-1)
+    inputs = rows.astype(np.float64 if asked.type == "tensor(double)" else np.float32, copy=False)
+    return np.asarray(model.run(None, {asked.name: inputs})[0], np.float64).reshape(-1)
 
 
 def _sha256(path: Path) -> str:

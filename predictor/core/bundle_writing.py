@@ -75,20 +75,20 @@ def write_bundle(
     filled = manifest.model_copy(update={"files": sums})
     filled = filled.model_copy(update={"id": filled.digest()})
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    unplaced = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         for name, raw in files.items():
-            (made / name).write_bytes(raw)
-        (made / MANIFEST).write_text(to_json(filled), encoding="utf-8")
-        load(made)
-        made.chmod(0o755)
+            (unplaced / name).write_bytes(raw)
+        (unplaced / MANIFEST).write_text(to_json(filled), encoding="utf-8")
+        load(unplaced)
+        unplaced.chmod(0o755)
         if folder.exists():
             folder.rename(old)
-        made.rename(folder)
+        unplaced.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         _recover(folder, old)
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(unplaced, ignore_errors=True)
         raise
     return filled
 

@@ -37,7 +37,7 @@ class Question:
     def measured_on(self) -> Platform | None:
         """The platform that the workload's own document names; None: unknown, or it names none."""
         name = getattr(self.workload.document, "platform", None)
-        return next((one for one in self.references if one.name == name), None)
+        return next((platform for platform in self.references if platform.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class Forecast:
         shares = self.sources.get(platform, ())
         if len(shares) == 1:
             return shares[0].source
-        return ", ".join(f"{one.source} {one.weight:.0%}" for one in shares)
+        return ", ".join(f"{share.source} {share.weight:.0%}" for share in shares)
 
     def to_json(self) -> str:
         """Compact JSON text on one line."""

@@ -134,28 +134,28 @@ class Forecaster:
             return []
         question = self._question(workload, {p.name: p for p in platforms}, known, reference)
         families = self.families(workload)
-        made = {family.name: _explained(family, question, platforms) for family in families}
+        by_family = {family.name: _explained(family, question, platforms) for family in families}
         each: list[Mapping[str, Explanation]] = []
         for number in range(len(platforms)):
-            found = _each(families, partial(_given, made, number))
-            each.append({family.name: explanation for family, explanation in found})
+            explained = _each(families, partial(_given, by_family, number))
+            each.append({family.name: explanation for family, explanation in explained})
         return each
 
     def families(self, workload: Workload) -> list[Family]:
         """Those that accept it. Raises UsageError where none does."""
-        found = [
+        accepting = [
             family
             for entry in self._entries
             if workload.kind in entry.kinds
             and (family := self._family(entry)) is not None
             and family.accepts(workload)
         ]
-        if not found:
+        if not accepting:
             raise UsageError(
                 f"no family can predict {workload.name!r} (a workload of kind {workload.kind})",
                 hint="`berth doctor` names families that cannot be loaded",
             )
-        return found
+        return accepting
 
     def _adjusted(
         self,
@@ -163,11 +163,11 @@ class Forecaster:
         curves: dict[str, PredictionCurve],
         sources: dict[str, tuple[SourceShare, ...]],
     ) -> tuple[dict[str, PredictionCurve], dict[str, tuple[SourceShare, ...]]]:
-        made = Adjusted(curves, sources)
+        adjusted = Adjusted(curves, sources)
         for entry in self._entries:
             if entry.adjust is not None and question.workload.kind not in entry.kinds:
-                made = entry.adjust(question, self._bundles, made)
-        return dict(made.curves), dict(made.sources)
+                adjusted = entry.adjust(question, self._bundles, adjusted)
+        return dict(adjusted.curves), dict(adjusted.sources)
 
     def _family(self, entry: FamilyEntry) -> Family | None:
         if entry.name not in self._loaded:
@@ -188,26 +188,26 @@ class Forecaster:
         else:
             names = (reference, *DEFAULT_REFERENCES) if reference else DEFAULT_REFERENCES
         references = tuple(every[name] for name in names if name in every)
-        beside = (one for p in platforms.values() for one in relatives(p, every))
-        asked = {**{one.name: one for one in (*beside, *references)}, **platforms}
+        beside = (platform for p in platforms.values() for platform in relatives(p, every))
+        asked = {**{platform.name: platform for platform in (*beside, *references)}, **platforms}
         return Question(workload, asked, {**asked, **every}, references)
 
     def _by_schema(self, folders: Sequence[Path]) -> dict[str, Path]:
         taken = {schema for entry in self._entries for schema in entry.bundle_readers}
-        found: dict[str, Path] = {}
+        by_schema: dict[str, Path] = {}
         for folder in folders:
             schema = schema_of_bundle(folder)
             if schema not in taken:
                 raise UsageError(
                     f"{folder} is a bundle of schema {schema!r}, which no family here predicts with"
                 )
-            if schema in found:
+            if schema in by_schema:
                 raise UsageError(
-                    f"{folder} and {found[schema]} are both of schema {schema!r}",
+                    f"{folder} and {by_schema[schema]} are both of schema {schema!r}",
                     hint="name one of them",
                 )
-            found[schema] = folder
-        return found
+            by_schema[schema] = folder
+        return by_schema
 
 
 def _explained(
@@ -217,23 +217,23 @@ def _explained(
     if isinstance(family, ExplainsSeveral):
         with suppress(UsageError):  # which of them it is of is found one by one
             return family.explain_each(question, platforms)
-    found: list[Explanation | UsageError] = []
+    explanations: list[Explanation | UsageError] = []
     for platform in platforms:
         try:
-            found.append(family.explain(question, platform))
+            explanations.append(family.explain(question, platform))
         except UsageError as refusal:
-            found.append(refusal)
-    return found
+            explanations.append(refusal)
+    return explanations
 
 
 def _given(
-    made: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
+    by_family: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
 ) -> Explanation:
     """A family's on the platform of this number. Raises UsageError where there is none."""
-    found = made[family.name][number]
-    if isinstance(found, UsageError):
-        raise found
-    return found
+    explanation = by_family[family.name][number]
+    if isinstance(explanation, UsageError):
+        raise explanation
+    return explanation
 
 
 def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:
@@ -241,16 +241,16 @@ def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[
 
     Raises UsageError, the first one's, where none can.
     """
-    found: list[tuple[Family, T]] = []
+    answers: list[tuple[Family, T]] = []
     refusals: list[UsageError] = []
     for family in families:
         try:
-            found.append((family, ask(family)))
+            answers.append((family, ask(family)))
         except UsageError as refusal:
             refusals.append(refusal)
-    if not found:
+    if not answers:
         raise refusals[0]
-    return found
+    return answers
 
 
 def _combined(
@@ -279,7 +279,7 @@ def _merged(
     platform: str, answers: Sequence[tuple[Family, Answer]]
 ) -> tuple[PredictionCurve, tuple[SourceShare, ...]]:
     """At the units of the answer of the best basis; others are read at the same units."""
-    best = min(answers, key=lambda one: one[1].curves[platform].points[0].basis.rank)[1]
+    best = min(answers, key=lambda pair: pair[1].curves[platform].points[0].basis.rank)[1]
     points: list[Prediction] = []
     shares: tuple[SourceShare, ...] = ()
     for point in best.curves[platform].points:
@@ -291,16 +291,16 @@ def _merged(
             estimates.append(
                 SourceEstimate(family.name, curve.runtime_at(units), near.basis, "", near.abstained)
             )
-        made = combine(estimates)
-        shares = shares or made.shares
-        factor = point.runtime_s.mid / made.seconds.mid
+        combined = combine(estimates)
+        shares = shares or combined.shares
+        factor = point.runtime_s.mid / combined.seconds.mid
         energy = point.energy_j
         points.append(
             replace(
                 point,
-                runtime_s=made.seconds,
-                basis=made.basis,
-                abstained=made.abstained,
+                runtime_s=combined.seconds,
+                basis=combined.basis,
+                abstained=combined.abstained,
                 speedup=point.speedup.scaled(factor),
                 energy_j=None if energy is None else energy.scaled(1 / factor),
             )

@@ -75,7 +75,7 @@ class NodeScaling:
         table = self.ratios.get(platform, ())
         if not table:
             return _unknown(nodes, self.base)
-        index = bisect.bisect_left([one.nodes for one in table], nodes)
+        index = bisect.bisect_left([entry.nodes for entry in table], nodes)
         if index == len(table):
             return _beyond(table[-1], nodes)
         right = table[index]
@@ -85,9 +85,9 @@ class NodeScaling:
 
     def learnt_at(self, platform: str, units: int, nodes: int) -> Interval | None:
         """Time on ``nodes`` nodes with ``units`` cores or GPUs each; None: no job ran so."""
-        for one in self.learnt.get(platform, ()):
-            if (one.nodes, one.units) == (nodes, units):
-                return one.runtime_s
+        for job in self.learnt.get(platform, ()):
+            if (job.nodes, job.units) == (nodes, units):
+                return job.runtime_s
         return None
 
     def why_not(self, platform: str, nodes: int) -> str | None:
@@ -212,7 +212,7 @@ def to_data(scaling: NodeScaling) -> dict[str, Any]:
         "weak": scaling.weak,
         "measured_on": scaling.measured_on,
         "ratios": {
-            name: [[one.nodes, _out(one.time), _out(one.memory)] for one in table]
+            name: [[entry.nodes, _out(entry.time), _out(entry.memory)] for entry in table]
             for name, table in scaling.ratios.items()
         },
         "learnt": {
@@ -236,8 +236,8 @@ def from_data(data: Any) -> NodeScaling:
             for name, table in data["ratios"].items()
         },
         learnt={
-            name: tuple(NodeTime(int(n), int(units), Interval(*t)) for n, units, t in found)
-            for name, found in data["learnt"].items()
+            name: tuple(NodeTime(int(n), int(units), Interval(*t)) for n, units, t in jobs)
+            for name, jobs in data["learnt"].items()
         },
     )
 

@@ -140,21 +140,21 @@ class SizeGrowth:
         if self.peak_memory_bytes is None:
             return None
         margin = MEASURED_MARGIN if len(self.measured) > 1 else SINGLE_SIZE_MARGIN
-        here = self.peak_memory_bytes
+        peak = self.peak_memory_bytes
         if size is None or self.size is None or size == self.size:
-            low = 0.0 if self.peak_is_bound else here / margin
-            return Interval(low, here, here * margin)
+            low = 0.0 if self.peak_is_bound else peak / margin
+            return Interval(low, peak, peak * margin)
         if self._memory_doubt(size) is not None:
             return None
         ratio = self._ratio(self.memory, size, self.size)
-        low, mid, high = ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin
+        low, mid, high = ratio.low * peak / margin, ratio.mid * peak, ratio.high * peak * margin
         return Interval(0.0 if self.peak_is_bound else low, mid, max(mid, high))
 
     @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
     def gpu_memory_bytes(self, size: float | None = None) -> Interval | None:
         """The same of the GPUs' memory, which was measured at one size only."""
-        here = self.gpu_peak_bytes
-        if here is None:
+        peak = self.gpu_peak_bytes
+        if peak is None:
             return None
         ratio = Interval(1.0, 1.0, 1.0)
         if size is not None and self.size is not None and size != self.size:
@@ -162,9 +162,9 @@ class SizeGrowth:
                 return None
             ratio = self._ratio(None, size, self.size)
         return Interval(
-            ratio.low * here / SINGLE_SIZE_MARGIN,
-            ratio.mid * here,
-            ratio.high * here * SINGLE_SIZE_MARGIN,
+            ratio.low * peak / SINGLE_SIZE_MARGIN,
+            ratio.mid * peak,
+            ratio.high * peak * SINGLE_SIZE_MARGIN,
         )
 
     def doubt(self, size: float | None) -> str | None:
@@ -283,7 +283,7 @@ def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[
     """
     first, last = measured[0], measured[-1]
     values = [growth(at) for at in measured]
-    found = []
+    values_there = []
     for exponent in _POSSIBLE_EXPONENTS:
         reach = last**exponent - first**exponent
         for noise in (-NOISE, NOISE):
@@ -294,8 +294,8 @@ def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[
                 for at, value in zip(measured, values, strict=True)
             )
             if misfit <= (1.01 * NOISE + 2 * growth.misfit) * values[-1]:
-                found.append(max(0.0, constant + slope * size**exponent))
-    return found
+                values_there.append(max(0.0, constant + slope * size**exponent))
+    return values_there
 
 
 def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:

@@ -35,11 +35,14 @@ class Place(NamedTuple):
 
 def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[float]:
     """By how much each mean moves with one standard deviation of what a run at ``run`` shows."""
-    one = places[run]
-    seen = math.hypot(one.deviation, noise)
+    candidate = places[run]
+    seen = math.hypot(candidate.deviation, noise)
     if seen == 0:
         return [0.0] * len(places)
-    return [_correlation(one, other) * one.deviation * other.deviation / seen for other in places]
+    return [
+        _correlation(candidate, other) * candidate.deviation * other.deviation / seen
+        for other in places
+    ]
 
 
 def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
@@ -48,26 +51,26 @@ def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
     The lower envelope of the lines mean + moved x z over a standard normal z, exactly.
     """
     lines = sorted(zip(moved, means, strict=True), key=lambda line: (-line[0], line[1]))
-    kept: list[tuple[float, float]] = []
+    envelope: list[tuple[float, float]] = []
     begins: list[float] = []
     for slope, mean in lines:
-        if kept and slope == kept[-1][0]:
+        if envelope and slope == envelope[-1][0]:
             continue  # the first of equal slopes is the lower
         start = -math.inf
-        while kept:
-            top, level = kept[-1]
+        while envelope:
+            top, level = envelope[-1]
             start = (mean - level) / (top - slope)
             if start > begins[-1]:
                 break
-            kept.pop()
+            envelope.pop()
             begins.pop()
             start = -math.inf
-        kept.append((slope, mean))
+        envelope.append((slope, mean))
         begins.append(start)
     ends = [*begins[1:], math.inf]
     return sum(
         mean * (_below(end) - _below(start)) + slope * (_density(start) - _density(end))
-        for (slope, mean), start, end in zip(kept, begins, ends, strict=True)
+        for (slope, mean), start, end in zip(envelope, begins, ends, strict=True)
     )
 
 
@@ -81,10 +84,10 @@ def value_of_run(places: Sequence[Place], run: int, noise: float = RUN_NOISE) ->
     return REGRET_SHARE * max(0.0, min(means) - least)
 
 
-def _correlation(one: Place, other: Place) -> float:
-    if one.platform == other.platform:
+def _correlation(first: Place, second: Place) -> float:
+    if first.platform == second.platform:
         return 1.0
-    return GPU_CORRELATION if one.is_gpu and other.is_gpu else OTHER_CORRELATION
+    return GPU_CORRELATION if first.is_gpu and second.is_gpu else OTHER_CORRELATION
 
 
 def _below(z: float) -> float:

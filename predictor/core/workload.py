@@ -92,8 +92,8 @@ def kind_of(schema: str) -> Kind:
 def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
     """The workload in a JSON text. Raises DocumentError in one sentence."""
     data = json_data(text, source=source)
-    said = data.get("schema") if isinstance(data, dict) else None
-    schema = said if isinstance(said, str) else ""
+    named = data.get("schema") if isinstance(data, dict) else None
+    schema = named if isinstance(named, str) else ""
     if schema not in KINDS.names():
         raise _unknown_schema(source, schema)
     kind = KINDS.load(schema)
@@ -117,5 +117,5 @@ def read_workload(path: Path) -> Workload:
 
 def _unknown_schema(source: str | Path, schema: str) -> DocumentError:
     """For a document that is no workload."""
-    said = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
-    return DocumentError(source, said, key="schema", hint=f"known: {', '.join(KINDS.names())}")
+    problem = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
+    return DocumentError(source, problem, key="schema", hint=f"known: {', '.join(KINDS.names())}")

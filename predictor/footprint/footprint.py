@@ -131,12 +131,12 @@ def count(
         alive, extra = forward, 0
         activations = peak(forward)
     else:
-        kept = saved(graph, stored)
-        alive, extra = tensors(stored, kept=kept.nodes), kept.extra_bytes
+        recorded = saved(graph, stored)
+        alive, extra = tensors(stored, lasting=recorded.nodes), recorded.extra_bytes
         activations = peak(alive) + extra
         if task is Task.TRAINING:
             gradients, states = parameters, moments * parameters
-            activations = max(activations, backward_peak(stored, kept))
+            activations = max(activations, backward_peak(stored, recorded))
             if numbers.bits < 32:
                 weights += graph.stored_bytes * numbers.bits // native.bits
     allocated = weights + gradients + states + inputs + activations
@@ -155,8 +155,8 @@ def count(
         activations=activations,
         allocated=allocated,
         least=least,
-        convolutions=sum(one is Family.CONVOLUTION for one in family),
-        products=sum(one is Family.MATMUL for one in family),
+        convolutions=sum(node_family is Family.CONVOLUTION for node_family in family),
+        products=sum(node_family is Family.MATMUL for node_family in family),
         unknown=sum(graph.unknown.values()),
     )
 
@@ -211,5 +211,5 @@ def memory_of(need: Need, runtime: Runtime) -> Interval:
     )
 
 
-def _ends(given: Interval) -> tuple[float, float, float]:
-    return given.low, given.mid, given.high
+def _ends(interval: Interval) -> tuple[float, float, float]:
+    return interval.low, interval.mid, interval.high

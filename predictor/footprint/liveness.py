@@ -32,10 +32,10 @@ class Tensor(NamedTuple):
     size: int
 
 
-def tensors(stored: Storage, *, kept: Collection[int] = (), reuse: bool = False) -> list[Tensor]:
+def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = False) -> list[Tensor]:
     """The tensors of one forward pass, in the order in which they are written.
 
-    ``kept``: nodes whose memory the backward pass needs (see ``saved``): they live to the end, as
+    ``lasting``: nodes whose memory the backward pass needs (see ``saved``), alive to the end, as
     do the inputs of folded normalisations. ``reuse``: pointwise nodes and normalisations write over
     what they read where nobody needs it any more.
     """
@@ -44,16 +44,16 @@ def tensors(stored: Storage, *, kept: Collection[int] = (), reuse: bool = False)
     for node in range(n):
         if not stored.readers[node]:
             last[stored.owner[node]] = n - 1
-    for node in kept:
+    for node in lasting:
         last[stored.owner[node]] = n - 1
     begins, taken = _in_place(stored, last) if reuse else (list(range(n)), [False] * n)
-    found = []
+    living = []
     for node in range(n):
         if stored.written[node] and not taken[node]:
-            found.append(Tensor(begins[node], last[node], stored.written[node]))
+            living.append(Tensor(begins[node], last[node], stored.written[node]))
         if stored.twin[node]:
-            found.append(Tensor(node, n - 1 if kept else node, stored.twin[node]))
-    return sorted(found, key=lambda tensor: tensor.first)
+            living.append(Tensor(node, n - 1 if lasting else node, stored.twin[node]))
+    return sorted(living, key=lambda tensor: tensor.first)
 
 
 def last_reads(stored: Storage) -> list[int]:
@@ -80,12 +80,12 @@ def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
     return begins, taken
 
 
-def peak(found: Sequence[Tensor]) -> int:
+def peak(living: Sequence[Tensor]) -> int:
     """Most bytes alive in one step."""
-    if not found:
+    if not living:
         return 0
-    change = [0] * (max(tensor.last for tensor in found) + 2)
-    for tensor in found:
+    change = [0] * (max(tensor.last for tensor in living) + 2)
+    for tensor in living:
         change[tensor.first] += tensor.size
         change[tensor.last + 1] -= tensor.size
     live = most = 0

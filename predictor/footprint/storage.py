@@ -111,8 +111,8 @@ def _sizes(graph: ModelGraph, bits: int | None) -> Integers:
         return sizes
     codes = graph.kinds[:, 1].tolist()
     scale = np.array([bits / BITS[c] if c in FLOATS else 1.0 for c in codes])[graph.kind]
-    found: Integers = (sizes * scale).astype(np.int64)
-    return found
+    scaled: Integers = (sizes * scale).astype(np.int64)
+    return scaled
 
 
 def _origins(
@@ -124,19 +124,19 @@ def _origins(
     """
     read = graph.column("inputs").tolist()
     parameters = graph.node_parameters.tolist()
-    found = [-1] * len(family)
+    origins = [-1] * len(family)
     members: dict[int, int] = {}
     for node, kind in enumerate(family):
         before = sources[node]
         if kind not in _POINTWISE or not before or parameters[node]:
             continue
-        roots = {found[source] if found[source] >= 0 else source for source in before}
+        roots = {origins[source] if origins[source] >= 0 else source for source in before}
         if len(roots) == 1 and read[node] == len(before):
             root = roots.pop()
             if written[root] == written[node] and members.get(root, 0) < LONGEST_RUN:
-                found[node] = root
+                origins[node] = root
                 members[root] = members.get(root, 0) + 1
-    return found
+    return origins
 
 
 def _folded(graph: ModelGraph, family: list[Family]) -> list[bool]:

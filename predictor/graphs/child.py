@@ -114,8 +114,8 @@ def main() -> None:
         except (MemoryError, RecursionError):
             kind, body = b"e", json.dumps([_TOO_LARGE, None]).encode()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            said = f"is malformed ({type(error).__name__} in its reader)"
-            kind, body = b"e", json.dumps([said, None]).encode()
+            problem_text = f"is malformed ({type(error).__name__} in its reader)"
+            kind, body = b"e", json.dumps([problem_text, None]).encode()
         finally:
             os.close(handles[0])
         channel.sendall(kind + len(body).to_bytes(8, "little") + body)
@@ -129,13 +129,13 @@ _TOO_LARGE = "needs more memory to read than is allowed"
 def _graph(handle: int, request: dict[str, object], limits: Limits) -> bytes:
     batch, sizes = request.get("batch"), request.get("sizes")
     model = onnx_file.read(handle, limits)
-    found = infer.infer(
+    graph = infer.infer(
         model,
         batch if isinstance(batch, int) else None,
         {str(k): int(v) for k, v in sizes.items()} if isinstance(sizes, dict) else {},
         limits,
     )
-    return encode(found)
+    return encode(graph)
 
 
 def _bound_time(seconds: float) -> None:

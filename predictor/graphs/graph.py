@@ -88,14 +88,14 @@ class ModelGraph:
 
     def column(self, name: str) -> Integers:
         """[n] one of ``COLUMNS``."""
-        found: Integers = self.kinds[self.kind, _AT[name]]
-        return found
+        values: Integers = self.kinds[self.kind, _AT[name]]
+        return values
 
     @cached_property
     def operator(self) -> Indices:
         """[n] into ``operators``."""
-        found: Indices = self.kind_operator[self.kind]
-        return found
+        codes: Indices = self.kind_operator[self.kind]
+        return codes
 
     @cached_property
     def family(self) -> Integers:
@@ -231,8 +231,8 @@ class ModelGraph:
         """[n] the place of each node's operator in ``vocabulary``; len(vocabulary) if not there."""
         place = {name: n for n, name in enumerate(vocabulary)}
         known = np.array([place.get(name, len(place)) for name in self.operators], np.int64)
-        found: Integers = known[self.operator]
-        return found
+        codes: Integers = known[self.operator]
+        return codes
 
     def count(self, operator: str) -> int:
         """Nodes of this operator."""
@@ -249,8 +249,8 @@ class ModelGraph:
 
     def _block(self, first: str, width: int) -> Integers:
         start = _AT[first]
-        found: Integers = self.kinds[self.kind, start : start + width]
-        return found
+        block: Integers = self.kinds[self.kind, start : start + width]
+        return block
 
 
 def _exact(values: Integers, times: Integers) -> int:
@@ -259,7 +259,7 @@ def _exact(values: Integers, times: Integers) -> int:
 
 def repeated(kind: Indices) -> tuple[Block, ...]:
     """Back-to-back repeats in a sequence: greedily the longest run first."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     candidates: list[tuple[int, int, int]] = []
     for period in range(1, len(kind) // 2 + 1):
         same = np.flatnonzero(kind[period:] != kind[:-period])
@@ -272,8 +272,8 @@ def repeated(kind: Indices) -> tuple[Block, ...]:
     for count, period, start in sorted(candidates, key=lambda c: (-c[0] * c[1], c[1], c[2])):
         if period > 1 and not taken[start : start + count * period].any():
             taken[start : start + count * period] = True
-            found.append(Block(start, period, count))
-    return tuple(found)
+            blocks.append(Block(start, period, count))
+    return tuple(blocks)
 
 
 def decode(data: bytes | memoryview) -> ModelGraph:
@@ -337,8 +337,8 @@ def _check(table: Integers, kind: Indices, pairs: Indices, operator: Indices, na
         raise MalformedGraph("an index beyond its table")
 
 
-def _counts(given: dict[str, Any]) -> dict[str, int]:
-    return {str(name): int(count) for name, count in given.items()}
+def _counts(counts: dict[str, Any]) -> dict[str, int]:
+    return {str(name): int(count) for name, count in counts.items()}
 
 
 def _ports(rows: list[list[Any]]) -> tuple[Port, ...]:

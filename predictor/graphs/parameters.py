@@ -142,11 +142,11 @@ def stored_behind(call: Call, family: Family) -> int:
 
 def _score_names(nodes: Sequence[Node]) -> set[bytes]:
     """What flows into a softmax by sums and views only."""
-    found: set[bytes] = set()
+    scores: set[bytes] = set()
     for node in reversed(nodes):
         if node.operator == "Softmax":
-            found.update(node.inputs[:1])
-        elif node.operator in _SCORES and node.outputs and node.outputs[0] in found:
-            found.update(node.inputs)
-    found.discard(b"")
-    return found
+            scores.update(node.inputs[:1])
+        elif node.operator in _SCORES and node.outputs and node.outputs[0] in scores:
+            scores.update(node.inputs)
+    scores.discard(b"")
+    return scores

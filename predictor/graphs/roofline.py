@@ -270,13 +270,13 @@ def roofline(
     graph: ModelGraph, roof: Roof, numbers: Numbers | None = None, load: Load | None = None
 ) -> Roofline:
     """A graph at its batch under a platform's roofs. ``load``: of the graph in these numbers."""
-    given = native_numbers(graph)
-    numbers = numbers or given
+    native = native_numbers(graph)
+    numbers = numbers or native
     load = load_of(graph, numbers) if load is None else load
     times = operator_times(load, roof, numbers)
     count = np.bincount(graph.kind, minlength=len(load))
     total = [float(part @ count) for part in (times.low, times.seconds, times.high)]
-    scale = numbers.bits / given.bits
+    scale = numbers.bits / native.bits
     return Roofline(
         roof=roof,
         numbers=numbers,
@@ -289,8 +289,8 @@ def roofline(
     )
 
 
-def _spots(one: Roofline) -> tuple[Spot, ...]:
-    graph, load, times = one.graph, one.load, one.times
+def _spots(model: Roofline) -> tuple[Spot, ...]:
+    graph, load, times = model.graph, model.load, model.times
     count = np.bincount(graph.kind, minlength=len(load))
     spots = []
     for n in np.flatnonzero((times.seconds > 0) & (count > 0)).tolist():

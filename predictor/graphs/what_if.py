@@ -51,13 +51,13 @@ def changes(
     graph: ModelGraph, now: Roofline, known: Mapping[str, Roof], at_batch: AtBatch
 ) -> list[Change]:
     """What helps, most first; nothing that does not fit in memory."""
-    found = [
+    candidates = [
         *_precision(graph, now),
         _batch(now, at_batch),
         _fusion(graph, now),
         _slice(graph, now, known),
     ]
-    helping = [change for change in found if change is not None and change.gain >= LEAST_GAIN]
+    helping = [change for change in candidates if change is not None and change.gain >= LEAST_GAIN]
     return sorted(helping, key=lambda change: -change.gain)
 
 
@@ -85,7 +85,7 @@ def _precision(graph: ModelGraph, now: Roofline) -> list[Change]:
     """From wide to narrow, what the platform has units for; each must bring more than a wider one,
     because fewer bits cost accuracy.
     """
-    found: list[Change] = []
+    helping: list[Change] = []
     best = LEAST_GAIN
     for numbers in (Numbers.TF32, Numbers.BF16, Numbers.FP16, Numbers.FP8):
         narrower = numbers.bits < now.numbers.bits or now.numbers is Numbers.FP32
@@ -95,8 +95,8 @@ def _precision(graph: ModelGraph, now: Roofline) -> list[Change]:
         if gain > best * 1.1:
             best = gain
             note = "as fast, where the model's accuracy allows it"
-            found.append(Change("precision", numbers.value, gain, note))
-    return found
+            helping.append(Change("precision", numbers.value, gain, note))
+    return helping
 
 
 def _fusion(graph: ModelGraph, now: Roofline) -> Change | None:
@@ -171,8 +171,8 @@ def _merged(graph: ModelGraph, load: Load, root: Sequence[int], between: Sequenc
     lasting = np.array([0.0] * size)
     for node, saved in enumerate(between):
         lasting[root[node]] += saved
-    kept = np.unique(groups)
+    remaining = np.unique(groups)
     return Load(
-        load.family[graph.kind][kept], flops[kept], weights[kept],
-        np.maximum(moved - lasting, 0.0)[kept], load.launches[graph.kind][kept],
+        load.family[graph.kind][remaining], flops[remaining], weights[remaining],
+        np.maximum(moved - lasting, 0.0)[remaining], load.launches[graph.kind][remaining],
     )  # fmt: skip

@@ -26,8 +26,8 @@ Schema: TypeAlias = "Mapping[int, Schema]"
 
 def scan(data: bytes, at: int, end: int) -> list[Field]:
     """The fields of the message at ``data[at:end]``. Raises Problem or IndexError (truncated)."""
-    found: list[Field] = []
-    add = found.append
+    fields: list[Field] = []
+    add = fields.append
     while at < end:
         key = data[at]
         at += 1
@@ -58,7 +58,7 @@ def scan(data: bytes, at: int, end: int) -> list[Field]:
             at = stop
         else:
             raise Problem(f"is not an ONNX model (wire type {kind} at byte {at})")
-    return found
+    return fields
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -101,7 +101,7 @@ class _Skeleton:
         """What is kept of the message at ``at``: runs of small fields as they are."""
         if depth > _DEEPEST:
             raise Problem(f"nests its parts deeper than {_DEEPEST}")
-        kept: list[bytes] = []
+        parts: list[bytes] = []
         run = at
         while at < end:
             start = at
@@ -109,15 +109,15 @@ class _Skeleton:
             if length <= self._limits.part_bytes:
                 at += length
                 continue
-            kept.append(self._copy(run, start))
+            parts.append(self._copy(run, start))
             inner = schema.get(key >> 3)
             if inner is not None:
                 body = self.message(at, at + length, inner, depth + 1)
-                kept += [encode_varint(key), encode_varint(len(body)), body]
+                parts += [encode_varint(key), encode_varint(len(body)), body]
             at += length
             run = at
-        kept.append(self._copy(run, end))
-        return b"".join(kept)
+        parts.append(self._copy(run, end))
+        return b"".join(parts)
 
     def _header(self, at: int, end: int) -> tuple[int, int, int]:
         """A field's key, how many bytes follow its header, and where its header ends."""
@@ -152,10 +152,10 @@ class _Skeleton:
         if self._left < 0:
             cap = self._limits.skeleton_bytes >> 20
             raise Problem(f"is larger than {cap} MiB without its weights")
-        found = os.pread(self._handle, end - start, start)
-        if len(found) < end - start:
+        data = os.pread(self._handle, end - start, start)
+        if len(data) < end - start:
             raise Problem("is truncated")
-        return found
+        return data
 
 
 def encode_varint(value: int) -> bytes:

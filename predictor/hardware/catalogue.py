@@ -26,8 +26,8 @@ def devices() -> Mapping[str, Device]:
     """All devices by canonical name."""
     # Shipped files, which tests check: without the checks of `read_json`, five times as fast.
     files = (path.read_bytes() for path in sorted(FOLDER.glob("*.json")))
-    found = [Device.model_validate_json(raw, strict=True) for raw in files]
-    return {device.name: device for device in found}
+    sheets = [Device.model_validate_json(raw, strict=True) for raw in files]
+    return {device.name: device for device in sheets}
 
 
 def simplified(name: str) -> str:
@@ -38,11 +38,11 @@ def simplified(name: str) -> str:
 
 @cache
 def _by_name() -> Mapping[str, tuple[Device, ...]]:
-    found: dict[str, dict[str, Device]] = {}
+    names: dict[str, dict[str, Device]] = {}
     for device in devices().values():
         for name in (device.name, *device.aliases):
-            found.setdefault(simplified(name), {})[device.name] = device
-    return {name: tuple(of.values()) for name, of in found.items()}
+            names.setdefault(simplified(name), {})[device.name] = device
+    return {name: tuple(of.values()) for name, of in names.items()}
 
 
 def candidates(name: str) -> tuple[Device, ...]:
@@ -52,30 +52,32 @@ def candidates(name: str) -> tuple[Device, ...]:
 
 def find(name: str) -> Device | None:
     """The device of this name; None: there is none. Raises UsageError where several have it."""
-    found = candidates(name)
-    if len(found) > 1:
-        names = ", ".join(device.name for device in found)
+    matching = candidates(name)
+    if len(matching) > 1:
+        names = ", ".join(device.name for device in matching)
         raise UsageError(f"{name!r} may be several devices", hint=f"one of {names}")
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def get(name: str) -> Device:
     """The device of this name. Raises UsageError that names the nearest, or the candidates."""
-    found = find(name)
-    if found is None:
+    device = find(name)
+    if device is None:
         near = nearest(name)
         raise UsageError(
             f"no accelerator is called {name!r}",
             hint=f"did you mean {' or '.join(near)}?" if near
             else "`berth platform list --devices` shows them",
         )  # fmt: skip
-    return found
+    return device
 
 
 def nearest(name: str) -> tuple[str, ...]:
     """Canonical names of at most three devices with a name like this one."""
     near = difflib.get_close_matches(simplified(name), _by_name(), n=3)
-    return tuple(dict.fromkeys(device.name for one in near for device in _by_name()[one]))[:3]
+    return tuple(
+        dict.fromkeys(device.name for near_name in near for device in _by_name()[near_name])
+    )[:3]
 
 
 def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
@@ -98,8 +100,8 @@ def device_of(platform: Platform) -> Device | None:
     shipped = platforms.shipped().get(platform.name)
     named = platform.accelerator or (shipped.accelerator if shipped else None)
     if named is None:
-        found = candidates(platform.name) if platform.is_gpu else ()
-        return found[0] if len(found) == 1 else None
+        matching = candidates(platform.name) if platform.is_gpu else ()
+        return matching[0] if len(matching) == 1 else None
     try:
         return get(named)
     except UsageError as error:

@@ -40,8 +40,8 @@ class Numbers(StrEnum):
 
 def best(peaks: Peaks, precision: Precision) -> float | None:
     """With or without matrix units, the faster; None: no units of its own."""
-    found = [table[precision] for table in (peaks.matrix, peaks.vector) if precision in table]
-    return max(found, default=None)
+    peaks_there = [table[precision] for table in (peaks.matrix, peaks.vector) if precision in table]
+    return max(peaks_there, default=None)
 
 
 def of_bits(peaks: Peaks, bits: float) -> float:

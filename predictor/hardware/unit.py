@@ -52,8 +52,8 @@ class Unit:
 
     def peak(self, numbers: Numbers) -> float:
         """Of matrix products; what it has no units for is computed in wider numbers."""
-        found = self.peaks.attainable.get(numbers.precision)
-        return self.vector_flops if found is None else found * self.share
+        attainable = self.peaks.attainable.get(numbers.precision)
+        return self.vector_flops if attainable is None else attainable * self.share
 
     def flops_per_s(self, bits: float) -> float:
         """Of matrix products on operands of so many bits; the next wider unit if absent."""
@@ -116,10 +116,10 @@ def units(
     """Every place to compute on: platforms whose device is known, then the rest of the catalogue
     under its own names, or of it only those named in ``others``.
     """
-    found = {n: unit for n, p in platforms.items() if (unit := known_unit(p, platforms))}
-    have = {unit.sheet.name for unit in found.values() if unit.whole}
+    own_units = {n: unit for n, p in platforms.items() if (unit := known_unit(p, platforms))}
+    have = {unit.sheet.name for unit in own_units.values() if unit.whole}
     rest = [d for d in devices().values() if d.name not in have and published(d)]
-    return found | {d.name: whole(d) for d in rest if others is None or d.name in others}
+    return own_units | {d.name: whole(d) for d in rest if others is None or d.name in others}
 
 
 def get_unit(name: str, known: Mapping[str, Unit]) -> Unit:

@@ -43,8 +43,8 @@ def graph_of(
     for package, front_end in _FRONT_ENDS:
         if any(root == package or root.startswith(f"{package}.") for root in roots):
             module = importlib.import_module(f"berth.predictor.graphs.front_ends.{front_end}")
-            found: ModelGraph = module.graph_of(model, batch=batch, sizes=sizes, inputs=inputs)
-            return found
+            graph: ModelGraph = module.graph_of(model, batch=batch, sizes=sizes, inputs=inputs)
+            return graph
     raise UsageError(
         f"a {type(model).__name__} is no model that Berth knows",
         hint="give an ONNX file, a config.json, or a PyTorch, Keras or Paddle model",
@@ -58,14 +58,14 @@ def of_path(
     config = path / "config.json" if path.is_dir() else path
     if config.suffix == ".json":
         front_end = importlib.import_module("berth.predictor.graphs.front_ends.huggingface")
-        found: ModelGraph = front_end.graph_of(config, batch=batch, sizes=sizes)
-        return found
-    what = _CODE.get(path.suffix)
-    if what is not None and path.exists():
+        graph: ModelGraph = front_end.graph_of(config, batch=batch, sizes=sizes)
+        return graph
+    content = _CODE.get(path.suffix)
+    if content is not None and path.exists():
         raise DocumentError(
             path,
-            f"holds {what}, which may run code when it is opened, so Berth does not"
-            if what != "weights"
+            f"holds {content}, which may run code when it is opened, so Berth does not"
+            if content != "weights"
             else "holds weights without the model they belong to",
             hint="export it to ONNX, or give its config.json",
         )

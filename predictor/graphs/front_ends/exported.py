@@ -39,5 +39,5 @@ def read_exported(
 def failed(source: str, framework_name: str, error: Exception) -> DocumentError:
     """An exporter's failure in one sentence: the last line that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = (lines[0] if lines else type(error).__name__)[:200]
-    return DocumentError(source, f"could not be exported by {framework_name}: {said}")
+    reason = (lines[0] if lines else type(error).__name__)[:200]
+    return DocumentError(source, f"could not be exported by {framework_name}: {reason}")

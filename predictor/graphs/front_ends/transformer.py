@@ -77,7 +77,7 @@ def _node(
         *(_field(1, name.encode()) for name in inputs),
         *(_field(2, name.encode()) for name in outputs),
         _field(4, operator.encode()),
-        *(_field(5, one) for one in _attributes(lists)),
+        *(_field(5, attribute) for attribute in _attributes(lists)),
     ])  # fmt: skip
 
 

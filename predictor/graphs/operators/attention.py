@@ -34,16 +34,16 @@ def _onnx(call: Call) -> _Heads:
     past = call.optional(4)
     earlier = past.shape[2] if past is not None and len(past.shape) == 4 else 0
     if len(q) == len(k) == len(v) == 4:
-        found = _Heads(q[0], q[2], k[2] + earlier, q[1], k[1], q[3], v[3])
+        sizes = _Heads(q[0], q[2], k[2] + earlier, q[1], k[1], q[3], v[3])
     elif len(q) == len(k) == len(v) == 3:
         heads = call.integer("q_num_heads", 0)
         kv_heads = call.integer("kv_num_heads", heads)
         if heads < 1 or kv_heads < 1 or q[2] % heads or v[2] % kv_heads:
             raise Problem(f"attends with {heads} heads over {list(q)}")
-        found = _Heads(q[0], q[1], k[1] + earlier, heads, kv_heads, q[2] // heads, v[2] // kv_heads)
+        sizes = _Heads(q[0], q[1], k[1] + earlier, heads, kv_heads, q[2] // heads, v[2] // kv_heads)
     else:
         raise Problem(f"attends with {list(q)} to {list(k)} and {list(v)}")
-    return found
+    return sizes
 
 
 def _attention(call: Call) -> list[Tensor]:

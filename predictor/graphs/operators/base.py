@@ -56,10 +56,10 @@ class Call:
 
     def tensor(self, position: int) -> Tensor:
         """An input that must be there."""
-        given = self.inputs[position] if position < len(self.inputs) else None
-        if given is None:
+        tensor = self.inputs[position] if position < len(self.inputs) else None
+        if tensor is None:
             raise Problem(f"lacks its input {position}")
-        return given
+        return tensor
 
     def optional(self, position: int) -> Tensor | None:
         """An input that may be absent."""
@@ -100,18 +100,18 @@ class Call:
             return None
         return self.known(position, name)
 
-    def known(self, position: int, what: str) -> tuple[int, ...]:
+    def known(self, position: int, meaning: str) -> tuple[int, ...]:
         """The values of a constant integer input."""
         tensor = self.tensor(position)
         if tensor.values is None:
             raise Problem(
-                f"takes its {what} from data that only a run can know, so its shape is unknown",
+                f"takes its {meaning} from data that only a run can know, so its shape is unknown",
                 "export the model with fixed shapes",
             )
         try:
             return tuple(int(value) for value in tensor.values)
         except (ValueError, OverflowError):
-            raise Problem(f"has {what} that is not a number") from None
+            raise Problem(f"has {meaning} that is not a number") from None
 
 
 ShapeRule: TypeAlias = Callable[[Call], list[Tensor]]

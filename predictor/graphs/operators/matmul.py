@@ -59,8 +59,8 @@ def _gemm_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 def _terms(call: Call) -> tuple[list[str], str, dict[str, int]]:
     """The equation's inputs and output with any ellipsis spelt out, and the size of each letter."""
     text = call.text("equation", "").replace(" ", "")
-    given, arrow, result = text.partition("->")
-    inputs = given.split(",")
+    left, arrow, result = text.partition("->")
+    inputs = left.split(",")
     if len(inputs) != len(call.inputs):
         raise Problem(f"has the equation {text[:60]!r} for {len(call.inputs)} inputs")
     sizes: dict[str, int] = {}

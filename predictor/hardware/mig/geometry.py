@@ -151,11 +151,11 @@ class Geometry:
 
     def profile(self, name: str) -> SliceProfile:
         """The profile of that name. Raises UsageError listing the profiles that there are."""
-        found = self.by_name.get(name)
-        if found is None:
+        known = self.by_name.get(name)
+        if known is None:
             names = ", ".join(self.by_name)
             raise UsageError(f"{self.gpu} has no MIG profile {name!r}", hint=f"it has {names}")
-        return found
+        return known
 
     def restricted(self, names: Iterable[str]) -> Geometry:
         """The same GPU with only these profiles (fewer states to enumerate)."""
@@ -227,20 +227,20 @@ def diff(table: Geometry, nvml: Geometry) -> tuple[Difference, ...]:
 
     Fields that the table does not know (None) and memory that it only estimates are no difference.
     """
-    found = [
-        Difference("GPU", what, getattr(table, what), getattr(nvml, what))
-        for what in ("compute_slices", "memory_slices")
-        if getattr(table, what) != getattr(nvml, what)
+    differences = [
+        Difference("GPU", field, getattr(table, field), getattr(nvml, field))
+        for field in ("compute_slices", "memory_slices")
+        if getattr(table, field) != getattr(nvml, field)
     ]
     for name in dict.fromkeys([*table.by_name, *nvml.by_name]):
         ours, theirs = table.by_name.get(name), nvml.by_name.get(name)
         if ours is None or theirs is None:
-            found.append(Difference(name, "profile", *(
+            differences.append(Difference(name, "profile", *(
                 "present" if p else "absent" for p in (ours, theirs))))  # fmt: skip
             continue
-        for what in _COMPARED:
-            was, now = getattr(ours, what), getattr(theirs, what)
-            estimated = what == "memory_bytes" and table.memory_basis.startswith("estimate")
+        for field in _COMPARED:
+            was, now = getattr(ours, field), getattr(theirs, field)
+            estimated = field == "memory_bytes" and table.memory_basis.startswith("estimate")
             if was != now and was is not None and now is not None and not estimated:
-                found.append(Difference(name, what, was, now))
-    return tuple(found)
+                differences.append(Difference(name, field, was, now))
+    return tuple(differences)

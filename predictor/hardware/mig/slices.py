@@ -28,8 +28,8 @@ MIB = 2**20
 def geometries() -> Mapping[str, Geometry]:
     """By name, in the table's order."""
     data = json.loads(TABLE.read_text(encoding="utf-8"))
-    made = (_geometry(g, data["shapes"][g["shape"]], data["source"]) for g in data["gpus"])
-    return {geometry.gpu: geometry for geometry in made}
+    described = (_geometry(g, data["shapes"][g["shape"]], data["source"]) for g in data["gpus"])
+    return {geometry.gpu: geometry for geometry in described}
 
 
 def _geometry(entry: dict[str, Any], shape: dict[str, Any], source: str) -> Geometry:
@@ -78,15 +78,15 @@ def lookup(name: str) -> Geometry:
     """
     wanted = simplified(name)
     spellings = {simplified(own): own for own in geometries()}
-    found = {d.mig for d in candidates(name) if d.mig}
+    matching = {d.mig for d in candidates(name) if d.mig}
     if wanted in spellings:
-        found = {spellings[wanted]}
-    if len(found) == 1:
-        return geometries()[found.pop()]
-    if found:
+        matching = {spellings[wanted]}
+    if len(matching) == 1:
+        return geometries()[matching.pop()]
+    if matching:
         raise UsageError(
             f"the GPU {name!r} may be several with different MIG slices",
-            hint=f"one of {', '.join(sorted(found))}",
+            hint=f"one of {', '.join(sorted(matching))}",
         )
     spellings |= {simplified(a): g.gpu for g in geometries().values() for a in g.aliases}
     near = difflib.get_close_matches(wanted, spellings, n=3, cutoff=0.5)
@@ -117,15 +117,15 @@ def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:
     geometry = geometry_of(platform)
     if geometry is None:
         return None
-    found = geometry.by_name.get(platform.name.rpartition(MARK)[2])
-    return None if found is None else (geometry, found)
+    profile = geometry.by_name.get(platform.name.rpartition(MARK)[2])
+    return None if profile is None else (geometry, profile)
 
 
 def part_of(platform: Platform, known: Mapping[str, Platform]) -> float:
     """The part of its GPU that others cannot have: the larger of compute and memory."""
-    found = slice_of(platform)
-    if found is not None:
-        return part_of_gpu(*found)
+    parent_and_profile = slice_of(platform)
+    if parent_and_profile is not None:
+        return part_of_gpu(*parent_and_profile)
     whole = known.get(platform.parent or "")
     if whole is None:
         return 1.0

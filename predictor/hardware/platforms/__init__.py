@@ -35,14 +35,14 @@ def load(folder: Path | None = None) -> Mapping[str, Platform]:
     """
     if folder is None and os.environ.get(FOLDER_VARIABLE):
         folder = Path(os.environ[FOLDER_VARIABLE])
-    found = dict(shipped())
+    platforms = dict(shipped())
     if folder is not None:
         if not folder.is_dir():
             raise DocumentError(folder, "is not a folder of platform files")
-        found.update(_read_folder(folder))
-    for platform in found.values():
-        _check_parent(platform, found)
-    return found
+        platforms.update(_read_folder(folder))
+    for platform in platforms.values():
+        _check_parent(platform, platforms)
+    return platforms
 
 
 def get(name: str, known: Mapping[str, Platform] | None = None) -> Platform:
