@@ -45,7 +45,7 @@ class Extra:
 
 
 def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
-    """The Profile of one pilot."""
+    """Return the Profile of one pilot."""
     first, options = native.first, plan.options
     command = plan.order(plan.main).command
     runs_on, hints = detect(
@@ -107,7 +107,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
 
 
 def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime | None:
-    """Its spread no smaller than what waiting for a processor added to it."""
+    """Return the runtime with a spread no smaller than what waiting for a processor added to it."""
     if runtime is None or shared is None or not shared.noticeable:
         return runtime
     spread_s = max(runtime.spread_s, shared.waited_s)
@@ -115,14 +115,14 @@ def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime |
 
 
 def exit_status_of(outcome: Outcome) -> int:
-    """The status as a shell tells it: 128 plus the signal for a killed program."""
+    """Return the status as a shell tells it: 128 plus the signal for a killed program."""
     if outcome.signal is not None:
         return 128 + outcome.signal
     return outcome.exit_code or 0
 
 
 def faults(first: Outcome) -> list[str]:
-    """What went wrong with the program itself, in sentences."""
+    """Say in sentences what went wrong with the program itself."""
     sentences = []
     if not first.succeeded:
         sentences.append(f"the program {first.describe()}: counters are of that part only")
@@ -140,7 +140,7 @@ def faults(first: Outcome) -> list[str]:
 def with_missing(
     counters: Mapping[str, Measurement], reports: Sequence[CollectorReport]
 ) -> dict[str, Measurement]:
-    """Every counter of the catalogue: those that nothing gave are missing, with the reason."""
+    """Return every counter of the catalogue; those that nothing gave are missing, with a reason."""
     unused = {report.name: report.detail for report in reports if report.status != "used"}
     result = {}
     for name, entry in BY_NAME.items():
@@ -162,4 +162,4 @@ def _why(sources: Mapping[str, str], unused: Mapping[str, str]) -> str:
 
 
 _ASKED_FIRST = (Stage.EMULATED, Stage.OWN_RUN, Stage.NATIVE)
-"""Whose absence explains a missing counter: emulated runs work on every machine."""
+"""Stages whose absence explains a missing counter: emulated runs work on every machine."""

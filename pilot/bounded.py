@@ -36,7 +36,7 @@ class BoundedCache(Generic[K, V]):
         return value
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """The value, made now where it is not remembered."""
+        """Return the value, made now where it is not remembered."""
         value = self.get(key)
         return self.put(key, make()) if value is None else value
 

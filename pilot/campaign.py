@@ -89,7 +89,7 @@ def run_campaign(options: CampaignOptions, suite: Suite, say: Say = say_nothing)
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Each campaign rewrites the whole file: two at once would undo each other's work."""
+    """Hold the file's lock: each campaign rewrites the whole file, so only one may run."""
     lock = path.with_name(f".{path.name}.lock")
     try:
         stream = lock.open("w")
@@ -147,12 +147,12 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
 
 
 def profile_name(kernel: str, size: int) -> str:
-    """``Stream_TRIAD-8388608``."""
+    """Return the name of a kernel's profile at a size, such as ``Stream_TRIAD-8388608``."""
     return f"{kernel}-{size}"
 
 
 def read_profiles(path: Path) -> list[Profile]:
-    """The profiles of a campaign file. Raises DocumentError naming the line."""
+    """Return the profiles of a campaign file. Raises DocumentError naming the line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -165,7 +165,7 @@ def read_profiles(path: Path) -> list[Profile]:
 
 
 def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:
-    """One compact line a profile, ordered by name and size; counters that are missing left out."""
+    """Write one compact line a profile, by name and size, without counters that are missing."""
     ordered = sorted(profiles, key=lambda p: (p.name.rpartition("-")[0], p.workload.size or 0))
     write_text(path, "".join(json.dumps(_compact(profile)) + "\n" for profile in ordered))
 
@@ -210,7 +210,7 @@ class _Subject:
     options: CampaignOptions
 
     def order(self, reps: int, fraction: float) -> Order:
-        """The run of so many repetitions, each a fraction of a whole one."""
+        """Return the run of so many repetitions, each a fraction of a whole one."""
         command = self.suite.command(self.kernel, self.size, reps, fraction)
         return Order(tuple(command), dict(os.environ), nice=self.options.nice)
 
@@ -227,7 +227,7 @@ class _Subject:
 
 
 def _timed(profile: Profile, subject: _Subject) -> Profile:
-    """With the native time of a repetition, and the peak memory."""
+    """Return the profile with the native time of a repetition, and the peak memory."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
     each_s = max(trial.rep_s * fraction, 1e-9)
@@ -250,7 +250,7 @@ def _timed(profile: Profile, subject: _Subject) -> Profile:
 
 
 def _counted(profile: Profile, subject: _Subject) -> Profile:
-    """With the emulated counters of a repetition."""
+    """Return the profile with the emulated counters of a repetition."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     guess = trial.rep_s * INSTRUCTIONS_PER_S
     fraction = min(1.0, EMULATED_INSTRUCTIONS / max(guess, 1.0))
@@ -285,7 +285,7 @@ def _emulated(order: Order) -> Emulation:
 def subtract(
     single: dict[str, Measurement], none: dict[str, Measurement], fraction: float
 ) -> dict[str, Measurement]:
-    """Counts of a whole repetition: (with one - with none) / fraction, never below zero."""
+    """Return counts of a whole repetition: (with one - with none) / fraction, never below zero."""
     note = "of one repetition" if fraction == 1 else f"of one repetition, from {fraction:.3g} of it"
     result = {}
     for name, measurement in single.items():
@@ -298,7 +298,7 @@ def subtract(
 
 
 def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
-    """Each profile with time and memory of its kernel at every size that was measured."""
+    """Return each profile with its kernel's time and memory at every size that was measured."""
     measured_profiles = list(profiles)
     points: dict[str, list[SizePoint]] = {}
     for profile in measured_profiles:

@@ -41,7 +41,10 @@ class Counts:
 def openmp_counters(
     suite: Suite, kernel: str, size: int, *, nice: int = 0
 ) -> dict[str, Measurement]:
-    """``atomic_ops`` and ``parallel_regions`` of one repetition. Raises PilotError, ToolMissing."""
+    """Count ``atomic_ops`` and ``parallel_regions`` of one repetition.
+
+    Raises PilotError, ToolMissing.
+    """
     work = suite.work(size)[kernel]
     wanted = min(1.0, EMULATED_ITERATIONS / max(work.iterations_per_rep, 1))
     exact = suite.run(kernel, size, 1, wanted, 1, openmp=True, timeout_s=LIMIT_S).fraction
@@ -58,7 +61,7 @@ def openmp_counters(
 
 
 def parse(lines: Iterable[str]) -> Counts:
-    """Locked instructions and calls into the OpenMP runtime, from one callgrind file."""
+    """Count locked instructions and calls into the OpenMP runtime, in one callgrind file."""
     atomics = regions = 0
     entry = False
     for line in lines:

@@ -30,12 +30,12 @@ class Term:
 
 
 def alternatives(formula: str) -> tuple[tuple[Term, ...], ...]:
-    """The formula taken apart. Raises ValueError where it is none."""
+    """Return the formula taken apart. Raises ValueError where it is none."""
     return tuple(_terms(part, formula) for part in formula.split(" | "))
 
 
 def names(formula: str) -> frozenset[str]:
-    """Every name in the formula."""
+    """Return every name in the formula."""
     return frozenset(n for terms in alternatives(formula) for term in terms for n in term.names)
 
 
@@ -69,7 +69,7 @@ GROUPS = {
 
 
 def counter(name: str) -> Counter:
-    """The catalogue's entry. Raises UsageError naming the nearest known counter."""
+    """Return the catalogue's entry. Raises UsageError naming the nearest known counter."""
     entry = BY_NAME.get(name)
     if entry is None:
         near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.5)
@@ -81,7 +81,7 @@ def counter(name: str) -> Counter:
 
 
 def from_source(source: str) -> dict[str, str]:
-    """Counter name -> what ``source`` calls it, for every counter that the source can give."""
+    """Return the counters that ``source`` can give, each with what ``source`` calls it."""
     return {entry.name: entry.sources[source] for entry in COUNTERS if source in entry.sources}
 
 
@@ -109,7 +109,7 @@ Table II that of xAMM.
 
 
 def page() -> str:
-    """``docs/counters.md`` as text."""
+    """Return ``docs/counters.md`` as text."""
     lines = [_HEAD]
     for group, title in GROUPS.items():
         lines.append(f"## {title}\n")

@@ -13,7 +13,7 @@ from berth.pilot.profile import Measurement, Quality
 
 LINE_BYTES = 64
 NO_TOTALS = ("_ratio", "_intensity", "_per_cycle", "_levels")
-"""How names of counters end that do not grow with the run."""
+"""Endings of names of counters that do not grow with the run."""
 WRITE_MISS_LINES = 2
 """A write miss fetches the line (write-allocate) and writes it back later."""
 
@@ -61,7 +61,7 @@ FORMULAS: tuple[tuple[str, tuple[str, ...], Formula], ...] = (
 
 
 def derive(measured: Mapping[str, Measurement]) -> dict[str, Measurement]:
-    """``measured`` with every derived counter added that can be computed from it."""
+    """Return ``measured`` with every derived counter that can be computed from it."""
     result = dict(measured)
     for name, operands, formula in FORMULAS:
         present = result.get(name)
@@ -98,5 +98,5 @@ def _apply(
 
 
 def missing(source: str, why: str) -> Measurement:
-    """A counter that could not be had, and why."""
+    """Return a counter that could not be had, and why."""
     return Measurement(value=None, quality=Quality.MISSING, source=source, note=why)

@@ -39,7 +39,7 @@ _PASSED_OVER = rf"{_BASIC_LINES}|{_LITERAL_LINES}|#[^\n]*+"
 
 
 def has_deeper_key(text: str, parts: int) -> bool:
-    """Whether a key has more than so many parts (``a.b.c`` has three), in a table's name or not.
+    """Return whether a key, of a table or value, has more parts (``a.b.c`` has three).
 
     Strings and comments are passed over; time is linear in the text, valid or not.
     """
@@ -76,7 +76,7 @@ def read_json(path: Path, model: type[D]) -> D:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of at most a document's size. Raises DocumentError."""
+    """Return the text of a file of at most a document's size. Raises DocumentError."""
     try:
         return _read_bounded(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -106,7 +106,7 @@ def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
 
 
 def json_data(raw: bytes | str, *, source: str | Path) -> object:
-    """What a JSON text holds, without repeated keys and NaN. Raises DocumentError."""
+    """Return what a JSON text holds, without repeated keys and NaN. Raises DocumentError."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise DocumentError(source, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
@@ -141,7 +141,7 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
 
 
 def to_json(document: Document) -> str:
-    """The document as indented JSON text with a final newline."""
+    """Return the document as indented JSON text with a final newline."""
     return document.model_dump_json(indent=2, by_alias=True, exclude_none=False) + "\n"
 
 
@@ -279,7 +279,7 @@ def _read_bounded(path: Path) -> bytes:
 
 
 def _check_shape(data: object, source: str | Path) -> float | None:
-    """A number that is not finite (2e308, say), if there is one. Raises DocumentError."""
+    """Return a number that is not finite (2e308, say), if there is one. Raises DocumentError."""
     keys, infinite = 0, None
     stack: list[tuple[object, int]] = [(data, 1)]
     while stack:
@@ -300,7 +300,7 @@ def _check_shape(data: object, source: str | Path) -> float | None:
 
 
 def _check_schema(data: dict[str, Any], model: type[Document], source: str | Path) -> None:
-    """A newer schema is named as such before any other complaint about its keys."""
+    """Name a newer schema as such before any other complaint about its keys."""
     field = model.model_fields.get("schema_")
     if field is None or not isinstance(field.default, str):
         return
@@ -345,7 +345,7 @@ def _explain(
 def unknown_key(
     source: str | Path, key: str, model: type[Document], location: Sequence[int | str] = ()
 ) -> DocumentError:
-    """The error for a key that ``model`` does not have, naming the nearest that it has."""
+    """Return the error for a key that ``model`` does not have, naming the nearest that it has."""
     *above, last = location or (key,)
     near = _nearest(str(last), _known_keys(model, above))
     return DocumentError(
@@ -375,7 +375,7 @@ def _nearest(name: str, known: list[str]) -> str | None:
 
 
 def _known_keys(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
-    """The keys accepted at ``location``, following nested models and containers of models."""
+    """Return the keys accepted at ``location``, through nested models and their containers."""
     current: type[BaseModel] | None = model
     annotation: object = None
     for part in location:

@@ -27,7 +27,7 @@ from berth.pilot.profile import CollectorReport, Measurement
 SAME_RUN = 0.01
 """Instruction counts of two tools within this fraction of each other are of the same run."""
 RESERVE = 0.05
-"""Of the budget: for the tools to write, and for us to read, what was counted."""
+"""Share of the budget for the tools to write, and for us to read, what was counted."""
 ROUGH = frozenset({"fp_ops"})
 """Lackey's guess is worth nothing beside callgrind's exact operations, whose sum is derived."""
 
@@ -94,7 +94,7 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
 
 
 def _seen(collector: Collector, order: Order) -> Sets | None:
-    """The instruction sets of a run on a plain processor; None where it failed or was stopped."""
+    """Return the instruction sets of a run on a plain processor; None: it failed or was stopped."""
     try:
         [outcome] = run_all([order], jobs=1)
     except Interrupted:
@@ -103,7 +103,7 @@ def _seen(collector: Collector, order: Order) -> Sets | None:
 
 
 def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
-    """Warnings, each once, with the tools that gave it."""
+    """Return the warnings, each once, with the tools that gave it."""
     tools: dict[str, list[str]] = {}
     for collector, readings in finished:
         texts = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
@@ -113,7 +113,7 @@ def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
 
 
 def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
-    """One value a counter, the earliest tool's, brought to the leading tool's instructions."""
+    """Return one value a counter, the earliest tool's, scaled to the leader's instructions."""
     leader: float | None = None
     result: dict[str, Measurement] = {}
     for reading in readings:
@@ -131,7 +131,7 @@ def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
 
 
 def scaled_error(measurement: Measurement, factor: float) -> float | None:
-    """The standard error of ``factor`` times the measurement."""
+    """Return the standard error of ``factor`` times the measurement."""
     error = measurement.standard_error
     return None if error is None else error * factor
 

@@ -47,7 +47,7 @@ KERNEL_S = 0.3
 FULL_KERNEL_S = 1.0
 """and of a full measurement."""
 REPS = (3, 400)
-"""At least and at most so many repetitions."""
+"""Least and most repetitions."""
 BLOCKS = 5
 """The repetitions are averaged in so many blocks, of which the median counts."""
 MOST_OTHER_LOAD = 0.1
@@ -59,19 +59,19 @@ class NodeMeasurement(Document):
 
     schema_: str = Field(default=NODE_SCHEMA, alias="schema")
     node: str = Field(min_length=1, max_length=256)
-    """As the scheduler calls it."""
+    """The node, as the scheduler calls it."""
     host: str = ""
     kernel: str = ""
     """Operating system and release, as ``uname -sr``."""
     driver: str | None = None
-    """Of the GPUs, where there are some."""
+    """Version of the GPUs' driver, where there are some."""
     processor: str = ""
     measured: str = ""
-    """When it began."""
+    """Time when it began."""
     platform: Platform | None = None
-    """None: the benchmark did not run yet, or could not."""
+    """The benchmarked platform; None: the benchmark did not run yet, or could not."""
     seconds: dict[str, Positive] = Field(default_factory=dict, max_length=10_000)
-    """By kernel and size (``Stream_TRIAD-1048576``)."""
+    """Seconds by kernel and size (``Stream_TRIAD-1048576``)."""
     other_load: NonNegative = 0.0
     """Cores that other programs took meanwhile, on average over the measured kernels."""
     problems: tuple[str, ...] = ()
@@ -79,12 +79,12 @@ class NodeMeasurement(Document):
 
 
 def kernel_release() -> str:
-    """Operating system and release of this machine."""
+    """Return the operating system and release of this machine."""
     return f"{platform.system()} {platform.release()}"
 
 
 def begin(into: Path, *, node: str) -> NodeMeasurement:
-    """The measurement in ``into``, where it is of this node as it runs now; else a new one."""
+    """Return the measurement in ``into`` if it is of this node as it runs now; else a new one."""
     new = NodeMeasurement(
         node=node,
         host=platform.node(),
@@ -168,7 +168,7 @@ def measure_node(
 
 
 def _large(suite: Suite) -> tuple[str, ...]:
-    """Kernels that are timed at the large size, too, if they do not take too long."""
+    """Return kernels that are timed at the large size, too, if they do not take too long."""
     work = suite.work(LARGE_SIZE)
     return tuple(
         kernel.name
@@ -178,7 +178,7 @@ def _large(suite: Suite) -> tuple[str, ...]:
 
 
 def _with_times(measurement: NodeMeasurement) -> Platform | None:
-    """The platform with the kernels' times in its signature."""
+    """Return the platform with the kernels' times in its signature."""
     if measurement.platform is None:
         return None
     times = {f"{key.replace('-', '@', 1)}x1": s for key, s in measurement.seconds.items()}
@@ -189,7 +189,7 @@ def _with_times(measurement: NodeMeasurement) -> Platform | None:
 def kernel_seconds(
     suite: Suite, kernel: str, wanted_s: float, size: int = SIZE
 ) -> tuple[float, float]:
-    """Seconds of one repetition on one core, and the cores that others took meanwhile."""
+    """Return seconds of one repetition on one core, and the cores that others took meanwhile."""
     fraction = SAMPLED_FRACTION if suite.kernel(kernel).sampled else 1.0
     trial = suite.run(kernel, size, reps=1, fraction=fraction)
     each_s = max(trial.rep_s * trial.fraction, 1e-6)
@@ -205,7 +205,7 @@ def kernel_seconds(
 
 
 def doubts(measurement: NodeMeasurement) -> tuple[str, ...]:
-    """What to know before these times are used, one sentence each."""
+    """Say what to know before these times are used, one sentence each."""
     if (
         measurement.platform is None
         or measurement.other_load <= MOST_OTHER_LOAD * measurement.platform.cores

@@ -45,7 +45,7 @@ class Problem(NamedTuple):
 
 
 def read_groups(text: str) -> dict[str, dict[str, str]]:
-    """Group -> name -> ``module:attribute`` of an entry-points file."""
+    """Read an entry-points file: group -> name -> ``module:attribute``."""
     groups: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     for line in map(str.strip, text.splitlines()):
@@ -59,7 +59,7 @@ def read_groups(text: str) -> dict[str, dict[str, str]]:
 
 @cache
 def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
-    """Group -> entries of the other packages that are installed; searched once a process."""
+    """Return group -> entries of the other packages that are installed; searched once a process."""
     from importlib.metadata import distributions  # noqa: PLC0415 - 30 ms, often not needed
 
     groups: dict[str, list[Entry]] = {}
@@ -103,11 +103,11 @@ class Registry(Generic[T]):
         self._own: dict[str, str] | None = None
 
     def own(self) -> tuple[str, ...]:
-        """The names that Berth itself brings, in the order of its file."""
+        """Return the names that Berth itself brings, in the order of its file."""
         return tuple(self._targets())
 
     def names(self) -> tuple[str, ...]:
-        """Every name that can be asked for: Berth's own, then those of others by name.
+        """Return every name that can be asked for: Berth's own, then those of others by name.
 
         One that turned out not to be importable, or that two packages declare, is left out.
         """
@@ -115,7 +115,7 @@ class Registry(Generic[T]):
         return (*self._targets(), *sorted(declared.difference(self._ambiguous())))
 
     def load(self, name: str) -> T:
-        """The object of that name, imported when first asked for.
+        """Return the object of that name, imported when first asked for.
 
         Raises UsageError for an unknown name (the nearest is named), for a name that two
         packages declare (both are named), and for one that cannot be imported.
@@ -136,14 +136,14 @@ class Registry(Generic[T]):
         return self._loaded[name]
 
     def load_all(self) -> dict[str, T]:
-        """Every object that can be imported, by name; what cannot is remembered as a problem."""
+        """Return every object that can be imported, by name; others are remembered as problems."""
         for entry in self._others():
             if entry.name in self.names() and entry.name not in self._loaded:
                 self._try(entry)
         return {name: self.load(name) for name in self.names()}
 
     def problems(self) -> tuple[Problem, ...]:
-        """What other packages declare and cannot be used. Imports what they declare."""
+        """Return what other packages declare and cannot be used. Imports what they declare."""
         self.load_all()
         taken = [
             self._problem(e, f"is Berth's own name; that of the package {e.distribution} is unused")
@@ -214,7 +214,7 @@ class Registry(Generic[T]):
 
 
 def public_names(protocol: type) -> tuple[str, ...]:
-    """The attributes and methods that a Protocol names: what ``needs`` of a Registry takes."""
+    """Return the attributes and methods of a Protocol: what ``needs`` of a Registry takes."""
     declared = {*getattr(protocol, "__annotations__", ()), *vars(protocol)}
     return tuple(sorted(name for name in declared if not name.startswith("_")))
 

@@ -31,12 +31,12 @@ class Say(Protocol):
 
 
 def say_nothing(activity: str, done: int = 0, of: int = 0) -> None:
-    """For pilots that nobody watches."""
+    """Say nothing: for pilots that nobody watches."""
 
 
 @contextmanager
 def showing(show: Show) -> Iterator[None]:
-    """Within it reports go to ``show``."""
+    """Let reports within it go to ``show``."""
     before = _show.set(show)
     try:
         yield
@@ -45,19 +45,19 @@ def showing(show: Show) -> Iterator[None]:
 
 
 def is_shown() -> bool:
-    """Whether a report would be seen."""
+    """Return whether a report would be seen."""
     return _show.get() is not None
 
 
 def report(activity: str, done: int, of: int) -> None:
-    """``done`` of ``of`` steps are done."""
+    """Report that ``done`` of ``of`` steps are done."""
     show = _show.get()
     if show is not None:
         show(activity, done, of)
 
 
 def steps(activity: str, items: Sequence[T]) -> Iterator[T]:
-    """The items; how many were given is reported now and then."""
+    """Yield the items, and report now and then how many were handed out."""
     every = max(1, len(items) // REPORTS)
     try:
         for done, item in enumerate(items):
@@ -71,7 +71,7 @@ def steps(activity: str, items: Sequence[T]) -> Iterator[T]:
 def lasting(
     activity: str, seconds: float, at_most_s: float | None = None
 ) -> AbstractContextManager[None]:
-    """Reports by the clock on work within it of which only its time is known, in milliseconds.
+    """Report by the clock, in milliseconds, on work within it of which only its time is known.
 
     ``seconds`` is expected; ``at_most_s`` what bounds it, once it takes longer than expected.
     """
@@ -83,7 +83,7 @@ def lasting(
 def clocked(
     show: Show, activity: str, seconds: float, at_most_s: float | None = None
 ) -> Iterator[None]:
-    """As ``lasting``, reported to ``show``; nothing happens where that says nothing."""
+    """Report to ``show`` as ``lasting`` does; nothing happens where ``show`` says nothing."""
     if show is say_nothing:
         yield
         return

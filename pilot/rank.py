@@ -19,13 +19,13 @@ RANK_VARIABLES = (
     "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK", "SLURM_PROCID",
 )  # fmt: skip
 NODE_VARIABLES = ("SLURMD_NODENAME",)
-"""Else the host's own name: several nodes may be on one host."""
+"""Variables that name the node, else the host's name: several nodes may be on one host."""
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 NOT_FOUND = 127
 
 
 def run(command: list[str]) -> tuple[float, int]:
-    """Seconds that it took and its wait status."""
+    """Run the command; return the seconds that it took and its wait status."""
     started_s = time.monotonic()
     child = os.fork()
     if child == 0:

@@ -67,7 +67,7 @@ class RankCounts(Document):
 
 
 def records_in(folder: Path) -> list[RankRecord]:
-    """The ranks that left a record there; one that is broken is as one that left none."""
+    """Read the records that ranks left there; a broken one counts as none."""
     records = []
     for path in sorted(folder.glob(RECORD.format("*"))):
         try:
@@ -79,13 +79,13 @@ def records_in(folder: Path) -> list[RankRecord]:
 
 
 def busiest(records: Sequence[RankRecord]) -> int:
-    """The rank other than 0 with most processor time; 0 where there is no other."""
+    """Return the rank other than 0 with most processor time; 0 where there is no other."""
     others = [record for record in records if record.rank > 0]
     return max(others, key=lambda r: (r.cpu_s, -r.rank)).rank if others else 0
 
 
 def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | None) -> Profile:
-    """The Profile of rank 0's run as that of all ranks, of which the others left ``records``.
+    """Return the Profile of rank 0's run as that of all ranks; the others left ``records``.
 
     ``nodes``: of the job; None: as the records say.
     """
@@ -166,8 +166,7 @@ def _of_rank_zero(profile: Profile) -> RankRecord | None:
 def count_once(
     order: Order, *, rank: int, native_s: float, max_slowdown: float, left_s: float
 ) -> RankCounts:
-    """Run ``order`` exactly once, under hardware counters where they give all that a prediction
-    needs, else emulated.
+    """Run ``order`` exactly once, under hardware counters where they suffice, else emulated.
 
     ``native_s`` is its time without any tool; the emulated run is cut after ``max_slowdown``
     times that, and in any case after ``left_s``.
@@ -203,7 +202,7 @@ def count_once(
 
 
 def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
-    """``profile`` with what one or two ranks counted, which stands for all ranks."""
+    """Return ``profile`` with what one or two ranks counted, which stands for all ranks."""
     ranks = profile.runs_on.ranks
     known = {n: m for n, m in profile.counters.items() if m.value is not None}
     counted = _mean(counts)
@@ -247,7 +246,7 @@ def _note(counts: Sequence[RankCounts], ranks: int) -> tuple[str, ...]:
 
 
 def _mean(counts: Sequence[RankCounts]) -> dict[str, Measurement]:
-    """Of what all of them counted, with half the largest difference as standard error."""
+    """Average what all of them counted, with half the largest difference as standard error."""
     if not counts:
         return {}
     first, *others = counts
@@ -285,7 +284,7 @@ def _times(measurement: Measurement, ranks: int) -> Measurement:
 
 
 def counts_in(folder: Path) -> list[RankCounts]:
-    """What the counted ranks left there, by rank."""
+    """Return what the counted ranks left there, by rank."""
     counts = []
     for path in folder.glob(COUNTS.format("*")):
         try:
@@ -296,7 +295,7 @@ def counts_in(folder: Path) -> list[RankCounts]:
 
 
 def job_nodes(env: Mapping[str, str]) -> int | None:
-    """Nodes of the job that this is run in; None: no scheduler says it."""
+    """Return the number of nodes of the job that this is run in; None: no scheduler says it."""
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES"):
         if nodes := whole_number(env.get(name, ""), 10_000_000):
             return nodes

@@ -123,7 +123,7 @@ class _Pilot:
         return run_native(order, collectors, repeats=wanted, left_s=self._left_s, say=say)
 
     def _quietly(self, order: Order, repeats: int | None = None) -> Native:
-        """Native runs of a side measurement: nothing shown, nothing attached."""
+        """Run natively for a side measurement: nothing shown, nothing attached."""
         return self._native(replace(order, discard=True), [], say_nothing, repeats)
 
     def _own_runs(self, runtime: Runtime) -> None:
@@ -185,8 +185,9 @@ class _Pilot:
         self._extra.scaling = tuple(points)
 
     def _one_thread(self, runtime: Runtime, first: Outcome) -> None:
-        """How well threads share the work: processor time does not tell it of threads that wait by
-        computing. Kept where the program took one thread as the usual variables say."""
+        """Measure how well threads share the work, on one thread: processor time does not tell it
+        of threads that wait by computing. Kept where the program took one thread as the usual
+        variables say."""
         cheap = first.cpu_s <= min(ONE_THREAD_S, self._left_s() / 4)
         if self._options.threads_sweep or is_rank(self._options.env) or not cheap:
             return

@@ -52,7 +52,7 @@ def detect(
     gpus_used: int = 0,
     overrides: Overrides,
 ) -> tuple[RunsOn, tuple[str, ...]]:
-    """What the program runs on, and warnings where that is a guess worth checking."""
+    """Return what the program runs on, and warnings where that is a guess worth checking."""
     program = Path(command[0])
     files = [program, *(Path(name) for name in outcome.executables)]
     facts = [fact for path in dict.fromkeys(files) if (fact := read_elf(path)) is not None]
@@ -109,7 +109,7 @@ def _targets(
 
 
 def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Processes of the parallel job, by its launcher's arguments, else by the environment."""
+    """Count the parallel job's processes by its launcher's arguments, else by the environment."""
     name = PurePath(command[0]).name
     words = list(command[1:])
     if name == "flux" and words[:1] and words[0] in ("run", "submit"):
@@ -125,12 +125,12 @@ def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def is_rank(env: Mapping[str, str]) -> bool:
-    """Whether this process is one of several ranks of a parallel launch."""
+    """Return whether this process is one of several ranks of a parallel launch."""
     return any((_count(env.get(key, "")) or 1) > 1 for key in RANK_VARIABLES)
 
 
 def container_of(command: Sequence[str]) -> str | None:
-    """The container image that the command names, or None."""
+    """Return the container image that the command names, or None."""
     name = PurePath(command[0]).name
     image = next((w.partition("=")[2] for w in command if w.startswith("--container-image=")), None)
     if image or name not in CONTAINERS:

@@ -48,21 +48,21 @@ class Build:
     """The compiler's own first line about itself."""
     flags: tuple[str, ...]
     openmp_problem: str | None
-    """Why there is no OpenMP binary; None where there is one."""
+    """The reason why there is no OpenMP binary; None where there is one."""
 
     @property
     def serial(self) -> Path:
-        """The binary that runs on one thread."""
+        """Return the binary that runs on one thread."""
         return self.folder / SERIAL_NAME
 
     @property
     def openmp(self) -> Path | None:
-        """The binary that runs on many threads, if the compiler can make it."""
+        """Return the binary that runs on many threads, if the compiler can make it."""
         return None if self.openmp_problem else self.folder / OPENMP_NAME
 
 
 def find_compiler() -> list[str]:
-    """The C compiler's command: ``$CC``, else cc, gcc or clang. Raises ToolMissing."""
+    """Return the C compiler's command: ``$CC``, else cc, gcc or clang. Raises ToolMissing."""
     named = shlex.split(os.environ.get("CC", ""))
     if named:
         path = shutil.which(named[0])
@@ -81,7 +81,7 @@ def find_compiler() -> list[str]:
 
 
 def cache_folder() -> Path:
-    """``$BERTH_CACHE``, else ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``."""
+    """Return ``$BERTH_CACHE``, else ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``."""
     chosen = os.environ.get("BERTH_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -90,7 +90,7 @@ def cache_folder() -> Path:
 
 
 def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
-    """The kernels' binaries, built now if this compiler has not built these sources before.
+    """Return the kernels' binaries, built now if this compiler has not built these sources before.
 
     Takes some seconds the first time and milliseconds afterwards. Raises ToolMissing without a
     compiler and PilotError when it cannot build them or the cache cannot be written.
@@ -109,7 +109,7 @@ def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
 
 @contextmanager
 def folder_to_build_in(cache: Path, product: str) -> Iterator[Path]:
-    """A folder of one's own in ``cache``, removed afterwards unless it was renamed.
+    """Make a folder of one's own in ``cache``, removed afterwards unless it was renamed.
 
     Raises PilotError that names ``product`` where the cache cannot be written.
     """
@@ -137,7 +137,7 @@ def _packaged_sources() -> Path:
 
 
 def _identity(command: list[str]) -> str:
-    """What the compiler says of itself; distinguishes versions behind one name."""
+    """Return what the compiler prints of itself, which tells versions behind one name apart."""
     try:
         answer = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, timeout=60, check=True
@@ -245,7 +245,7 @@ def _start(
 
 
 def _outcome(compiling: subprocess.Popen[str], target: Path) -> str | None:
-    """Why there is no working binary after all, or None."""
+    """Return why there is no working binary after all, or None."""
     with compiling:
         try:
             _, errors = compiling.communicate(timeout=_COMPILE_TIMEOUT_S)

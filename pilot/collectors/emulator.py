@@ -78,7 +78,7 @@ class EmulatorCollector(Collector):
         return replace(wrapped, env={**wrapped.env, "VALGRIND_LIB": str(self._tool)})
 
     def again(self, order: Order) -> Order | None:
-        """With the program's own threads: some refuse a number that is not their option's."""
+        """Return the run with the program's own number of threads: some refuse any other."""
         self._forget()
         env = {k: v for k, v in order.env.items() if k not in valgrind.THREADS}
         return replace(order, env=env | self._threads)

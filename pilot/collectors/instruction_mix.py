@@ -29,12 +29,12 @@ TIME_LIMIT_S = 20.0
 
 
 def objdump_missing() -> str | None:
-    """None when objdump is installed."""
+    """Say why instructions cannot be disassembled; None: objdump is installed."""
     return None if shutil.which("objdump") else "objdump (binutils) is not installed"
 
 
 def ranges(addresses: Iterable[int]) -> list[tuple[int, int]]:
-    """Half-open address ranges that cover all ``addresses``, at most RANGES_MAX of them."""
+    """Return half-open address ranges that cover all ``addresses``, at most RANGES_MAX of them."""
     ordered = sorted(set(addresses))
     gap = GAP_BYTES
     while True:
@@ -50,7 +50,7 @@ def ranges(addresses: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
-    """(address, instruction) of each line of objdump's output that holds one."""
+    """Yield (address, instruction) of each line of objdump's output that holds one."""
     for line in text.splitlines():
         match = LINE.match(line)
         if match:
@@ -58,7 +58,7 @@ def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
 
 
 def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
-    """Instructions of ``path`` at the given addresses; unreadable ones are left out."""
+    """Return the instructions of ``path`` at the given addresses; unreadable ones are left out."""
     wanted = set(addresses)
     instructions: dict[int, str] = {}
     for start, stop in ranges(wanted):
@@ -78,7 +78,7 @@ def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
-    """Instructions by their bytes (x86-64); those that objdump cannot tell are left out."""
+    """Return instructions by their bytes (x86-64), without those that objdump cannot tell."""
     ordered = sorted(set(code))
     starts: dict[int, bytes] = {}
     at = 0
@@ -145,7 +145,7 @@ class Mix:
     loads: int = 0
     stores: int = 0
     sets: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By object file: the instruction sets of what it executed."""
+    """Instruction sets of what each object file executed."""
 
     def add(self, kind: Kind, times: int) -> None:
         """Count ``times`` executions of an instruction of that kind."""
@@ -180,7 +180,7 @@ def mix_of_code(
     executed: Mapping[str, Mapping[int, int]],
     code: Mapping[str, Mapping[int, bytes]],
 ) -> Mix:
-    """The same from the bytes of each instruction, whether or not they were in a file."""
+    """Classify what ran by the bytes of each instruction, whether or not they were in a file."""
     mix = Mix()
     texts = texts_of(encoded for by_address in code.values() for encoded in by_address.values())
     for path, counts in executed.items():
@@ -191,7 +191,7 @@ def mix_of_code(
 
 
 def sets_of(texts: Iterable[str]) -> frozenset[str]:
-    """The instruction sets that any of these instructions is of."""
+    """Return the instruction sets that any of these instructions is of."""
     return frozenset(name for text in texts if (name := classify(text).extension) is not None)
 
 
@@ -214,7 +214,7 @@ def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) ->
 
 
 def _completions(addresses: Sequence[int], index: int, counts: Mapping[int, int]) -> int:
-    """How often the instruction was left behind: what follows it ran at least so often."""
+    """Return how often the instruction was left behind: what follows it ran at least so often."""
     times = counts[addresses[index]]
     if index + 1 < len(addresses):
         following = addresses[index + 1]

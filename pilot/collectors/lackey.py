@@ -55,7 +55,7 @@ class Counts:
 
 
 def parse(text: str) -> Counts | None:
-    """The counts in one lackey log, or None where it was ended before it could write them."""
+    """Return the counts in one lackey log; None: it ended before it could write them."""
     instructions = _number(rf"guest instrs:\s+{NUMBER}", text)
     if instructions is None:
         return None
@@ -73,7 +73,7 @@ def parse(text: str) -> Counts | None:
 
 
 def totals(parts: list[Counts]) -> dict[str, float]:
-    """Catalogue counters from the counts of all processes."""
+    """Return catalogue counters from the counts of all processes."""
     columns = [
         {kind: sum(part.by_type.get(kind, (0, 0, 0))[column] for part in parts) for kind in WIDTHS}
         for column in range(3)

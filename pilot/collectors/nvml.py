@@ -54,7 +54,7 @@ class NvmlCollector(Collector):
         return None if self._handles else "NVML sees no GPU"
 
     def names(self) -> tuple[str, ...]:
-        """What the driver calls each GPU that ``probe`` found."""
+        """Return what the driver calls each GPU that ``probe`` found."""
         driver_names = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
         return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in driver_names if n)
 
@@ -114,7 +114,7 @@ class NvmlCollector(Collector):
         return total
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """The library's answer, or None where this GPU (or MIG) does not support the question."""
+        """Return the library's answer; None: this GPU (or MIG) does not support the question."""
         if self._nvml is None:
             return None
         try:

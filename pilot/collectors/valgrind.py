@@ -25,18 +25,18 @@ CUT_GRACE_S = 15.0
 
 
 def pinned_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """``env`` without what differs from shell to shell, in fixed order, with one thread."""
+    """Return ``env`` without what differs from shell to shell, in fixed order, with one thread."""
     stable = {key: value for key, value in env.items() if not VOLATILE.fullmatch(key)}
     return dict(sorted((stable | PINNED).items()))
 
 
 def probe() -> str | None:
-    """None when valgrind is installed."""
+    """Say why valgrind cannot be used; None: it is installed."""
     return None if shutil.which("valgrind") else "valgrind is not installed"
 
 
 def wrap(order: Order, tool: list[str], folder: Path) -> Order:
-    """The order under a valgrind tool; each process logs to ``folder/log.PID``."""
+    """Return the order under a valgrind tool; each process logs to ``folder/log.PID``."""
     valgrind = shutil.which("valgrind") or "valgrind"
     command = (
         valgrind,
@@ -67,7 +67,7 @@ class Process:
 
 
 def processes(folder: Path) -> list[Process]:
-    """The processes that logged, in order of their ids."""
+    """Return the processes that logged, in order of their ids."""
     logged = []
     for path in folder.glob("log.*"):
         suffix = path.name.removeprefix("log.")
@@ -81,7 +81,7 @@ def processes(folder: Path) -> list[Process]:
 
 
 def forked_without_exec(logged: Sequence[Process]) -> int:
-    """Processes that went on with their parent's program: their counts begin with its counts."""
+    """Count processes that went on with their parent's program, and began with its counts."""
     commands = {process.pid: process.command for process in logged}
     return sum(
         1
@@ -91,7 +91,7 @@ def forked_without_exec(logged: Sequence[Process]) -> int:
 
 
 def illegal_instruction(logged: Sequence[Process]) -> str | None:
-    """A sentence when valgrind met an instruction that it cannot emulate (AVX-512, mostly)."""
+    """Say that valgrind met an instruction that it cannot emulate; None: it did not."""
     for process in logged:
         head = _first(r"unhandled instruction bytes: (.*)$", process.text)
         if head is None and "Illegal opcode" not in process.text:
@@ -107,7 +107,7 @@ def illegal_instruction(logged: Sequence[Process]) -> str | None:
 
 
 def needs_avx512(logged: Sequence[Process]) -> bool:
-    """True when the instruction that valgrind could not emulate has AVX-512's EVEX prefix."""
+    """Return whether the instruction that valgrind could not emulate has AVX-512's EVEX prefix."""
     heads = (_first(r"unhandled instruction bytes: (\S+)", process.text) for process in logged)
     return any(head is not None and head.lower() == "0x62" for head in heads)
 
@@ -115,14 +115,14 @@ def needs_avx512(logged: Sequence[Process]) -> bool:
 def with_avx512(
     sets: Mapping[str, frozenset[str]], program: str, logged: Sequence[Process]
 ) -> dict[str, frozenset[str]]:
-    """``sets`` with AVX-512 for the program, where valgrind stopped at such an instruction."""
+    """Return ``sets`` with AVX-512 for the program, where valgrind met such an instruction."""
     if not needs_avx512(logged):
         return dict(sets)
     return {**sets, program: sets.get(program, frozenset()) | {"avx512f"}}
 
 
 def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
-    """None after a whole run, else the note for every counter of this run."""
+    """Return the note for every counter of this run; None: it was a whole run."""
     illegal = illegal_instruction(logged)
     if illegal:
         return illegal
@@ -137,7 +137,7 @@ def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
 
 
 def notices(note: str | None, logged: Sequence[Process] = ()) -> tuple[str, ...]:
-    """Warnings of one tool's run: how it ended, and forks that made it count twice."""
+    """Return the warnings of one tool's run: how it ended, and forks that made it count twice."""
     forked = forked_without_exec(logged)
     twice = (
         f"{forked} processes forked without exec, and what their parent did before the "

@@ -56,7 +56,7 @@ class Point:
 
     @property
     def key(self) -> str:
-        """As ``ModelRun.key``."""
+        """Return the key that its ``ModelRun`` will have."""
         return run_key(self.sha256, self.order.setting)
 
 
@@ -66,13 +66,13 @@ class CampaignResult:
 
     measured: int
     known: int
-    """In the file already."""
+    """Measurements that the file had already."""
     too_large: int
     """Left out: a smaller batch of the same ran out of memory."""
     unmade: int
     """The time was up."""
     outcomes: dict[str, int]
-    """Of what was measured now."""
+    """Number of measurements made now, by outcome."""
 
 
 def run_campaign(
@@ -116,7 +116,7 @@ def run_campaign(
 
 
 def read_runs(path: Path) -> list[ModelRun]:
-    """The measurements of a campaign file. Raises DocumentError naming the line."""
+    """Return the measurements of a campaign file. Raises DocumentError naming the line."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -134,7 +134,7 @@ def _parsed(path: Path, data: bytes) -> list[ModelRun]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, list[ModelRun]]]:
-    """The file, ours alone, without a last line that was cut short."""
+    """Open the file, ours alone, without a last line that was cut short."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -169,7 +169,7 @@ def _without_batch(sha256: str, setting: Setting) -> str:
 
 
 def _limits(runs: Sequence[ModelRun]) -> dict[str, int]:
-    """By model and setting: the batch that ran out of memory."""
+    """Return the batch that ran out of memory, by model and setting."""
     smallest: dict[str, int] = {}
     for run in runs:
         if run.outcome is Outcome.OUT_OF_MEMORY:
@@ -183,7 +183,7 @@ _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 FactsOf = Callable[[Path, str, Setting], ModelFacts]
-"""What the caller knows of a model file: (path, digest, setting)."""
+"""Returns what the caller knows of a model file: (path, digest, setting)."""
 
 
 class Plan(Document):
@@ -197,16 +197,16 @@ class Plan(Document):
     tasks: tuple[Task, ...] = Field(default=(Task.INFERENCE,), min_length=1)
     threads: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=100)
     framework: str | None = Field(default=None, pattern="^(onnxruntime|torch)$")
-    """None: torch on a GPU, for training and for factories; else onnxruntime."""
+    """The framework; None: torch on a GPU, for training and for factories, else onnxruntime."""
     device: Device = Device.CPU
     optimizer: str = Field(default="sgd", pattern="^(sgd|adamw)$")
     sm_percentages: tuple[int, ...] = Field(default=(), max_length=100)
     sizes: dict[str, int] = Field(default_factory=dict, max_length=100)
     input_shape: tuple[int, ...] | None = None
-    """Of factories' models, without the batch."""
+    """Shape of one input of factories' models, without the batch."""
 
     def settings(self, *, factory: bool) -> Iterator[Setting]:
-        """All combinations, as asked."""
+        """Yield all combinations that the plan asks for."""
         for batch, precision, task, threads, share in itertools.product(
             dict.fromkeys(self.batches), dict.fromkeys(self.precisions), dict.fromkeys(self.tasks),
             dict.fromkeys(self.threads), dict.fromkeys(self.sm_percentages) or (None,),
@@ -231,7 +231,7 @@ def points(
     memory_bytes: int,
     run_limit_s: float,
 ) -> list[Point]:
-    """What the plan asks for; globs are relative to ``folder``.
+    """Return the measurements that the plan asks for; globs are relative to ``folder``.
 
     Raises UsageError where a model does not exist, or a glob meets none.
     """
@@ -258,7 +258,7 @@ def points(
 
 
 def name_of(model: str) -> str:
-    """A file's stem, or a factory's function, as a name that documents allow."""
+    """Return a file's stem, or a factory's function, as a name that documents allow."""
     stem = model.rpartition(":")[2] if _FACTORY.fullmatch(model) else Path(model).stem
     return _UNFIT.sub("-", stem).strip("-._+")[:128] or "model"
 

@@ -22,7 +22,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.shepherd import PR_SET_PDEATHSIG
 
 MEMORY_WORDS = ("out of memory", "can't allocate", "failed to allocate", "bad_alloc", "bad alloc")
-"""In what frameworks say when memory is short."""
+"""Words in frameworks' messages when memory is short."""
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ class ModelFacts(Document):
 
     name: Name
     sha256: str
-    """Of the file; of the name where the model is a Python factory."""
+    """Digest of the file; of the name where the model is a Python factory."""
     graph: str | None = None
     """``ModelGraph.digest`` at this batch, where Berth could read the graph."""
     parameters: NonNegative | None = None
@@ -66,7 +66,7 @@ class ModelFacts(Document):
     moved_bytes: NonNegative | None = None
     peak_activation_bytes: NonNegative | None = None
     inputs: tuple[str, ...] = Field(default=(), max_length=1_000)
-    """As ``x: FLOAT [8, 3, 224, 224]``."""
+    """Inputs such as ``x: FLOAT [8, 3, 224, 224]``."""
     random_weights: bool = False
     """True where weights were made up because the file has none."""
 
@@ -83,7 +83,7 @@ class Setting(Document):
     sizes: dict[str, int] = Field(default_factory=dict, max_length=100)
     """Other open dimensions of the model, by name."""
     optimizer: str | None = None
-    """Of a training step."""
+    """The optimiser of a training step."""
     sm_percentage: int | None = Field(default=None, ge=1, le=100)
     """Share of the GPU's multiprocessors that the run was held to (CUDA MPS)."""
 
@@ -110,7 +110,7 @@ class Machine(Document):
     memory_bytes: Positive
     multiprocessors: int | None = None
     mig: str | None = None
-    """Of a slice: its profile, or ``unknown``."""
+    """A slice's profile, or ``unknown``; None: a whole device."""
     framework_version: str
     cuda: str | None = None
     driver: str | None = None
@@ -124,7 +124,7 @@ class Disturbance(Document):
     load_after: NonNegative
     cores: int = Field(ge=1)
     disturbed_share: float = Field(ge=0, le=1)
-    """Of the repeats: took over 5 % more wall-clock time than processor time. One thread only."""
+    """Share of repeats that took over 5 % more wall-clock than processor time; one thread only."""
 
 
 class ModelRun(Document):
@@ -138,9 +138,9 @@ class ModelRun(Document):
     outcome: Outcome
     reason: str | None = None
     latency: Runtime | None = None
-    """Of one run at the whole batch: wall clock, or CUDA events on a GPU."""
+    """Time of one run at the whole batch: wall clock, or CUDA events on a GPU."""
     processor_time: Runtime | None = None
-    """Of one run: what the process spent on all its cores. With one thread on a busy machine,
+    """Time that the process spent on all its cores for one run. With one thread on a busy machine,
     what the latency would be on an idle one."""
     measurements: dict[str, Measurement] = Field(default_factory=dict, max_length=100)
     """Memory, power and energy: ``docs/model-runs.md`` has the names."""
@@ -158,12 +158,12 @@ class ModelRun(Document):
 
     @property
     def key(self) -> str:
-        """Two runs with the same key measured the same thing."""
+        """Return a key that is the same for two runs that measured the same thing."""
         return run_key(self.model.sha256, self.setting)
 
 
 def run_key(sha256: str, setting: Setting) -> str:
-    """Of a model and a setting, the same in every process."""
+    """Return a key of a model and a setting that is the same in every process."""
     return json.dumps([sha256, setting.model_dump(mode="json")], sort_keys=True)
 
 
@@ -184,9 +184,9 @@ class MeasureOrder(Document):
     setting: Setting
     protocol: Protocol = Protocol()
     input_shape: tuple[int, ...] | None = None
-    """Of a factory's model, without the batch."""
+    """Shape of one input of a factory's model, without the batch."""
     memory_bytes: int = Field(ge=2**20)
-    """What the child may take, weights included; on a GPU, of host memory for weights."""
+    """Memory that the child may take, weights included; on a GPU, host memory for weights."""
     time_limit_s: float = Field(default=300.0, gt=0)
 
 
@@ -203,5 +203,5 @@ class Answer(Document):
 
 
 def as_line(document: Document) -> bytes:
-    """One line of JSON."""
+    """Return the document as one line of JSON."""
     return document.model_dump_json().encode() + b"\n"

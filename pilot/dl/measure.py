@@ -73,7 +73,7 @@ def measure(
 
 
 def runtime(seconds: Sequence[float]) -> Runtime | None:
-    """Median and interquartile range, to the nanosecond; None where any time is not above 0."""
+    """Return median and interquartile range, to the nanosecond; None where a time is 0 or less."""
     if not seconds or min(seconds) <= 0:
         return None
     quarters = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [seconds[0]] * 3
@@ -85,7 +85,7 @@ def runtime(seconds: Sequence[float]) -> Runtime | None:
 
 
 def disturbed(seconds: Sequence[float], processor_s: Sequence[float]) -> float:
-    """Share of the repeats that took over 5 % longer than they computed (one thread)."""
+    """Return the share of repeats that took over 5 % longer than they computed (one thread)."""
     if not seconds:
         return 0.0
     late = sum(a > DISTURBED * b for a, b in zip(seconds, processor_s, strict=True))
@@ -93,7 +93,7 @@ def disturbed(seconds: Sequence[float], processor_s: Sequence[float]) -> float:
 
 
 def environment_of(order: MeasureOrder) -> dict[str, str]:
-    """The child's environment. Raises UsageError where a share of a GPU cannot be enforced."""
+    """Return the child's environment. Raises UsageError where no GPU share can be enforced."""
     environment = dict(os.environ)
     environment.update(dict.fromkeys(_THREAD_VARIABLES, str(order.setting.threads)))
     share = order.setting.sm_percentage
@@ -139,7 +139,7 @@ def _ask(order: MeasureOrder, command: Sequence[str], environment: dict[str, str
 
 
 def _listen(handle: int, deadline: float) -> bytes | None:
-    """All that the child says until it closes; None where the time is up first."""
+    """Return all that the child writes until it closes; None where the time is up first."""
     data = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(handle, selectors.EVENT_READ)
@@ -168,7 +168,7 @@ def _understood(reply: bytes, status: int, oom_kills: int) -> Answer:
 
 
 def _oom_kills() -> int:
-    """Processes of this control group that the kernel killed for memory so far."""
+    """Count processes of this control group that the kernel killed for memory so far."""
     try:
         group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
         events = Path(f"/sys/fs/cgroup{group}/memory.events").read_text()

@@ -33,7 +33,7 @@ class Meter(Protocol):
         """Begin a window."""
 
     def stop(self) -> Reading:
-        """End it."""
+        """End the window and return its energy."""
 
 
 class NoMeter:
@@ -72,7 +72,7 @@ class RaplMeter:
 
 
 def rapl(root: Path = POWERCAP) -> Meter:
-    """The packages' counters, or why they cannot be read."""
+    """Return the packages' counters, or why they cannot be read."""
     counters = sorted(p for p in root.glob("intel-rapl:*") if p.name.count(":") == 1)
     if not counters:
         return NoMeter("rapl", "this machine shows no RAPL counters")
@@ -144,7 +144,7 @@ class NvmlMeter:
 
 
 def integrate(samples: Sequence[tuple[float, float]], start: float, end: float) -> float | None:
-    """Joules between two times from (time s, power W), by trapezoids; the ends' power holds."""
+    """Return joules between two times from (time s, power W) by trapezoids; end values hold."""
     if not samples:
         return None
     points = [(start, samples[0][1]), *samples, (end, samples[-1][1])]
@@ -160,7 +160,7 @@ SOURCE = "proc"
 
 
 def resident() -> dict[str, int]:
-    """``VmRSS`` and ``VmHWM`` in bytes."""
+    """Return ``VmRSS`` and ``VmHWM`` of this process in bytes."""
     sizes = {}
     for line in _STATUS.read_text().splitlines():
         name, _, value = line.partition(":")
@@ -170,7 +170,7 @@ def resident() -> dict[str, int]:
 
 
 def memory_bytes(which: str = "MemTotal") -> int:
-    """Of the machine, or what is ``MemAvailable``."""
+    """Return the memory of the machine, or what of it is ``MemAvailable``, in bytes."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == which:
@@ -196,12 +196,12 @@ class HostMemory:
         self._apart = False
 
     def loaded(self) -> None:
-        """Call between loading the model and running it."""
+        """Note the memory between loading the model and running it."""
         self._loaded = resident()["VmHWM"]
         self._apart = forget_peak()
 
     def measurements(self) -> dict[str, Measurement]:
-        """Call at the end: before the model, the whole peak, and the peak while it ran."""
+        """Return the memory before the model, the whole peak, and the peak while it ran."""
         peak = resident()["VmHWM"]
         run = Measurement(
             value=peak if self._apart else None,

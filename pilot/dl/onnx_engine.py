@@ -67,10 +67,10 @@ class OnnxSubject:
             self._session.run(None, self._feed)
 
     def before_repeats(self) -> None:
-        """Nothing: the host's memory is followed by its own meter."""
+        """Do nothing: the host's memory is followed by its own meter."""
 
     def machine(self) -> Machine:
-        """What it runs on."""
+        """Describe what the model runs on."""
         return Machine(
             device=cpu_model(),
             memory_bytes=memory_bytes(),
@@ -95,7 +95,7 @@ _PRECISIONS = {"float32": Precision.FP32, "float16": Precision.FP16}
 def bound(
     name: str, shape: Sequence[int | str | None], batch: int, sizes: dict[str, int]
 ) -> list[int]:
-    """A shape with its open first dimension as the batch and the others by name.
+    """Return a shape with its open first dimension as the batch and the others by name.
 
     Raises Refused where one stays open, or the model's own batch is another one.
     """

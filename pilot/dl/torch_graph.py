@@ -30,7 +30,7 @@ class Loaded:
 
 
 def load(torch: Any, path: Path, batch: int, sizes: Mapping[str, int], cap_bytes: int) -> Loaded:
-    """The model of an ONNX file. Raises Refused where an operator or a shape is not known."""
+    """Return the model of an ONNX file. Raises Refused for unknown operators or shapes."""
     try:
         import onnx  # noqa: PLC0415 - an extra
         from onnx import helper, numpy_helper  # noqa: PLC0415
@@ -82,7 +82,7 @@ def _described(
 def graph_module(
     torch: Any, nodes: list[Node], constants: dict[str, Any], inputs: list[str], outputs: list[str]
 ) -> Any:
-    """A ``torch.nn.Module`` that runs the nodes in order and frees what nobody reads any more."""
+    """Return a ``torch.nn.Module`` that runs the nodes in order and frees what is read no more."""
     known = dict(constants)
     running = []
     for node in nodes:

@@ -56,7 +56,7 @@ FLAGS = (
 )
 LINK = ("-m64", "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start")
 LOAD_ADDRESS = 0x58000000
-"""Where valgrind's own tools are loaded: out of the way of the programs that they run."""
+"""Address of valgrind's own tools, out of the way of the programs that they run."""
 COMPILE_LIMIT_S = 120
 TRIAL_LIMIT_S = 30
 
@@ -74,7 +74,10 @@ class Valgrind:
 
 
 def find_valgrind() -> Valgrind:
-    """The installed valgrind with what a tool is built from. Raises ToolMissing naming the part."""
+    """Return the installed valgrind with what a tool is built from.
+
+    Raises ToolMissing naming the part.
+    """
     command = shutil.which("valgrind")
     if command is None:
         raise ToolMissing("valgrind", needed_for="emulated counters", hint="install valgrind")
@@ -97,7 +100,7 @@ def find_valgrind() -> Valgrind:
 
 
 def built(cache: Path | None = None) -> Path:
-    """The folder to name in ``VALGRIND_LIB`` for ``--tool=berth``; built now if it is not there.
+    """Return the folder that ``VALGRIND_LIB`` must name for ``--tool=berth``; build it at need.
 
     Takes some seconds the first time. Raises ToolMissing and PilotError.
     """
@@ -193,7 +196,7 @@ FETCH_MISSES = "l1_fetch"
 MISSES = DATA_MISSES | {FETCH_MISSES}
 TOTALS = frozenset({"conditional", "taken", "conditional_missed", "indirect", "indirect_missed"})
 SETS = 64
-"""Of the first-level cache."""
+"""Sets of the first-level cache."""
 SET_DOUBT = 2.6
 """Some sets are hot, and a quarter of them tells too little of that: errors of xz, sqlite
 and LAMMPS exceed by so much what the spread over these sets says (17 of 18 are then covered)."""
@@ -212,7 +215,7 @@ class Counts:
 
     totals: dict[str, int] = field(default_factory=dict)
     misses: dict[str, list[int]] = field(default_factory=dict)
-    """By each simulated set of the first-level cache."""
+    """Misses by each simulated set of the first-level cache."""
     executed: dict[str, dict[int, int]] = field(default_factory=dict)
     """Object file ("": code made at run time) -> address -> times."""
     code: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -227,7 +230,7 @@ class Counts:
     """Parts without their end."""
 
     def missed(self, name: str) -> tuple[float, float]:
-        """Misses of all sets, and the standard error where only a part was simulated."""
+        """Return misses of all sets, and the standard error where only a part was simulated."""
         by_set = self.misses.get(name, [0] * SETS)
         many = len(by_set)
         mean = sum(by_set) / many
@@ -238,12 +241,12 @@ class Counts:
 
     @property
     def instructions(self) -> int:
-        """All executions."""
+        """Return all executions."""
         return sum(sum(counts.values()) for counts in self.executed.values())
 
 
 def read_counts(lines: Iterable[str], into: Counts) -> None:
-    """Add one file. Lines that are none of this format are left out."""
+    """Add one file to the counts; lines of another format are left out."""
     whole = False
     counts = into.executed.setdefault("", {})
     code = into.code.setdefault("", {})

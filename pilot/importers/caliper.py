@@ -81,7 +81,7 @@ class _File:
         self.nodes[number] = _Node(attribute, "=".join(fields.get("data", [])), parent, depth)
 
     def expand(self, fields: dict[str, list[str]], line: int) -> Record:
-        """A record with its path; of several values of an attribute the innermost counts."""
+        """Return a record with its path; of several values of an attribute the innermost counts."""
         path: list[str] = []
         labels: dict[str, str] = {}
         for reference in fields.get("ref", []):
@@ -162,7 +162,7 @@ class _File:
 
 
 def read(source: Source) -> list[Table]:
-    """One Table. Raises DocumentError naming the line at fault."""
+    """Read the file as one Table. Raises DocumentError naming the line at fault."""
     file, records, facts = _File(source.path), [], {}
     for line, text in enumerate(source.text.splitlines(), start=1):
         if not text.strip():
@@ -193,7 +193,7 @@ def read(source: Source) -> list[Table]:
 
 
 def _fields(text: str) -> dict[str, list[str]]:
-    """``a=1=2,b=3`` as ``{"a": ["1", "2"], "b": ["3"]}``; a backslash escapes what follows."""
+    """Split ``a=1=2,b=3`` into ``{"a": ["1", "2"], "b": ["3"]}``; a backslash escapes."""
     if "\\" not in text:
         return {
             key: values for key, *values in (entry.split("=") for entry in text.strip().split(","))
@@ -224,7 +224,7 @@ REGION_COLUMNS = ("path", "region", "function", "annotation", "source.function#c
 
 
 def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
-    """One Table from json-split. Raises DocumentError naming the key at fault."""
+    """Read json-split as one Table. Raises DocumentError naming the key at fault."""
     columns = _strings(source, data, "columns")
     metadata = data.get("column_metadata")
     if not isinstance(metadata, list) or len(metadata) != len(columns):
@@ -273,7 +273,7 @@ def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
 
 
 def read_plain(source: Source, data: list[Any]) -> list[Table]:
-    """One Table from a list of records. Raises DocumentError naming the record at fault."""
+    """Read a list of records as one Table. Raises DocumentError naming the record at fault."""
     if len(data) > MAX_RECORDS:
         raise DocumentError(source.path, f"holds more than {MAX_RECORDS} records")
     records = []

@@ -53,7 +53,10 @@ class Options:
 
 
 def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
-    """The file's runs. ``kind`` is of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError."""
+    """Return the file's runs.
+
+    ``kind`` is of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError.
+    """
     if path.is_dir():
         return _read_folder(path, kind, options)
     source = load(path)
@@ -67,7 +70,7 @@ def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Rea
 
 
 def detect(source: Source) -> str:
-    """The format's name. Raises DocumentError where none fits, or where it is one to refuse."""
+    """Return the format's name. Raises DocumentError where none fits or it is to be refused."""
     head = source.raw[:HEAD_BYTES]
     if not head.strip():
         raise DocumentError(source.path, "is empty")

@@ -41,7 +41,7 @@ class _Group:
 
 
 def read(source: Source) -> Reading:
-    """One Region for each marker region, else one. Raises DocumentError naming the line."""
+    """Read one Region for each marker region, else one. Raises DocumentError naming the line."""
     regions: dict[str, dict[str, _Group]] = {}
     current: _Group | None = None
     raw, columns, cpu = True, 0, ""

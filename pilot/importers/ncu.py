@@ -42,7 +42,7 @@ DISPLAYED = {
     ("Memory Throughput", "rate"): "dram__bytes.sum.per_second",
     ("Grid Size", "amount"): "launch__grid_size",
 }
-"""What the details page calls a metric, by the kind of its unit."""
+"""Metrics by their name on the details page and the kind of their unit."""
 ADDITIVE = re.compile(
     r".*\.sum|launch__grid_size|sm__cycles_elapsed\.max|gpu__time_duration\.(?:avg|max|sum)"
 )
@@ -60,7 +60,7 @@ class _Launch:
 
 
 def read(source: Source) -> Reading:
-    """One Region a kernel. Raises DocumentError naming the line at fault."""
+    """Read one Region a kernel. Raises DocumentError naming the line at fault."""
     launches: dict[tuple[str, str], _Launch] = {}
     device = ""
     for line, row, header in _rows(source):
@@ -92,7 +92,7 @@ def read(source: Source) -> Reading:
 
 
 def _rows(source: Source) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
-    """(line, row, unit by column) of every launch; what the program printed before is passed."""
+    """Yield (line, row, unit by column) of every launch; skip what the program printed before."""
     lines = source.text.splitlines(keepends=True)
     start = next((i for i, text in enumerate(lines) if text.startswith('"ID",')), None)
     if start is None:
@@ -122,7 +122,7 @@ def _rows(source: Source) -> Iterator[tuple[int, dict[str, str], dict[str, str]]
 
 
 def _cells(row: dict[str, str], units: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    """(metric, unit, text) of a row of either page."""
+    """Yield (metric, unit, text) of a row of either page."""
     if "Metric Name" in row:
         if row["Metric Name"]:
             yield row["Metric Name"], row.get("Metric Unit", ""), row.get("Metric Value", "")
@@ -157,7 +157,7 @@ def _put(launch: _Launch, cell: tuple[str, str, str], source: Source, line: int)
 
 
 def _unit(unit: str) -> tuple[float, str]:
-    """Factor to base units, and the kind: time, rate, amount or other."""
+    """Return the factor to base units, and the kind: time, rate, amount or other."""
     unit = unit.strip()
     if unit.lower() in SECONDS:
         return SECONDS[unit.lower()], "time"
@@ -198,7 +198,7 @@ def _region(kernel: str, launches: list[_Launch]) -> Region:
 
 
 def _mean_rates(launches: list[_Launch], metrics: dict[str, Metric]) -> None:
-    """Rates as means over the launches' time, where every launch has rate and duration."""
+    """Add rates as means over the launches' time, where every launch has rate and duration."""
     total = metrics.get(DURATION)
     if total is None or total.value <= 0:
         return

@@ -21,7 +21,10 @@ HINT = "write it with: nsys stats --report cuda_gpu_kern_sum --format csv FILE.n
 
 
 def read(source: Source) -> Reading:
-    """Raises DocumentError naming the line at fault. Rows of one name (other grids) add up."""
+    """Read one Region a kernel; rows of one name (other grids) add up.
+
+    Raises DocumentError naming the line at fault.
+    """
     lines = source.text.splitlines(keepends=True)
     start = next((i for i, text in enumerate(lines) if text.startswith(HEADER)), None)
     if start is None:

@@ -21,7 +21,7 @@ HINT = "write it with: perf stat -x, -o FILE -e EVENTS -- ./app"
 
 
 def read_text(source: Source) -> Reading:
-    """From ``-x,``. Raises DocumentError naming the line that is no total of a run."""
+    """Read ``-x,`` output. Raises DocumentError naming the line that is no total of a run."""
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
@@ -41,7 +41,7 @@ def read_text(source: Source) -> Reading:
 
 
 def read_json(source: Source) -> Reading:
-    """From ``-j``: an object a line. Raises DocumentError naming the line at fault."""
+    """Read ``-j`` output, an object a line. Raises DocumentError naming the line at fault."""
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
@@ -82,7 +82,7 @@ def _event(data: dict[str, Any]) -> Event | None:
 
 
 def _utilised(event: Event, metric: list[str]) -> float | None:
-    """Elapsed seconds behind ``task-clock``'s "CPUs utilized", where it has digits enough."""
+    """Return elapsed seconds behind ``task-clock``'s "CPUs utilized"; None: too few digits."""
     share = number(metric[0]) if metric[1:] == ["CPUs utilized"] else None
     if event.value is None or share is None or share < LEAST_SHARE:
         return None

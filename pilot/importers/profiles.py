@@ -55,7 +55,7 @@ class Wishes:
 
 
 def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple[Reading, Region]]:
-    """The regions that the patterns name. Raises UsageError where none does."""
+    """Return the regions that the patterns name. Raises UsageError where none does."""
     everything = [(reading, region) for reading in readings for region in reading.regions]
     matching = [pair for pair in everything if not patterns or _wanted(pair[1], patterns)]
     if everything and not matching:
@@ -69,7 +69,7 @@ def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple
 
 
 def left_out(reading: Reading) -> list[str]:
-    """Metrics of the file that no counter of the catalogue is made from, sorted."""
+    """Return the file's metrics that no counter of the catalogue is made from, sorted."""
     wanted = {n for key in reading.sources for f in from_source(key).values() for n in names(f)}
     reported: set[str] = set()
     for region in reading.regions:
@@ -79,7 +79,7 @@ def left_out(reading: Reading) -> list[str]:
 
 
 def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
-    """One Profile of one region. Raises DocumentError where it would hold what none may hold."""
+    """Make one Profile of one region. Raises DocumentError where a value is not allowed."""
     try:
         return _profile(reading, region, source, wishes)
     except ValidationError as error:
@@ -141,7 +141,7 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
 
 
 def distinct(profiles: list[Profile]) -> list[Profile]:
-    """The same Profiles with names made different by their region's path where they clash."""
+    """Return the Profiles with names made different by their region's path where they clash."""
     counts: dict[str, int] = {}
     for profile in profiles:
         counts[profile.name] = counts.get(profile.name, 0) + 1
@@ -158,7 +158,7 @@ def distinct(profiles: list[Profile]) -> list[Profile]:
 
 
 def plain_name(text: str) -> str:
-    """``text`` as a profile's name: other signs become ``_``, long ones get a digest."""
+    """Return ``text`` as a profile's name: other signs become ``_``, long ones get a digest."""
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "_", text).strip("_.+-") or "region"
     if len(name) > 120:
         name = f"{name[:110]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -213,7 +213,7 @@ def _why(counter: str, reading: Reading) -> str:
 
 
 def _evaluate(key: str, formula: str, region: Region) -> tuple[Measurement | None, str]:
-    """The first alternative whose names all have values; else why the first has none."""
+    """Return the first alternative whose names all have values; else why the first has none."""
     problem = ""
     for terms in alternatives(formula):
         absent = [n for term in terms for n in term.names if n not in region.metrics]
@@ -247,5 +247,5 @@ def _measurement(
 
 
 def file_name(path: Path, profile: Profile) -> Path:
-    """Where a Profile goes in a folder of Profiles."""
+    """Return where a Profile goes in a folder of Profiles."""
     return path / f"{profile.name}.json"

@@ -36,15 +36,15 @@ MPI_SOURCE, TCP_SOURCE = "link_mpi.c", "link_tcp.c"
 MOST_RANKS_A_NODE = 4
 """All-reduces are also measured with so many ranks on each node, where it has the cores."""
 TIME_LIMIT_S = 120.0
-"""Of each program."""
+"""Seconds that each program may take."""
 FIRST_LIMIT_S = 45.0
-"""Of a first try with MPI: launchers that do not fit hang."""
+"""Seconds for a first try with MPI: launchers that do not fit hang."""
 _FLAGS = ("-std=c11", "-O2")
 _COMPILE_S = 120.0
 _GRACE_S = 3.0
 
 Launch = Callable[[int, Sequence[str]], list[str]]
-"""From ranks a node and a program to the command that starts it on both nodes."""
+"""Turns ranks a node and a program into the command that starts it on both nodes."""
 
 
 class LinkMeasurement(Document):
@@ -52,13 +52,13 @@ class LinkMeasurement(Document):
 
     schema_: str = Field(default=LINK_SCHEMA, alias="schema")
     nodes: tuple[str, ...] = Field(min_length=2, max_length=2)
-    """As the scheduler calls them."""
+    """The two nodes, as the scheduler calls them."""
     kernel: str = ""
     measured: str = ""
-    """When it began."""
+    """Time when it began."""
     interconnect: Interconnect | None = None
     without_mpi: str | None = None
-    """Why it was not measured by MPI; None: it was."""
+    """The reason why it was not measured by MPI; None: it was."""
     problems: tuple[str, ...] = ()
     complete: bool = False
 
@@ -107,7 +107,7 @@ def measure_link(
 
 @contextmanager
 def _beside(into: Path) -> Iterator[Path]:
-    """A folder that both nodes see, since they see the result's."""
+    """Make a folder that both nodes see, since they see the result's."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=".link-", dir=into.parent))
     except OSError as error:
@@ -120,7 +120,7 @@ def _beside(into: Path) -> Iterator[Path]:
 
 
 def _measured(folder: Path, launcher: Sequence[str], say: Say) -> tuple[Interconnect, str | None]:
-    """The interconnect, and why it was not measured by MPI."""
+    """Return the interconnect, and why it was not measured by MPI."""
     tried: list[str] = []
     try:
         program = _compiled([_mpicc()], MPI_SOURCE, folder)
@@ -155,7 +155,7 @@ def _mpi_launchers(launcher: Sequence[str]) -> Iterator[tuple[str, Launch]]:
 
 
 def _mpirun(path: str) -> Launch:
-    """As its launcher takes ranks a node."""
+    """Return the launch by this mpirun, in its own words for ranks a node."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=10, check=False
@@ -176,7 +176,7 @@ def _by(launcher: Sequence[str]) -> Launch:
 
 
 def _compiled(compiler: Sequence[str], source: str, folder: Path) -> Path:
-    """The program, in a folder that both nodes see. Raises PilotError."""
+    """Compile the program in a folder that both nodes see. Raises PilotError."""
     sources = Path(str(resources.files("berth.pilot"))) / "network"
     program = folder / source.removesuffix(".c")
     words = [*compiler, *_FLAGS, str(sources / source), "-o", str(program), "-lm"]
@@ -193,7 +193,7 @@ def _compiled(compiler: Sequence[str], source: str, folder: Path) -> Path:
 
 
 def _all_of_it(way: _Way, folder: Path, say: Say, *, first_s: float) -> Interconnect:
-    """With one rank a node, and the all-reduce with several. Raises PilotError."""
+    """Measure with one rank a node, and the all-reduce with several. Raises PilotError."""
     single = parsed(_run(way, 1, folder, first_s), ranks=2)
     each = min(MOST_RANKS_A_NODE, len(os.sched_getaffinity(0)))
     if each < 2:
@@ -222,7 +222,7 @@ def _run(way: _Way, each: int, folder: Path, limit_s: float) -> str:
 
 
 def _bounded(command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-    """Status and output; with what it started, it is ended after ``limit_s``. Raises PilotError."""
+    """Run a command for at most ``limit_s``; return status and output. Raises PilotError."""
     try:
         process = subprocess.Popen(
             command,
@@ -257,7 +257,7 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def parsed(text: str, *, ranks: int) -> Interconnect:
-    """What rank 0 printed. Raises PilotError for anything else."""
+    """Read what rank 0 printed. Raises PilotError for anything else."""
     line = next((x for x in text.splitlines() if x.startswith("{")), "")
     try:
         data: dict[str, Any] = json.loads(line)
@@ -278,7 +278,7 @@ def parsed(text: str, *, ranks: int) -> Interconnect:
 
 
 def in_words(interconnect: Interconnect) -> str:
-    """``2 us, 10 GB/s (MPI: Open MPI v4.1.4)``."""
+    """Return ``2 us, 10 GB/s (MPI: Open MPI v4.1.4)``."""
     latency = "-" if interconnect.latency_s is None else format_seconds(interconnect.latency_s)
     rate = "-" if interconnect.bytes_per_s is None else f"{interconnect.bytes_per_s / 1e9:.3g} GB/s"
     return f"{latency}, {rate} ({interconnect.measured_with})"

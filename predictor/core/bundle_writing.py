@@ -29,7 +29,7 @@ class Made(TypedDict):
 
 
 def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
-    """Made now, by ``command``, with this version; ``figures``: of its evaluation."""
+    """Return the fields of a bundle made now, by ``command``; ``figures``: of its evaluation."""
     return Made(
         id="",
         created=now(),
@@ -41,12 +41,12 @@ def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
 
 
 def now() -> str:
-    """UTC to the second, as in every manifest."""
+    """Return the time in UTC to the second, as in every manifest."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Of each installed library that training used."""
+    """Return the version of each installed library that training used."""
     return {name: importlib.metadata.version(name) for name in libraries}
 
 

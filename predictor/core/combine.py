@@ -39,7 +39,7 @@ class SourceEstimate:
 
     @property
     def log_width(self) -> float:
-        """Half width of the 90 % interval in log."""
+        """Return the half width of the 90 % interval in log."""
         return max(math.log(self.seconds.high / self.seconds.mid), LEAST_LOG_WIDTH)
 
 
@@ -54,7 +54,7 @@ class Combined:
 
 
 def combine(estimates: Sequence[SourceEstimate]) -> Combined:
-    """The combination of at least one estimate. The order given does not matter."""
+    """Combine at least one estimate; their order does not matter."""
     ordered = sorted(estimates, key=lambda estimate: (estimate.basis.rank, estimate.source))
     used = [estimate for estimate in ordered if estimate.abstained is None] or ordered
     if used[0].basis is Basis.MEASURED:
@@ -86,7 +86,7 @@ def combine(estimates: Sequence[SourceEstimate]) -> Combined:
 
 
 def _weights(deviations: Sequence[float]) -> list[float]:
-    """Of least variance with ``SHARED_ERROR`` between any two, none below 0; they add up to 1.
+    """Return weights of least variance with ``SHARED_ERROR`` between any two, none below 0, sum 1.
 
     A source beyond ``1 / SHARED_ERROR`` times as wide as the best one gets nothing: what it does
     not share is lost in what it errs.
@@ -105,7 +105,7 @@ def _weights(deviations: Sequence[float]) -> list[float]:
 
 
 def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:
-    """Of the weighted mean, with ``SHARED_ERROR`` between any two."""
+    """Return the variance of the weighted mean, with ``SHARED_ERROR`` between any two."""
     parts = [w * d for w, d in zip(weights, deviations, strict=True)]
     own = sum(part**2 for part in parts)
     return (1 - SHARED_ERROR) * own + SHARED_ERROR * sum(parts) ** 2
@@ -117,7 +117,7 @@ _LEAST_LOG_WIDTH = 0.01
 
 
 def ordered(times: Mapping[str, Interval], pairs: Iterable[tuple[str, str]]) -> dict[str, Interval]:
-    """``times`` by platform, for each of ``pairs`` (better, worse) the better one not slower.
+    """Return ``times`` by platform, in each of ``pairs`` (better, worse) the better not slower.
 
     Pairs with a platform that has no time are left out. Intervals move with their middles.
     """
@@ -157,7 +157,7 @@ def _projected(
 
 
 def _exact(logs: dict[str, float], pairs: list[tuple[str, str]]) -> None:
-    """What rounding has left: the worse one is raised to the better one's time."""
+    """Raise the worse one to the better one's time where rounding left it below."""
     for _ in range(len(logs)):
         wrong = [(a, b) for a, b in pairs if logs[a] > logs[b]]
         if not wrong:

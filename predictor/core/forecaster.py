@@ -37,8 +37,8 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.hardware.mig.slices import relatives
 
 DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
-"""What speedups of workloads that were measured nowhere are over, unless a site says: the first
-one that is predicted (no family predicts a language model on a CPU)."""
+"""Default references for speedups of workloads that were measured nowhere, unless a site names one:
+the first that is predicted (no family predicts a language model on a CPU)."""
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Forecaster:
     """Predicts with the installed families and a site's bundles. Safe to share between threads."""
 
     def __init__(self, bundles: Sequence[Path] = (), families: Sequence[str] | None = None) -> None:
-        """``bundles``: folders, each in place of the shipped one of its schema.
+        """Take ``bundles``: folders, each in place of the shipped one of its schema.
 
         ``families``: names of those to ask; default: all. Raises DocumentError for a folder that
         is no bundle and UsageError for one that no family takes.
@@ -66,7 +66,7 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> Forecast:
-        """Everything predicted for ``workload`` on ``platforms``.
+        """Predict everything for ``workload`` on ``platforms``.
 
         ``known``: all platforms there are (default: ``platforms``); ``reference``: what speedups
         are relative to where the workload itself does not say. Raises UsageError where no family
@@ -118,7 +118,7 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> Mapping[str, Explanation]:
-        """By family: why its prediction for that platform is as it is."""
+        """Explain, by family, why its prediction for that platform is as it is."""
         return self.explain_each(workload, [platform], known, reference=reference)[0]
 
     def explain_each(
@@ -129,7 +129,10 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> list[Mapping[str, Explanation]]:
-        """The same of several platforms, in their order. Raises UsageError where one has none."""
+        """Explain several platforms, in their order.
+
+        Raises UsageError where one has no explanation.
+        """
         if not platforms:
             return []
         question = self._question(workload, {p.name: p for p in platforms}, known, reference)
@@ -142,7 +145,7 @@ class Forecaster:
         return each
 
     def families(self, workload: Workload) -> list[Family]:
-        """Those that accept it. Raises UsageError where none does."""
+        """Return the families that accept the workload. Raises UsageError where none does."""
         accepting = [
             family
             for entry in self._entries
@@ -213,7 +216,7 @@ class Forecaster:
 def _explained(
     family: Family, question: Question, platforms: Sequence[Platform]
 ) -> Sequence[Explanation | UsageError]:
-    """Of each platform, or why there is none of it."""
+    """Return the family's explanation of each platform, or why there is none of it."""
     if isinstance(family, ExplainsSeveral):
         with suppress(UsageError):  # which of them it is of is found one by one
             return family.explain_each(question, platforms)
@@ -229,7 +232,10 @@ def _explained(
 def _given(
     by_family: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
 ) -> Explanation:
-    """A family's on the platform of this number. Raises UsageError where there is none."""
+    """Return a family's explanation of the platform of this number.
+
+    Raises UsageError where there is none.
+    """
     explanation = by_family[family.name][number]
     if isinstance(explanation, UsageError):
         raise explanation
@@ -237,7 +243,7 @@ def _given(
 
 
 def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:
-    """What they answer, without those that can say nothing of this workload.
+    """Return what the families answer, without those that can say nothing of this workload.
 
     Raises UsageError, the first one's, where none can.
     """
@@ -278,7 +284,7 @@ def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
 def _merged(
     platform: str, answers: Sequence[tuple[Family, Answer]]
 ) -> tuple[PredictionCurve, tuple[SourceShare, ...]]:
-    """At the units of the answer of the best basis; others are read at the same units."""
+    """Combine the answers at the units of the best basis, where the others are read, too."""
     best = min(answers, key=lambda pair: pair[1].curves[platform].points[0].basis.rank)[1]
     points: list[Prediction] = []
     shares: tuple[SourceShare, ...] = ()
@@ -327,20 +333,20 @@ def _reference_time(
 
 
 def _ran_on(workload: Workload) -> tuple[str, ...]:
-    """The platform of a program's pilot; of what was not run here nothing is known."""
+    """Return the platform of a program's pilot; of what was not run here nothing is known."""
     profile = workload.document
     return (profile.platform,) if isinstance(profile, Profile) and profile.complete else ()
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
-    """With speedups over a time on the reference."""
+    """Return the curve with speedups over a time on the reference."""
     return PredictionCurve(
         tuple(replace(p, speedup=p.runtime_s.over(reference_s)) for p in curve.points)
     )
 
 
 def _of_whole_job(forecast: Forecast, workload: Workload) -> Forecast:
-    """In seconds of the whole job, where the workload says how much it does."""
+    """Return the forecast in seconds of the whole job, where the workload says how much it does."""
     steps = workload.amount.steps
     if steps is None or workload.amount.unit is Unit.JOB:
         return forecast

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 GPU_CORRELATION = 0.85
-"""Of the log errors of two GPUs; held-out AIWC applications: 0.87 to 0.92."""
+"""Correlation of the log errors of two GPUs; held-out AIWC applications: 0.87 to 0.92."""
 OTHER_CORRELATION = 0.1
-"""Of any other two; there: CPUs 0.06 to 0.15, CPU and GPU 0 to 0.03; Quartz and V100: 0.19."""
+"""Correlation of any other two; there: CPUs 0.06 to 0.15, CPU and GPU 0 to 0.03; Quartz and V100:
+0.19."""
 REGRET_SHARE = 0.4
-"""What held-out AIWC applications regretted (log) as a share of what their Gaussians expected."""
+"""Regret (log) of held-out AIWC applications as a share of what their Gaussians expected."""
 RUN_NOISE = 0.05
 """Standard deviation of log time between one run and the runs that it stands for."""
 
@@ -30,11 +31,11 @@ class Place(NamedTuple):
     mean: float
     """Expected log time (or another score that goes with it)."""
     deviation: float
-    """Of that; 0: it is known."""
+    """Standard deviation of the mean; 0: it is known."""
 
 
 def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[float]:
-    """By how much each mean moves with one standard deviation of what a run at ``run`` shows."""
+    """Return how far each mean moves with one standard deviation of what a run at ``run`` shows."""
     candidate = places[run]
     seen = math.hypot(candidate.deviation, noise)
     if seen == 0:
@@ -46,7 +47,7 @@ def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[
 
 
 def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
-    """The expected least mean after a run that moves each by ``moved`` standard deviations.
+    """Return the expected least mean after a run that moves each by ``moved`` standard deviations.
 
     The lower envelope of the lines mean + moved x z over a standard normal z, exactly.
     """
@@ -75,7 +76,7 @@ def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
 
 
 def value_of_run(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> float:
-    """By how much a run at ``run`` lowers the log time of the place that is picked afterwards.
+    """Return how far a run at ``run`` lowers the log time of the place that is picked afterwards.
 
     Scaled to what held-out applications had of it; 0 where nothing can be learnt.
     """

@@ -33,7 +33,7 @@ class Tensor(NamedTuple):
 
 
 def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = False) -> list[Tensor]:
-    """The tensors of one forward pass, in the order in which they are written.
+    """Return the tensors of one forward pass, in the order in which they are written.
 
     ``lasting``: nodes whose memory the backward pass needs (see ``saved``), alive to the end, as
     do the inputs of folded normalisations. ``reuse``: pointwise nodes and normalisations write over
@@ -57,7 +57,7 @@ def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = Fal
 
 
 def last_reads(stored: Storage) -> list[int]:
-    """[n] the last step that reads each node's memory, itself or through a view."""
+    """Return [n] the last step that reads each node's memory, itself or through a view."""
     last = list(range(len(stored)))
     for node, sources in enumerate(stored.sources):
         for source in sources:
@@ -66,7 +66,7 @@ def last_reads(stored: Storage) -> list[int]:
 
 
 def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
-    """[n] the step at which each node's memory was first written, and whether it was taken over."""
+    """Return [n] the step that first wrote each node's memory, and whether it was taken over."""
     begins, taken = list(range(len(stored))), [False] * len(stored)
     for node, sources in enumerate(stored.sources):
         if stored.family[node] not in _IN_PLACE or not stored.written[node]:
@@ -81,7 +81,7 @@ def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
 
 
 def peak(living: Sequence[Tensor]) -> int:
-    """Most bytes alive in one step."""
+    """Return the most bytes alive in one step."""
     if not living:
         return 0
     change = [0] * (max(tensor.last for tensor in living) + 2)
@@ -126,7 +126,7 @@ class CachingAllocator:
         self._blocks: dict[int, _Block] = {}
 
     def take(self, size: int) -> int:
-        """A block of at least ``size`` bytes; its number."""
+        """Take a block of at least ``size`` bytes; return its number."""
         size = max(ROUND, -(-size // ROUND) * ROUND)
         small = size <= SMALL
         pool = self._free[small]
@@ -179,7 +179,7 @@ def _segment(size: int) -> int:
 
 
 def reserved(tensors: Sequence[Tensor], before: Sequence[int] = ()) -> int:
-    """Bytes reserved when a run with these tensors is over.
+    """Return the bytes reserved when a run with these tensors is over.
 
     ``before``: sizes of what is there all the time (weights), taken first.
     """

@@ -63,7 +63,7 @@ class Saved:
 
 
 def saved(graph: ModelGraph, stored: Storage) -> Saved:
-    """What a forward pass with autograd recording keeps."""
+    """Return what a forward pass with autograd recording keeps."""
     saved_nodes: set[int] = set()
     extra = 0
     parameters = graph.node_parameters.tolist()
@@ -88,7 +88,7 @@ def saved(graph: ModelGraph, stored: Storage) -> Saved:
 
 
 def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
-    """Whether an operator's (inputs, output) are kept.
+    """Return whether an operator's (inputs, output) are kept.
 
     ``alone``: it reads one activation and no parameter.
     """
@@ -103,7 +103,7 @@ def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
 
 
 def _in_run(stored: Storage, node: int) -> bool:
-    """Whether a pointwise node stands in a run with others."""
+    """Return whether a pointwise node stands in a run with others."""
     origin = stored.origin[node]
     if origin < 0 or stored.inside[node]:
         return origin >= 0
@@ -113,7 +113,7 @@ def _in_run(stored: Storage, node: int) -> bool:
 
 
 def backward_peak(stored: Storage, record: Saved) -> int:
-    """Most bytes of saved tensors and of gradients of activations alive at once going back.
+    """Return the most bytes of saved tensors and activations' gradients alive going back.
 
     Going back through the steps, the gradient of a tensor lives from its last reader's step to its
     own, and a saved tensor until its own step.

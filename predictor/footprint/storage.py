@@ -53,7 +53,7 @@ class Storage:
 
 
 def storage(graph: ModelGraph, *, bits: int | None = None, strided: bool, fused: bool) -> Storage:
-    """The storage of a graph's nodes.
+    """Return the storage of a graph's nodes.
 
     ``bits``: floats are stored in so many (default: as in the file). ``strided``: the framework
     has strided tensors. ``fused``: it runs the file as it is (folded normalisations stay folded),
@@ -118,7 +118,7 @@ def _sizes(graph: ModelGraph, bits: int | None) -> Integers:
 def _origins(
     graph: ModelGraph, family: list[Family], sources: list[list[int]], written: list[int]
 ) -> list[int]:
-    """For pointwise nodes that are a function of one tensor of their own size: its node.
+    """Return, for pointwise nodes that are a function of one tensor of their own size, its node.
 
     Up to ``LONGEST_RUN`` of them: a longer chain is no single function that frameworks have.
     """
@@ -140,12 +140,12 @@ def _origins(
 
 
 def _folded(graph: ModelGraph, family: list[Family]) -> list[bool]:
-    """Convolutions that count more parameters than they store: a normalisation was folded in."""
+    """Mark convolutions with more parameters than they store: a normalisation was folded in."""
     stored = graph.weight_bytes // 4
     more = (graph.node_parameters > stored).tolist()
     return [family[node] is Family.CONVOLUTION and more[node] for node in range(len(family))]
 
 
 def is_linear(operator: str) -> bool:
-    """Whether a pointwise operator's gradient needs nothing of what it reads."""
+    """Return whether a pointwise operator's gradient needs nothing of what it reads."""
     return operator in _LINEAR

@@ -27,8 +27,11 @@ from berth.predictor.graphs.limits import Limits, Problem
 
 
 def encode(graph: Inferred) -> bytes:
-    """Four bytes of the head's length, the head, then kinds (int64), kind of each node, sources
-    and targets of edges (int32), little-endian."""
+    """Return the graph as bytes, little-endian.
+
+    Four bytes of the head's length, the head, then kinds (int64), kind of each node, sources and
+    targets of edges (int32).
+    """
     names = sorted({kind.operator for kind in graph.kinds})
     place = {name: n for n, name in enumerate(names)}
     head = {
@@ -139,7 +142,7 @@ def _graph(handle: int, request: dict[str, object], limits: Limits) -> bytes:
 
 
 def _bound_time(seconds: float) -> None:
-    """So much processor time more from now; the kernel then ends this process."""
+    """Allow so much processor time more from now; the kernel then ends this process."""
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     bound = int(used + seconds) + 1

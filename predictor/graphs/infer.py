@@ -37,7 +37,7 @@ class Inferred:
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     parameters: int = 0
-    """As the framework counts them, see ``parameters``."""
+    """Parameters as the framework counts them, see ``parameters``."""
     stored: int = 0
     """Elements of the file's constants."""
     stored_bytes: int = 0
@@ -88,7 +88,7 @@ class Walk:
         sizes: Mapping[str, int] | None = None,
         limits: Limits = LIMITS,
     ) -> Walk:
-        """Ready to start, its inputs bound. Raises Problem."""
+        """Make a walk that is ready to start, its inputs bound. Raises Problem."""
         inputs, batch = bind(model.inputs, batch, sizes or {})
         nodes = flattened(model, limits)
         if not nodes:
@@ -127,7 +127,7 @@ class Walk:
                 ) from None
 
     def result(self) -> Inferred:
-        """What was found. Raises Problem where nothing is computed from the inputs."""
+        """Return what was inferred. Raises Problem where nothing is computed from the inputs."""
         inferred = self.found
         if not inferred.kind_of:
             raise Problem("computes nothing from its inputs")
@@ -176,7 +176,7 @@ class Walk:
             self._record(node, result)
 
     def _branch(self, node: Node, name: bytes) -> None:
-        """The branch of an If whose condition is known: its nodes in the If's place."""
+        """Put the branch of an If whose condition is known in the If's place."""
         nodes, constants, outputs = subgraph(node.attributes, name)
         self.left -= len(nodes)
         self.depth += 1
@@ -249,7 +249,7 @@ class Walk:
         return _Made(tuple(outputs), self._place(kind), once)
 
     def _unknown(self, name: str, node: Node, call: Call) -> _Made:
-        """An operator that is not in the catalogue: shapes as the file says, no operations."""
+        """Describe an operator that the catalogue lacks: shapes by the file, no operations."""
         inferred = self.found
         inferred.unknown[name] = inferred.unknown.get(name, 0) + 1
         like = next((t for t in call.inputs if t is not None and t.stored is None), None)
@@ -282,7 +282,7 @@ def _does_nothing(node: Node, call: Call, outputs: list[Tensor]) -> bool:
 
 
 def _constant(call: Call, family: Family, outputs: list[Tensor]) -> tuple[Tensor, ...]:
-    """Outputs as constants. One that a Constant node holds keeps what it stores."""
+    """Return the outputs as constants; one that a Constant node holds keeps what it stores."""
     stored = stored_behind(call, family)
     return tuple(
         Tensor(t.dtype, t.shape, t.values, stored if t.stored is None else t.stored)

@@ -45,7 +45,7 @@ class Input:
     name: bytes
     dtype: int
     shape: tuple[int | str, ...] | None
-    """None: no shape given."""
+    """Its sizes; None: no shape given."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class RawModel:
     _declared: dict[bytes, tuple[int, int]] = field(default_factory=dict)
 
     def declared(self, name: bytes, batch: int) -> Tensor | None:
-        """What the file itself says of a tensor, its open first dimension as ``batch``."""
+        """Return what the file itself says of a tensor, its open first dimension as ``batch``."""
         data, spans = self.notes
         if not self._declared:
             self._declared.update({_name(data, *span): span for span in spans})
@@ -92,7 +92,7 @@ class RawModel:
 
 
 def read(handle: int, limits: Limits = LIMITS) -> RawModel:
-    """The model in an open file. Raises Problem with one sentence."""
+    """Read the model in an open file. Raises Problem with one sentence."""
     size = os.fstat(handle).st_size
     if size == 0:
         raise Problem("is empty")
@@ -190,7 +190,7 @@ def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int,
 def subgraph(
     encoded: Sequence[bytes], name: bytes
 ) -> tuple[list[Node], dict[bytes, Tensor], list[bytes]]:
-    """Nodes, constants and outputs of the graph in a node's attribute. Raises Problem."""
+    """Return nodes, constants and outputs of the graph in a node's attribute. Raises Problem."""
     try:
         for data in encoded:
             parts = {number: (a, b) for number, a, b in wire.scan(data, 0, len(data)) if b >= 0}
@@ -209,7 +209,7 @@ def subgraph(
 
 
 def _opset(data: bytes, start: int, end: int) -> int:
-    """Of ONNX's own operators; 0 for another domain."""
+    """Return the version of ONNX's own operators; 0 for another domain."""
     domain, version = b"", 0
     for number, a, b in wire.scan(data, start, end):
         if number == 1 and b >= 0:

@@ -24,13 +24,13 @@ _TEXTS: dict[bytes, str] = {}
 
 
 def printable(raw: bytes) -> str:
-    """A name as text that cannot steer a terminal or break a line, at most 128 characters."""
+    """Return a name as text of at most 128 characters that cannot steer a terminal."""
     decoded = raw[:512].decode("utf-8", "replace")[:128]
     return decoded if decoded.isprintable() else repr(decoded)[1:-1][:128]
 
 
 def text(raw: bytes) -> str:
-    """A name as text; the same ones are decoded once."""
+    """Return a name as text; each different one is decoded once."""
     decoded = _TEXTS.get(raw)
     if decoded is None:
         decoded = printable(raw)
@@ -40,7 +40,7 @@ def text(raw: bytes) -> str:
 
 
 def integers(data: bytes, start: int, end: int) -> list[int]:
-    """One varint, or packed ones."""
+    """Read one varint, or packed ones."""
     if end < 0:
         return [wire.signed(start)]
     numbers = []
@@ -59,7 +59,7 @@ _LOCATION, _EXTERNAL = 14, 1
 
 
 def read_tensor(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
-    """A TensorProto's name, type and shape, and its values where they are few and inside."""
+    """Read a TensorProto's name, type and shape, and its values where they are few and inside."""
     name, dtype, dims = b"", FLOAT, []
     parts: list[wire.Field] = []
     for part in wire.scan(data, start, end):
@@ -108,7 +108,7 @@ _REFERENCE = 21
 
 
 def attribute(data: bytes) -> tuple[str, Attribute, str]:
-    """One encoded attribute: its name, value, and the function's attribute it stands for or ''.
+    """Read an encoded attribute: name, value, and the function's attribute it stands for or ''.
 
     Raises Problem where it is malformed.
     """
@@ -161,10 +161,10 @@ def _attribute_value(data: bytes, kind: int, spans: dict[int, list[tuple[int, in
 
 
 def attributes(encoded: Sequence[bytes]) -> Attributes:
-    """All attributes of a node by name."""
+    """Return all attributes of a node by name."""
     return {name: value for name, value, _ in map(attribute, encoded)}
 
 
 def shown(name: bytes) -> str:
-    """A tensor's name for a message."""
+    """Return a tensor's name for a message."""
     return repr(name.decode("utf-8", "replace")[:60])

@@ -19,7 +19,7 @@ CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def flattened(model: RawModel, limits: Limits) -> list[Node]:
-    """The nodes with the model's own functions replaced by their bodies."""
+    """Return the nodes with the model's own functions replaced by their bodies."""
     if not model.functions:
         return model.nodes
     return list(_inlined(model.nodes, model.functions, limits))
@@ -48,7 +48,7 @@ def _inlined(
 
 
 def _body(node: Node, function: Function, number: int) -> list[Node]:
-    """A call's nodes: names made its own, the call's attributes put in."""
+    """Return a call's nodes with names of its own and the call's attributes put in."""
     names = dict(zip(function.inputs, node.inputs, strict=False))
     names |= dict.fromkeys(function.inputs[len(node.inputs) :], b"")
     names |= {
@@ -77,7 +77,7 @@ def _body(node: Node, function: Function, number: int) -> list[Node]:
 
 
 def _resolved(raw: bytes, arguments: dict[str, bytes]) -> bytes | None:
-    """An attribute, or the call's that it refers to under its own name; None where not given."""
+    """Return an attribute, or the call's that it refers to by its own name; None: not given."""
     name, _, reference = attribute(raw)
     if not reference:
         return raw
@@ -89,7 +89,7 @@ def _resolved(raw: bytes, arguments: dict[str, bytes]) -> bytes | None:
 
 
 def _without_name(data: bytes) -> list[bytes]:
-    """An encoded attribute's fields but its name, each with its header."""
+    """Return an encoded attribute's fields but its name, each with its header."""
     fields, at = [], 0
     while at < len(data):
         start = at
@@ -108,7 +108,7 @@ def _without_name(data: bytes) -> list[bytes]:
 
 
 def sorted_nodes(nodes: list[Node], known: Iterable[bytes]) -> list[Node]:
-    """The nodes so that each comes after what it reads. Raises Problem on a cycle."""
+    """Return the nodes so that each comes after what it reads. Raises Problem on a cycle."""
     available = set(known)
     makers = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
     waiting: list[set[int]] = []
@@ -138,7 +138,7 @@ _WORD = re.compile(r"[A-Za-z_][\w.]*|\d+|[+\-*]")
 def bind(
     inputs: Sequence[Input], batch: int | None, sizes: Mapping[str, int]
 ) -> tuple[dict[bytes, Tensor], int]:
-    """Each input with its dimensions bound, and the batch.
+    """Return each input with its dimensions bound, and the batch.
 
     The batch is the open first dimension of the inputs; it is 1 where none is asked for. A graph
     without one has a fixed batch, its first input's. Raises Problem for a dimension that stays
@@ -167,7 +167,7 @@ def bind(
 
 
 def _batch_name(inputs: Sequence[Input], sizes: Mapping[str, int]) -> str | None:
-    """The open first dimension's name, "" for an unnamed one, None where it is fixed."""
+    """Return the open first dimension's name, "" for an unnamed one, None where it is fixed."""
     for port in inputs:
         if port.shape:
             first = port.shape[0]
@@ -200,13 +200,13 @@ def _size(port: Input, axis: int, size: int | str, known: Mapping[str, int], bat
 
 
 def _open_name(text: str, known: Mapping[str, int]) -> str:
-    """The first name in a dimension's text that has no size: ``h32`` of ``32*h32``."""
+    """Return the first name in a dimension's text that has no size: ``h32`` of ``32*h32``."""
     words = (w for w in _WORD.findall(text) if not w[0].isdigit() and w not in "+-*")
     return next((w for w in words if w not in known), text)
 
 
 def _sum(text: str, known: Mapping[str, int]) -> int | None:
-    """A sum or product of known names and numbers, such as ``past + sequence``."""
+    """Return a sum or product of known names and numbers, such as ``past + sequence``."""
     words = _WORD.findall(text)
     if not words or "".join(words) != text.replace(" ", "") or len(words) > 16:
         return None

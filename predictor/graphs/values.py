@@ -37,23 +37,23 @@ class Tensor(NamedTuple):
     dtype: int
     shape: Shape
     values: Values | None = None
-    """Of a small constant, flat in C order."""
+    """Values of a small constant, flat in C order."""
     stored: int | None = None
     """Elements stored in the file behind a constant; None for an activation."""
 
     @property
     def elements(self) -> int:
-        """How many."""
+        """Return how many elements it has."""
         return math.prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """Dense, sub-byte types packed."""
+        """Return its bytes, dense, sub-byte types packed."""
         return (math.prod(self.shape) * BITS.get(self.dtype, 32) + 7) // 8
 
 
 def checked(shape: Iterable[int], subject: str = "a tensor") -> Shape:
-    """The shape, or a Problem where it is negative, of too high a rank, or too large."""
+    """Return the shape. Raises Problem where it is negative, of too high a rank, or too large."""
     sizes = tuple(shape)
     if len(sizes) > LIMITS.rank:
         raise Problem(f"gives {subject} {len(sizes)} dimensions; {LIMITS.rank} are accepted")
@@ -68,7 +68,7 @@ def checked(shape: Iterable[int], subject: str = "a tensor") -> Shape:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Numpy's rule. Raises Problem where shapes do not go together."""
+    """Apply numpy's rule. Raises Problem where shapes do not go together."""
     first = shapes[0]
     if all(shape == first for shape in shapes):
         return first
@@ -86,7 +86,7 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A possibly negative axis within ``rank``. Raises Problem outside of it."""
+    """Return a possibly negative axis within ``rank``. Raises Problem outside of it."""
     if not -rank <= axis < rank:
         raise Problem(f"names axis {axis} of a tensor of rank {rank}")
     return axis % rank

@@ -43,14 +43,14 @@ class Change:
     note: str = ""
 
     def sentence(self) -> str:
-        """For people."""
+        """Say the change in words."""
         return f"{self.to}: {self.gain:.2f}x{f' {self.note}' if self.note else ''}"
 
 
 def changes(
     graph: ModelGraph, now: Roofline, known: Mapping[str, Roof], at_batch: AtBatch
 ) -> list[Change]:
-    """What helps, most first; nothing that does not fit in memory."""
+    """Return what helps, most first; nothing that does not fit in memory."""
     candidates = [
         *_precision(graph, now),
         _batch(now, at_batch),
@@ -62,7 +62,7 @@ def changes(
 
 
 def _batch(now: Roofline, at_batch: AtBatch) -> Change | None:
-    """The smallest larger batch that brings 95 % of what the best of them does."""
+    """Return the smallest larger batch that brings 95 % of what the best of them does."""
     tried = []
     for step in BATCH_STEPS:
         graph = at_batch(now.batch * step)
@@ -82,8 +82,9 @@ def _batch(now: Roofline, at_batch: AtBatch) -> Change | None:
 
 
 def _precision(graph: ModelGraph, now: Roofline) -> list[Change]:
-    """From wide to narrow, what the platform has units for; each must bring more than a wider one,
-    because fewer bits cost accuracy.
+    """Try what the platform has units for, from wide to narrow.
+
+    Each must bring more than a wider one, because fewer bits cost accuracy.
     """
     helping: list[Change] = []
     best = LEAST_GAIN
@@ -109,7 +110,7 @@ def _fusion(graph: ModelGraph, now: Roofline) -> Change | None:
 
 
 def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Change | None:
-    """The slice that gives most samples a second for its share of the GPU."""
+    """Return the slice that gives most samples a second for its share of the GPU."""
     tried = [
         (roofline(graph, roof, now.numbers), roof.share)
         for roof in known.values()
@@ -126,7 +127,7 @@ def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Chang
 
 
 def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:
-    """The graph's nodes with pointwise ones merged into what feeds them, and how many were.
+    """Return the graph's nodes with pointwise ones merged into what feeds them, and how many were.
 
     A node is merged into a source that nobody else reads: the result between them is neither
     written nor read, and one launch is saved.
@@ -155,7 +156,7 @@ def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:
 
 
 def _roots(root: list[int]) -> list[int]:
-    """Edges lead forwards, but a node may have been merged after what it was merged into."""
+    """Follow merges to their end: a node may have been merged after what it was merged into."""
     for node in range(len(root)):
         while root[root[node]] != root[node]:
             root[node] = root[root[node]]

@@ -21,11 +21,14 @@ _DEEPEST = 16
 Field: TypeAlias = tuple[int, int, int]
 """Number, then start and end in the data; for a varint its value and -1."""
 Schema: TypeAlias = "Mapping[int, Schema]"
-"""Of a message: its fields that are messages themselves."""
+"""A message's fields that are messages themselves."""
 
 
 def scan(data: bytes, at: int, end: int) -> list[Field]:
-    """The fields of the message at ``data[at:end]``. Raises Problem or IndexError (truncated)."""
+    """Return the fields of the message at ``data[at:end]``.
+
+    Raises Problem or IndexError (truncated).
+    """
     fields: list[Field] = []
     add = fields.append
     while at < end:
@@ -62,7 +65,7 @@ def scan(data: bytes, at: int, end: int) -> list[Field]:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of up to ten bytes, and where it ends."""
+    """Read an unsigned number of up to ten bytes; return it and where it ends."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -76,12 +79,12 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """A varint as int64."""
+    """Return a varint as int64."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def skeleton(handle: int, size: int, schema: Schema, limits: Limits) -> bytes:
-    """The message in an open file without its large leaves, as bytes of the same message.
+    """Return the message in an open file without its large leaves, as bytes of the same message.
 
     Raises Problem where the file is cut short, malformed, or its skeleton is too large.
     """
@@ -98,7 +101,7 @@ class _Skeleton:
         self._start = 0
 
     def message(self, at: int, end: int, schema: Schema, depth: int) -> bytes:
-        """What is kept of the message at ``at``: runs of small fields as they are."""
+        """Return what is kept of the message at ``at``: runs of small fields as they are."""
         if depth > _DEEPEST:
             raise Problem(f"nests its parts deeper than {_DEEPEST}")
         parts: list[bytes] = []
@@ -120,7 +123,7 @@ class _Skeleton:
         return b"".join(parts)
 
     def _header(self, at: int, end: int) -> tuple[int, int, int]:
-        """A field's key, how many bytes follow its header, and where its header ends."""
+        """Return a field's key, how many bytes follow its header, and where its header ends."""
         self._parts -= 1
         if self._parts < 0:
             raise Problem(f"is made of more than {self._limits.parts} parts")
@@ -159,7 +162,7 @@ class _Skeleton:
 
 
 def encode_varint(value: int) -> bytes:
-    """An unsigned number as varint."""
+    """Encode an unsigned number as varint."""
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)

@@ -23,7 +23,7 @@ _VENDORS = re.compile(r"^(nvidia|amd|intel)\b")
 
 @cache
 def devices() -> Mapping[str, Device]:
-    """All devices by canonical name."""
+    """Return all devices by canonical name."""
     # Shipped files, which tests check: without the checks of `read_json`, five times as fast.
     files = (path.read_bytes() for path in sorted(FOLDER.glob("*.json")))
     sheets = [Device.model_validate_json(raw, strict=True) for raw in files]
@@ -31,7 +31,7 @@ def devices() -> Mapping[str, Device]:
 
 
 def simplified(name: str) -> str:
-    """A name as it is compared: lower case, letters and digits alone, without the vendor."""
+    """Return a name as it is compared: lower case, letters and digits alone, without the vendor."""
     words = re.sub(r"[^a-z0-9]+", " ", name.lower()).strip()
     return _VENDORS.sub("", words).replace(" ", "") or words
 
@@ -46,12 +46,12 @@ def _by_name() -> Mapping[str, tuple[Device, ...]]:
 
 
 def candidates(name: str) -> tuple[Device, ...]:
-    """Every device that has this name."""
+    """Return every device that has this name."""
     return _by_name().get(simplified(name), ())
 
 
 def find(name: str) -> Device | None:
-    """The device of this name; None: there is none. Raises UsageError where several have it."""
+    """Return the device of this name, if any. Raises UsageError where several have it."""
     matching = candidates(name)
     if len(matching) > 1:
         names = ", ".join(device.name for device in matching)
@@ -60,7 +60,7 @@ def find(name: str) -> Device | None:
 
 
 def get(name: str) -> Device:
-    """The device of this name. Raises UsageError that names the nearest, or the candidates."""
+    """Return the device of this name. Raises UsageError that names the nearest or the several."""
     device = find(name)
     if device is None:
         near = nearest(name)
@@ -73,7 +73,7 @@ def get(name: str) -> Device:
 
 
 def nearest(name: str) -> tuple[str, ...]:
-    """Canonical names of at most three devices with a name like this one."""
+    """Return canonical names of at most three devices with a name like this one."""
     near = difflib.get_close_matches(simplified(name), _by_name(), n=3)
     return tuple(
         dict.fromkeys(device.name for near_name in near for device in _by_name()[near_name])
@@ -81,7 +81,7 @@ def nearest(name: str) -> tuple[str, ...]:
 
 
 def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
-    """A platform by its name, or the only one of the device of that name.
+    """Return a platform by its name, or the only one of the device of that name.
 
     Raises UsageError that names the nearest.
     """
@@ -93,7 +93,7 @@ def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
 
 
 def device_of(platform: Platform) -> Device | None:
-    """The device that a platform names as its ``accelerator`` or is called like; None: not known.
+    """Return the device that a platform names or is called like; None: not known.
 
     Raises UsageError where its ``accelerator`` is no device's name, or several devices'.
     """

@@ -20,7 +20,7 @@ ALL = frozenset(Precision)
 def dominates(
     a: Device | Unit, b: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
 ) -> bool:
-    """True where ``a`` is at least as good as ``b`` and runs the same software.
+    """Return whether ``a`` is at least as good as ``b`` and runs the same software.
 
     Compared: memory, its bandwidth, second-level cache, link, and the peaks of the precisions
     ``of`` (default: all; a precision without units counts as the wider one it is computed in).
@@ -38,7 +38,7 @@ def dominates(
 def better_pairs(
     roofs: Sequence[Roof], platforms: Mapping[str, Platform], numbers: Numbers
 ) -> list[tuple[str, str]]:
-    """(better, worse) among GPUs and slices, each used alone and computing in ``numbers``.
+    """Return (better, worse) among GPUs and slices, each used alone and computing in ``numbers``.
 
     By the data sheets, and by what platforms state beyond them: launch overhead, cache's rate.
     """
@@ -59,7 +59,7 @@ def better_pairs(
 def figures(
     place: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
 ) -> Mapping[str, float]:
-    """What is compared, by name; empty where memory or peaks were not published."""
+    """Return what is compared, by name; empty where memory or peaks were not published."""
     share, peaks = (place.share, place.peaks) if isinstance(place, Unit) else (1.0, place.peaks)
     if peaks is None or place.memory_bytes is None or place.bytes_per_s is None:
         return {}

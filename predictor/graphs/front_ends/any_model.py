@@ -30,7 +30,7 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """The graph of a model at a batch.
+    """Return the graph of a model at a batch.
 
     ``model``: the path of an ONNX file or of a Hugging Face ``config.json`` (or its folder), a
     ``torch.nn.Module`` with example ``inputs`` (a tuple or a mapping of tensors), a Keras model, or
@@ -54,7 +54,7 @@ def graph_of(
 def of_path(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """The graph of an ONNX file or a Hugging Face configuration."""
+    """Return the graph of an ONNX file or a Hugging Face configuration."""
     config = path / "config.json" if path.is_dir() else path
     if config.suffix == ".json":
         front_end = importlib.import_module("berth.predictor.graphs.front_ends.huggingface")

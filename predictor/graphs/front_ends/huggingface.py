@@ -27,7 +27,7 @@ _MOST_LAYERS = 1024
 def graph_of(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """The graph of the architecture that a ``config.json`` names, at a batch.
+    """Return the graph of the architecture that a ``config.json`` names, at a batch.
 
     ``sizes``: ``sequence`` (tokens), ``image`` (pixels a side). Raises DocumentError for a
     configuration that cannot be read, built or exported; ToolMissing without transformers.
@@ -47,7 +47,7 @@ def graph_of(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The configuration's settings. Raises DocumentError where they are none or out of bounds."""
+    """Read the configuration's settings. Raises DocumentError for none or ones out of bounds."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_DOCUMENT_BYTES + 1)

@@ -64,7 +64,7 @@ def _attention_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _fused_self(call: Call) -> tuple[_Heads, int]:
-    """com.microsoft Attention: input B S I, weight I x 3H; also the width of the projection."""
+    """Read com.microsoft Attention (input B S I, weight I x 3H) and the projection's width."""
     data, weight = call.tensor(0).shape, call.tensor(1).shape
     heads = call.integer("num_heads", 0)
     sizes = call.integers("qkv_hidden_sizes")
@@ -95,7 +95,7 @@ def _microsoft_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _grouped(call: Call) -> _Heads:
-    """com.microsoft MultiHeadAttention and GroupQueryAttention with separate B S D tensors."""
+    """Read com.microsoft MultiHeadAttention and GroupQueryAttention with separate B S D tensors."""
     q = call.tensor(0).shape
     heads = call.integer("num_heads", 0)
     kv_heads = call.integer("kv_num_heads", heads)
@@ -128,7 +128,7 @@ def _grouped_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _embed(call: Call) -> list[Tensor]:
-    """com.microsoft EmbedLayerNormalization: ids B S, word table V x H."""
+    """Infer com.microsoft EmbedLayerNormalization: ids B S, word table V x H."""
     ids, table = call.tensor(0).shape, call.tensor(2)
     if len(ids) != 2 or len(table.shape) != 2:
         raise Problem(f"embeds {list(ids)} by {list(table.shape)}")

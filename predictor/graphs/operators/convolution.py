@@ -10,7 +10,7 @@ from berth.predictor.graphs.values import INT32, Shape, Tensor, checked
 
 
 def windows(call: Call, spatial: Shape, kernel: Shape, *, ceil_mode: bool = False) -> Shape:
-    """Output sizes of a sliding window (ONNX's Conv and pooling definitions)."""
+    """Return output sizes of a sliding window (ONNX's Conv and pooling definitions)."""
     rank = len(spatial)
     strides = _sized(call, "strides", rank, 1)
     dilations = _sized(call, "dilations", rank, 1)
@@ -45,7 +45,7 @@ def _sized(call: Call, name: str, length: int, default: int) -> tuple[int, ...]:
 
 
 def _weights(call: Call, data: Shape, weight: Shape) -> int:
-    """Checks what goes together; gives the groups."""
+    """Check what goes together, and return the number of groups."""
     group = call.integer("group", 1)
     if len(data) < 3 or len(weight) != len(data):
         raise Problem(f"convolves {list(data)} with weights {list(weight)}")

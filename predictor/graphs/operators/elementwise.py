@@ -78,7 +78,7 @@ _LOGICAL = frozenset(
 
 
 def spread(tensor: Tensor, shape: Shape) -> Values | None:
-    """The values of a constant broadcast to ``shape``, flat; None where too many or unknown."""
+    """Return a constant's values broadcast to ``shape``, flat; None: too many or unknown."""
     values = tensor.values
     if values is None or math.prod(shape) > KNOWN_VALUES:
         return None
@@ -98,7 +98,7 @@ def spread(tensor: Tensor, shape: Shape) -> Values | None:
 
 
 def fitted(values: list[float] | None, dtype: int) -> Values | None:
-    """Computed values as the type holds them; None where they leave 64 bits or are not finite."""
+    """Return values as the type holds them; None where they leave 64 bits or are not finite."""
     if values is None:
         return None
     if dtype in FLOATS:

@@ -84,7 +84,7 @@ def _identity(call: Call) -> list[Tensor]:
 
 
 def taken(values: Values | None, shape: Shape, places: Sequence[Sequence[int]]) -> Values | None:
-    """Values at the product of places along each axis, flat."""
+    """Return the values at the product of places along each axis, flat."""
     if values is None or math.prod(len(row) for row in places) > KNOWN_VALUES:
         return None
     positions, step = [0], 1
