@@ -31,7 +31,7 @@ from berth.pilot.runs_on import detect
 
 @dataclass(slots=True)
 class Extra:
-    """What was measured after the native runs; empty where they failed."""
+    """Measurements made after the native runs; empty where those failed."""
 
     counters: dict[str, Measurement] = field(default_factory=dict)
     reports: list[CollectorReport] = field(default_factory=list)

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """At most ``most`` values: the first one put in is forgotten first.
+    """A cache of at most ``most`` values: the first one put in is forgotten first.
 
     With ``by_use`` the one that was asked for longest ago; a look-up then takes twice as long.
     Safe to share between threads: each step is one step of the dictionary.

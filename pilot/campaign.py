@@ -51,7 +51,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CampaignOptions:
-    """What to measure, and into which file."""
+    """The measurements to make, and the file to write them into."""
 
     output: Path
     sizes: tuple[int, ...] = DEFAULT_SIZES
@@ -69,7 +69,7 @@ class CampaignOptions:
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """How many profiles the file now has, and which could not be measured, with the reason."""
+    """The number of profiles in the file, and those that could not be measured, with reasons."""
 
     profiles: int
     measured: int

@@ -32,7 +32,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of one run, start-up included."""
+    """Counts of one run, start-up included."""
 
     atomics: int
     regions: int

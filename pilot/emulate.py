@@ -34,7 +34,7 @@ ROUGH = frozenset({"fp_ops"})
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """Counters of all tools, what each did, and what was noticed."""
+    """The counters of all tools, each tool's report, and warnings."""
 
     counters: dict[str, Measurement]
     reports: tuple[CollectorReport, ...]

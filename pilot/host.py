@@ -101,7 +101,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What the benchmark has to know of the machine."""
+    """Cores, memory and caches of the machine, as the benchmark needs them."""
 
     cores: int
     """Physical cores among the usable processors."""

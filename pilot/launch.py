@@ -53,7 +53,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an :class:`Order`; memory in bytes, times in seconds."""
+    """The end of an :class:`Order`; memory in bytes, times in seconds."""
 
     wall_s: float
     exit_code: int | None
@@ -150,7 +150,7 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; ``outcomes`` (by index of the order) is what was measured till then."""
+    """Ctrl-C during a run; ``outcomes`` (by index of the order) were measured until then."""
 
     def __init__(self, outcomes: Mapping[int, Outcome]) -> None:
         super().__init__()

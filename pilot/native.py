@@ -19,7 +19,7 @@ LEAST_S = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What the native runs gave. ``first`` is the run that the collectors watched."""
+    """Results of the native runs. ``first`` is the run that the collectors watched."""
 
     first: Outcome
     runtime: Runtime | None

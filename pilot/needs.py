@@ -43,7 +43,7 @@ COUNT_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """What an ELF file says of itself; ``machine`` in ``uname -m`` terms."""
+    """Facts of an ELF file; ``machine`` in ``uname -m`` terms."""
 
     machine: str
     needed: tuple[str, ...]

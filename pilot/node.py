@@ -55,7 +55,7 @@ MOST_OTHER_LOAD = 0.1
 
 
 class NodeMeasurement(Document):
-    """What was measured on one node."""
+    """Measurements on one node."""
 
     schema_: str = Field(default=NODE_SCHEMA, alias="schema")
     node: str = Field(min_length=1, max_length=256)

@@ -20,7 +20,7 @@ SIZE_MARK = "{size}"
 
 @dataclass(frozen=True, slots=True)
 class PilotOptions:
-    """What to run and how thoroughly. ``size`` and ``sizes`` replace ``{size}`` in the command."""
+    """The program to run, and how thoroughly. ``size`` and ``sizes`` replace ``{size}`` in it."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))

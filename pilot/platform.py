@@ -20,7 +20,7 @@ PLATFORM_SCHEMA = "berth.platform/1"
 
 
 class PlatformKind(StrEnum):
-    """What the scheduler hands out of it."""
+    """The unit that the scheduler hands out."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -28,7 +28,7 @@ class PlatformKind(StrEnum):
 
 
 class SignatureSource(StrEnum):
-    """Where a signature's rates come from, best first."""
+    """Origins of a signature's rates, best first."""
 
     BENCHMARK = "benchmark"
     BABELSTREAM = "babelstream"
@@ -148,7 +148,7 @@ class AllReduce(Document):
 
 
 class Interconnect(Document):
-    """What connects two nodes of the kind, as a program sees it. None: not measured."""
+    """The connection of two nodes of the kind, as a program sees it. None: not measured."""
 
     latency_s: Positive | None = None
     """One way, of a message of a few bytes."""

@@ -28,7 +28,7 @@ NOTICEABLE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Of one run. Times in seconds, ``other_cores`` in processors kept busy by others."""
+    """Others' use of the machine in one run: seconds, and ``other_cores`` in busy processors."""
 
     waited_s: float
     other_cores: float

@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that was declared and cannot be used: the group, the name, one sentence."""
+    """A declared object that cannot be used: the group, the name, one sentence."""
 
     group: str
     name: str

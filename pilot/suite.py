@@ -41,7 +41,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What one whole repetition of a kernel does at a size, by the suite's definitions."""
+    """The work of one whole repetition of a kernel at a size, by the suite's definitions."""
 
     name: str
     target_size: int
@@ -91,7 +91,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What one part of the machine benchmark measured."""
+    """The measurement of one part of the machine benchmark."""
 
     what: str
     threads: int

@@ -41,7 +41,7 @@ _COMMON_FLAGS = ("-std=c11", "-O3", "-ffast-math", "-fno-math-errno")
 
 @dataclass(frozen=True)
 class Build:
-    """Where the two binaries are and how they were made."""
+    """The two binaries' folder, and how they were made."""
 
     folder: Path
     compiler: str

@@ -26,7 +26,7 @@ from berth.pilot.profile import Measurement, Quality
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What one collector read: counters by catalogue name, a word on how, and warnings."""
+    """A collector's results: counters by catalogue name, a word on how, and warnings."""
 
     counters: Mapping[str, Measurement] = field(default_factory=dict)
     detail: str = ""
@@ -45,7 +45,7 @@ class Readings:
 
 
 class Stage(StrEnum):
-    """On which of the pilot's runs a collector works."""
+    """The kind of the pilot's runs that a collector works on."""
 
     NATIVE = "native"
     """The first native run, whose time counts: it must not slow the program down."""

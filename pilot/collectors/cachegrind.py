@@ -35,7 +35,7 @@ COMMON = {
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Which cache the emulated last level stands for."""
+    """The cache that the emulated last level stands for."""
 
     name: str
     capacity_bytes: int

@@ -33,7 +33,7 @@ def collectors_of(name: str, folder: Path) -> list[Collector]:
 
 
 class Guarded(Collector):
-    """A collector of another package: what it raises fails that collector and not the pilot."""
+    """A collector of another package: an exception fails that collector and not the pilot."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector

@@ -39,7 +39,7 @@ AVX2 = re.compile(r"vp.*|vbroadcasti\w+|vinserti128|vextracti128|vgather\w+|vmov
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What executing the instruction once does."""
+    """The effects of executing the instruction once."""
 
     fp32_ops: int = 0
     fp64_ops: int = 0

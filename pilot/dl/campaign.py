@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """What became of the points."""
+    """The results of a campaign: how many points were measured, known or left out."""
 
     measured: int
     known: int

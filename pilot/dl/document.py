@@ -19,14 +19,14 @@ MODEL_RUN_SCHEMA = "berth.model-run/1"
 
 
 class Task(StrEnum):
-    """What is timed: a forward pass, or a whole training step."""
+    """The task that is timed: a forward pass, or a whole training step."""
 
     INFERENCE = "inference"
     TRAINING = "training"
 
 
 class Precision(StrEnum):
-    """In what the model computes; ``docs/model-runs.md`` says how each framework does it."""
+    """Numbers that the model computes in; ``docs/model-runs.md`` says how frameworks do it."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -35,14 +35,14 @@ class Precision(StrEnum):
 
 
 class Device(StrEnum):
-    """Where it runs."""
+    """The device that it runs on."""
 
     CPU = "cpu"
     CUDA = "cuda"
 
 
 class Outcome(StrEnum):
-    """How the measurement ended; all of them are labels."""
+    """The ways in which a measurement ends; all of them are labels."""
 
     OK = "ok"
     OUT_OF_MEMORY = "out-of-memory"
@@ -72,7 +72,7 @@ class ModelFacts(Document):
 
 
 class Setting(Document):
-    """How it was run: together with the model's digest, what tells two runs apart."""
+    """The settings of a run: together with the model's digest they tell two runs apart."""
 
     task: Task = Task.INFERENCE
     framework: str = Field(default="onnxruntime", pattern="^(onnxruntime|torch)$")
@@ -103,7 +103,7 @@ class Protocol(Document):
 
 
 class Machine(Document):
-    """What it ran on, as the framework saw it."""
+    """The machine that it ran on, as the framework saw it."""
 
     device: str
     """Processor or GPU by its maker's name."""
@@ -117,7 +117,7 @@ class Machine(Document):
 
 
 class Disturbance(Document):
-    """How busy others kept the machine meanwhile."""
+    """The load that others put on the machine meanwhile."""
 
     load_before: NonNegative
     """Load average of the last minute."""
@@ -128,7 +128,7 @@ class Disturbance(Document):
 
 
 class ModelRun(Document):
-    """See the module."""
+    """One model, one batch, one precision, one device, measured once (``berth.model-run/1``)."""
 
     schema_: str = Field(default=MODEL_RUN_SCHEMA, alias="schema")
     platform: Name
@@ -168,7 +168,7 @@ def run_key(sha256: str, setting: Setting) -> str:
 
 
 class Source(StrEnum):
-    """What kind of model it is."""
+    """The kinds of model that can be measured."""
 
     ONNX = "onnx"
     FACTORY = "factory"
@@ -176,7 +176,7 @@ class Source(StrEnum):
 
 
 class MeasureOrder(Document):
-    """One measurement."""
+    """One measurement, as the measuring child is asked for it."""
 
     source: Source
     model: str
@@ -191,7 +191,7 @@ class MeasureOrder(Document):
 
 
 class Answer(Document):
-    """What the child says at its end; times in seconds."""
+    """The measuring child's answer at its end; times in seconds."""
 
     outcome: Outcome
     reason: str | None = None

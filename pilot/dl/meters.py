@@ -37,7 +37,7 @@ class Meter(Protocol):
 
 
 class NoMeter:
-    """Where nothing can be read: always says why."""
+    """A meter for devices that cannot be read: it says why."""
 
     def __init__(self, source: str, why: str) -> None:
         self._source, self._why = source, why
@@ -51,7 +51,7 @@ class NoMeter:
 
 
 class RaplMeter:
-    """Whole processor packages, others' work included."""
+    """A meter of whole processor packages, others' work included."""
 
     def __init__(self, counters: Sequence[Path]) -> None:
         self._counters = counters
@@ -93,7 +93,7 @@ def _wrap(path: Path) -> int:
 
 
 class NvmlMeter:
-    """One whole GPU: its energy counter, or where it has none its power every 20 ms."""
+    """A meter of one whole GPU: its energy counter, or where it has none its power every 20 ms."""
 
     def __init__(
         self, library: Any, handle: Any, clock: Callable[[], float] = time.monotonic

@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class OnnxSubject:
-    """A session with its inputs."""
+    """An onnxruntime session with its inputs."""
 
     def __init__(self, order: MeasureOrder) -> None:
         setting = order.setting

@@ -35,7 +35,7 @@ class Subject(Interface):
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What the protocol measured."""
+    """The protocol's measurements."""
 
     seconds: tuple[float, ...]
     processor_s: tuple[float, ...]

@@ -211,7 +211,7 @@ SEGMENT = re.compile(
 
 @dataclass(slots=True)
 class Counts:
-    """Of all processes and parts that were read."""
+    """Counts of all processes and parts that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
     misses: dict[str, list[int]] = field(default_factory=dict)

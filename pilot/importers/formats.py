@@ -44,7 +44,7 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to read what a file does not say."""
+    """Settings that the file itself does not hold."""
 
     time_factor: float | None = None
     """Seconds for one unit of a time without one."""

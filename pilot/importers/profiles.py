@@ -41,7 +41,7 @@ MOST_DETAIL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user said that the file may not know."""
+    """The user's statements about what the file may not know."""
 
     platform: str
     name: str | None = None

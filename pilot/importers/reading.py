@@ -140,7 +140,7 @@ SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row: where in the tree, its numbers and its labels by column."""
+    """One row: its place in the tree, its numbers and its labels by column."""
 
     path: tuple[str, ...]
     numbers: dict[str, float]
@@ -151,7 +151,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of one run and what the file says of the run as a whole."""
+    """The rows of one run, and the file's statements about the run as a whole."""
 
     records: list[Record]
     facts: Mapping[str, str] = field(default_factory=dict)

@@ -48,7 +48,7 @@ Launch = Callable[[int, Sequence[str]], list[str]]
 
 
 class LinkMeasurement(Document):
-    """What was measured between two nodes of one kind."""
+    """Measurements between two nodes of one kind."""
 
     schema_: str = Field(default=LINK_SCHEMA, alias="schema")
     nodes: tuple[str, ...] = Field(min_length=2, max_length=2)

@@ -34,7 +34,7 @@ _LONGEST_NAME = 255
 
 
 class BundleManifest(Document):
-    """What each ``manifest.json`` has, whatever its bundle predicts."""
+    """The fields of each ``manifest.json``, whatever its bundle predicts."""
 
     id: str
     created: str
@@ -59,7 +59,7 @@ class BundleManifest(Document):
 
 
 class Training(Document):
-    """What a bundle was made of."""
+    """Data, seed and libraries that a bundle was made of."""
 
     sources: dict[str, str]
     """Data set -> SHA-256."""
@@ -195,7 +195,7 @@ def _sha256(path: Path) -> str:
 
 
 class LearntFile(Document):
-    """What every such file says of how it was made, and how its intervals hold."""
+    """The fields of every file of learnt numbers: how it was made, and how its intervals hold."""
 
     command: str
     created: str

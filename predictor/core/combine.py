@@ -45,7 +45,7 @@ class SourceEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The one prediction, and what it is from."""
+    """The one prediction, and the sources that it is from."""
 
     seconds: Interval
     basis: Basis

@@ -22,7 +22,7 @@ from berth.predictor.core.workload import OWN_ENTRY_POINTS, Workload
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a family is asked: one workload on platforms, with everything known beside them."""
+    """A question to a family: one workload on platforms, with everything known beside them."""
 
     workload: Workload
     platforms: Mapping[str, Platform]
@@ -71,7 +71,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a prediction is as it is."""
+    """The reasons for a prediction."""
 
     summary: str
     """One sentence: what limits the workload there."""
@@ -128,7 +128,7 @@ class Adjusted:
 
 @dataclass(frozen=True, slots=True)
 class FamilyEntry:
-    """What an entry point of ``berth.families`` is."""
+    """The object that an entry point of ``berth.families`` names."""
 
     name: str
     kinds: tuple[str, ...]

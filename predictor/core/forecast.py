@@ -31,7 +31,7 @@ FORECAST_SCHEMA = "berth.forecast/1"
 
 
 class Unit(StrEnum):
-    """What a predicted time is the time of."""
+    """The unit of work that a predicted time is of."""
 
     JOB = "job"
     """The whole job: the only unit that time limits are judged by."""

@@ -31,7 +31,7 @@ class NodeRatio:
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """How long finished jobs show that the program takes on one number of nodes."""
+    """The time on one number of nodes that finished jobs show."""
 
     nodes: int
     units: int
@@ -42,7 +42,7 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True)
 class NodeScaling:
-    """What is known of a program on several nodes."""
+    """The knowledge of a program on several nodes."""
 
     measured: tuple[int, ...]
     """Numbers of nodes that it ran on, ascending; the first is that of the main run."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Basis(StrEnum):
-    """What a prediction stands on, best first."""
+    """The kinds of evidence that a prediction rests on, best first."""
 
     MEASURED = "measured"
     """The workload was run on this very platform with these resources."""
@@ -33,7 +33,7 @@ _RANKS = {basis: rank for rank, basis in enumerate(Basis)}
 
 
 class Bound(StrEnum):
-    """Which resource limits the workload on the platform."""
+    """The resource that limits the workload on the platform."""
 
     MEMORY = "memory"
     COMPUTE = "compute"

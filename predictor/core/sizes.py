@@ -223,7 +223,7 @@ class Needs(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What another problem size does to time and memory: the same on every platform."""
+    """The effect of another problem size on time and memory: the same on every platform."""
 
     time: Interval
     """Over the time at the profiled size."""

@@ -24,7 +24,7 @@ RUN_NOISE = 0.05
 
 
 class Place(NamedTuple):
-    """Where a run could go, and what is known of its time there."""
+    """A place where a run could go, and what is known of its time there."""
 
     platform: str
     is_gpu: bool

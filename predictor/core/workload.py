@@ -23,7 +23,7 @@ from berth.predictor.core.forecast import Unit
 
 
 class Amount(Document):
-    """How much work one job does, in the units that predictions are made in."""
+    """The amount of work of one job, in the units that predictions are made in."""
 
     unit: Unit
     count: Positive | None = None

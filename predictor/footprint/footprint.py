@@ -34,7 +34,7 @@ _SEGMENT = 2 * 2**20
 
 
 class Task(StrEnum):
-    """What is run."""
+    """The task that is run."""
 
     INFERENCE = "inference"
     """A forward pass with ``torch.no_grad()`` or in a runtime that knows no gradients."""
@@ -53,7 +53,7 @@ class Fits(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What can be counted, in bytes; the same on every platform of a kind."""
+    """The memory that can be counted, in bytes; the same on every platform of a kind."""
 
     task: Task
     numbers: Numbers

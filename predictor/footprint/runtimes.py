@@ -75,14 +75,14 @@ class Runtime(Document):
 
 
 class RuntimesFile(Document):
-    """``runtimes.json``."""
+    """The document ``runtimes.json``."""
 
     schema_: str = Field(default=RUNTIMES_SCHEMA, alias="schema")
     runtimes: dict[str, Runtime]
 
 
 class RuntimeName(StrEnum):
-    """Keys of the file."""
+    """The keys of ``runtimes.json``."""
 
     GPU_FORWARD = "gpu-forward"
     GPU_TRAINING = "gpu-training"

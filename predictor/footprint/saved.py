@@ -54,7 +54,7 @@ _CELLS = {"GRU": 5, "LSTM": 5, "RNN": 1}
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What the backward pass reads."""
+    """The tensors that the backward pass reads."""
 
     nodes: frozenset[int]
     """Nodes whose output is kept; each memory counts once however often it is kept."""

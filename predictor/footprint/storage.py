@@ -30,7 +30,7 @@ _LINEAR = frozenset({"Add", "Sub", "Neg", "Identity", "Cast"})
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """[n] each; see the module."""
+    """The memory of each of a graph's [n] nodes."""
 
     family: tuple[Family, ...]
     operator: tuple[str, ...]

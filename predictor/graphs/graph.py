@@ -52,7 +52,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ModelGraph:
-    """See the module. Arrays are read-only."""
+    """A model's graph at its batch, as a table of kinds. Arrays are read-only."""
 
     digest: str
     """Stable: of operators, shapes, work and edges, not of names or the order in the file."""

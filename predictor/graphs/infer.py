@@ -68,7 +68,7 @@ FOLDED, SAME = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What one kind of call gives."""
+    """The outputs and the kind of one call."""
 
     outputs: tuple[Tensor, ...]
     kind: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Problem(Exception):
-    """Why a model is refused: one sentence without its subject, and what to do about it."""
+    """The reason why a model is refused: one sentence without its subject, and what to do."""
 
     def __init__(self, problem: str, hint: str | None = None) -> None:
         super().__init__(problem)

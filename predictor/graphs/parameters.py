@@ -49,7 +49,7 @@ FOLDED_WITHOUT_BIAS, FOLDED_WITH_BIAS, IN_SCORES = 2, 1, 4
 
 
 class Roles:
-    """Which constants are parameters; keeps which of them were counted."""
+    """Finds which constants are parameters, and remembers those that were counted."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._scores = _score_names(nodes)

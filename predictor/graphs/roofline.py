@@ -42,7 +42,7 @@ _AT = {name: place for place, name in enumerate(COLUMNS)}
 
 
 class Reach(Document):
-    """What operators of one group reach of their roof, and how far single ones are off."""
+    """The share of their roof that operators of one group reach, and its spread."""
 
     share: Positive
     low: Positive
@@ -53,7 +53,7 @@ class Reach(Document):
 
 
 class RoofShares(Document):
-    """``roof_shares.json``."""
+    """The document ``roof_shares.json``."""
 
     schema_: str = Field(default="berth.roof-shares/1", alias="schema")
     source: str
@@ -176,7 +176,7 @@ class Roofline:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Operators as numbers, one entry each: what the roofs are applied to."""
+    """Operators as numbers, one entry each, for the roofs to be applied to."""
 
     family: NDArray[np.int64]
     """Index into ``kinds.FAMILIES``."""
@@ -193,7 +193,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTimes:
-    """[operators] seconds, and what bounds."""
+    """[operators] seconds, and the resource that bounds each."""
 
     seconds: Floats
     low: Floats

@@ -37,7 +37,7 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True)
 class KindRow:
-    """Nodes that do the same."""
+    """All nodes that do the same."""
 
     operator: str
     nodes: int
@@ -53,7 +53,7 @@ class KindRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What ``berth model show`` prints."""
+    """The summary of a graph that ``berth model show`` prints."""
 
     graph: ModelGraph
     operators: tuple[OperatorRow, ...]

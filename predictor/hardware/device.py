@@ -19,7 +19,7 @@ from berth.pilot.profile import Name, Positive
 
 
 class Numbers(StrEnum):
-    """What a model computes in."""
+    """The numbers that a model computes in."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -70,7 +70,7 @@ GROUPS = frozenset({SHEET, "clock", "memory", "l2", "link", "power", "peaks", "l
 
 
 class CudaLimits(Document):
-    """What ``cudaDeviceProp`` says of a compute capability."""
+    """The limits of a compute capability, as in ``cudaDeviceProp``."""
 
     threads_per_multiprocessor: int
     registers_per_multiprocessor: int
@@ -83,7 +83,7 @@ class CudaLimits(Document):
 
 
 class Device(Document):
-    """A data sheet. Slices of a device are no device of their own (``unit.Unit``)."""
+    """A device's data sheet. Slices of a device are no device of their own (``unit.Unit``)."""
 
     schema_: str = Field(default="berth.device/1", alias="schema")
     name: Name

@@ -24,7 +24,7 @@ _L2_BYTES = 2.0**22
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a scheduler hands out; rates per second, peaks of the data sheet."""
+    """A place that a scheduler hands out; rates per second, peaks of the data sheet."""
 
     name: str
     """Name of the platform, or of the device where the site has no platform of it."""

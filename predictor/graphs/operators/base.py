@@ -20,7 +20,7 @@ from berth.predictor.graphs.values import Tensor
 
 
 class Family(enum.StrEnum):
-    """What kind of work an operator is."""
+    """The kind of work that an operator does."""
 
     CONVOLUTION = "convolution"
     MATMUL = "matmul"
@@ -45,7 +45,7 @@ class Family(enum.StrEnum):
 
 @dataclass(slots=True)
 class Call:
-    """One operator with what it is applied to."""
+    """One operator with its inputs and attributes."""
 
     operator: str
     attributes: Attributes

@@ -90,7 +90,7 @@ class SliceProfile:
 
 @dataclass(frozen=True)
 class Geometry:
-    """All that a GPU model (or one GPU, as NVML describes it) can be cut into."""
+    """The slices that a GPU model (or one GPU, as NVML describes it) can be cut into."""
 
     gpu: str
     compute_slices: int
