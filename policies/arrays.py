@@ -1,12 +1,13 @@
-"""How long an array of jobs takes at a candidate: by how many of its tasks run there at a time.
+"""Makespan of an array of jobs on a candidate, by how many of its tasks run there at a time.
 
 The makespan of n independent tasks, w at a time, each started as soon as one ends (list
 scheduling): ceil(n / w) rounds where all take equally long, else at most t_max + (sum of t - t_max)
 / w (R. L. Graham, "Bounds for certain multiprocessing anomalies", 1966).
 
-Assumed of w: as many as fit on what is idle now, with its first task; or, once the queue has let so
-many start, up to its share of the whole candidate, which it divides equally with those who wait.
-Whichever ends first counts. Jobs that come later, and how idle cores lie on nodes, are not seen.
+The width w is assumed: as many as fit on what is idle now, with its first task; or, once the queue
+has let so many start, up to its share of the whole candidate, which it divides equally with those
+who wait. Whichever ends first counts. Jobs that come later, and how idle cores lie on nodes, are
+not seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a job would hold in a queue, and whether the queue's own limits admit that."""
+"""The resources that a job would hold in a queue, and whether the queue's own limits admit them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Case:
     settings: PolicySettings
     forecast: Forecast
     resources: Resources | str
-    """In the candidate's terms, or why there are none."""
+    """The resources in the candidate's terms, or the sentence why there are none."""
     prediction: Prediction | None
     runtime_s: Interval | None
     memory: MemoryUse | None
@@ -373,9 +373,9 @@ OF_PREDICTION: tuple[LastingConstraint, ...] = (
     better_than_a_prior,
     intervals_hold,
 )
-"""Likewise; a node that has not the memory that was asked is named before these."""
+"""Lasting constraints on what is predicted; too little memory for what was asked comes before."""
 OF_NUMBERS: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits)
-"""Those that look at what is predicted and at memory; ``time_fits`` comes after them."""
+"""Lasting constraints on predicted numbers and memory; ``time_fits`` comes after them."""
 
 
 def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:

@@ -1,4 +1,4 @@
-"""What must change in a job for the candidate that was chosen, and nothing else."""
+"""The changes that a job needs for the candidate that was chosen, and no others."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ _HOUR_S = 3600.0
 
 
 class Allowance(NamedTuple):
-    """What may still be spent, at one moment, on a job of one workload."""
+    """The budget that is left, at one moment, for a job of one workload."""
 
     core_hours: float
     """Core-hours left of the budget of the period."""
     jobs: int
     """Jobs of the workload in the period, whoever's."""
     explored: int
-    """How many of these were sent somewhere to learn."""
+    """Those of these jobs that were sent somewhere to learn."""
 
     def open(self, explore: Explore) -> bool:
         """Return whether one more job may be sent somewhere to learn."""
@@ -80,7 +80,7 @@ def place_to_learn(
 def core_hours(request: Request, ranked: Ranked, candidate: Candidate) -> float:
     """Return what the job holds there by its upper predicted time; a GPU counts as its share of
     a node."""
-    assert ranked.runtime_s is not None  # noqa: S101 - only rows with a time come here
+    assert ranked.runtime_s is not None  # noqa: S101 - only candidates with a time come here
     held = ranked.resources
     cores = float(held.cores)
     if candidate.is_gpu:

@@ -1,4 +1,4 @@
-"""What submitters may hold: limits on one job, whoever sets them, and fair shares.
+"""Limits on what one job may hold, whoever sets them, and the fair shares of users.
 
 A scheduler's front end gives the ``Limit``s that hold for a submitter in a queue (``Rights``);
 whether a job that would be sent there stays within them is decided here, in no scheduler's terms.
@@ -17,7 +17,7 @@ from typing import Protocol
 
 
 class Scope(StrEnum):
-    """How a Limit counts."""
+    """The way in which a Limit counts."""
 
     JOB = "a job"
     NODE = "a node"
@@ -33,12 +33,12 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most (or at least) ``amount`` of ``resource`` by ``scope``."""
+    """A limit of at most (or at least) ``amount`` of ``resource``, counted by ``scope``."""
 
     scope: Scope
     amount: float
     source: str
-    """Who sets it, for the user's sentence: ``account physics``."""
+    """The one who sets it, for the user's sentence: ``account physics``."""
     resource: str = ""
     """``cpu``, ``mem`` (MiB), ``node``, ``gres/gpu``, ``gres/gpu:h200``."""
     together: bool = False
@@ -53,7 +53,7 @@ class Denied:
 
 
 class Rights(Protocol):
-    """What submitters may hold in a queue. Equal digests: equal answers."""
+    """The limits of all submitters in all queues. Equal digests: equal answers."""
 
     @property
     def digest(self) -> str:

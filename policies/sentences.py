@@ -17,7 +17,7 @@ NO_WORKLOAD = "There is no workload of this program: measure it once with berth 
 PRIOR = "prior only: no data for this platform"
 UNCERTAIN = "very uncertain"
 LEARNT = "finished jobs"
-"""How the source of a time begins that finished jobs have moved."""
+"""First words of the source of a time that finished jobs have moved."""
 _SLICE = {
     SliceAim.SMALLEST: "is the smallest slice that will do",
     SliceAim.THROUGHPUT: "is the slice that does most for its part of the GPU",
@@ -39,7 +39,7 @@ def placed(
 
     ``beside``: candidates that the job may start at as well.
     """
-    assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
+    assert best.runtime_s is not None  # noqa: S101 - it has a score
     runtime = best.runtime_s
     words = _SLICE.get(settings.slices) if is_slice else None
     spread = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
@@ -90,28 +90,27 @@ def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
 EXPLORE_OPT_OUT = "--comment=berth-explore:off"
 
 
-def explored(row: Ranked, best: Ranked, worst: float) -> str:
-    """Return why a candidate that is not the best: what is predicted here and there, and how to
-    say no."""
-    assert row.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
-    time, best_time = row.runtime_s, best.runtime_s
+def explored(ranked: Ranked, best: Ranked, worst: float) -> str:
+    """Return why a candidate that is not the best is tried, and how to say no to that."""
+    assert ranked.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
+    time, best_time = ranked.runtime_s, best.runtime_s
     return (
-        f"{row.candidate} ({resources(row.resources)} of {row.platform}) is tried, to learn how "
-        f"long such jobs take there: {format_seconds(time.mid)} ({format_seconds(time.low)} to "
-        f"{format_seconds(time.high)}) is predicted, {format_seconds(best_time.mid)} in "
-        f"{best.candidate}; at most {worst:g} times that is risked ({EXPLORE_OPT_OUT} to be left "
-        "out)."
+        f"{ranked.candidate} ({resources(ranked.resources)} of {ranked.platform}) is tried, to "
+        f"learn how long such jobs take there: {format_seconds(time.mid)} "
+        f"({format_seconds(time.low)} to {format_seconds(time.high)}) is predicted, "
+        f"{format_seconds(best_time.mid)} in {best.candidate}; at most {worst:g} times that is "
+        f"risked ({EXPLORE_OPT_OUT} to be left out)."
     )
 
 
-def _array(row: Ranked) -> str:
+def _array(ranked: Ranked) -> str:
     """Return ``60 tasks, 4 at a time: 30 s; each takes `` before the time of one; empty for one
     job."""
-    if row.makespan is None:
+    if ranked.makespan is None:
         return ""
-    tasks, seconds = row.makespan.tasks, format_seconds(row.makespan.seconds)
-    each = "the largest" if row.makespan.unequal else "each"
-    return f"{tasks} tasks, {_width(row.makespan)}: {seconds}; {each} takes "
+    tasks, seconds = ranked.makespan.tasks, format_seconds(ranked.makespan.seconds)
+    each = "the largest" if ranked.makespan.unequal else "each"
+    return f"{tasks} tasks, {_width(ranked.makespan)}: {seconds}; {each} takes "
 
 
 def _in_all(makespan: Makespan) -> str:
@@ -131,16 +130,16 @@ def _learnt(best: Ranked) -> str:
     return f", learnt from finished jobs ({jobs})" if colon and origin == LEARNT else ""
 
 
-def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
+def _quicker(best: Ranked, others: Sequence[Ranked]) -> str | None:
     """Return what is to be known of a candidate with a shorter time than the chosen one's.
 
     For an array that is one task's time: how many run at a time is told beside it.
     """
-    assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
+    assert best.runtime_s is not None  # noqa: S101 - it has a score
     mid = best.runtime_s.mid
     shorter = [
         each
-        for each in rows
+        for each in others
         if each.runtime_s is not None and each.runtime_s.mid < mid and each.code != Code.CANNOT_RUN
     ]
     if not shorter:
@@ -168,18 +167,20 @@ def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
     nearest."""
     if not ruled_out:
         return "Left as it is: the site file has no candidates."
-    counted = Counter(row.excluded for row in ruled_out)
+    counted = Counter(ranked.excluded for ranked in ruled_out)
     if same and len(counted) == 1:
         return f"Left as it is: {ruled_out[0].excluded}."
     # Codes of other packages' objectives are looked at beside Berth's own for want of a score.
     other = _CHECKS_PASSED[Code.NO_SCORE]
     nearest = min(
         ruled_out,
-        key=lambda row: (
-            -_CHECKS_PASSED.get(row.code or "", other),
-            row.runtime_s.mid if row.code in _OVER_TIME and row.runtime_s is not None else 0.0,
-            -counted[row.excluded],
-            row.excluded or "",
+        key=lambda ranked: (
+            -_CHECKS_PASSED.get(ranked.code or "", other),
+            ranked.runtime_s.mid
+            if ranked.code in _OVER_TIME and ranked.runtime_s is not None
+            else 0.0,
+            -counted[ranked.excluded],
+            ranked.excluded or "",
         ),
     )
     one_of_all = same and nearest.code not in _OVER_TIME

@@ -1,4 +1,4 @@
-"""What a site may set about deciding; read from the ``[policy]`` table of the site file."""
+"""The settings of a site about deciding, read from the ``[policy]`` table of the site file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class SliceAim(StrEnum):
-    """Which of the MIG slices of a GPU model that will do the objective may choose."""
+    """The MIG slices of a GPU model, of those that will do, that the objective may choose from."""
 
     SMALLEST = "smallest"
     """The one that takes least of the GPU."""
@@ -18,7 +18,7 @@ class SliceAim(StrEnum):
 
 
 class ListBy(StrEnum):
-    """Which candidates are listed beside the best, where the scheduler takes several."""
+    """The rule that lists candidates beside the best, where the scheduler takes several."""
 
     SCORE = "score"
     """Those whose score is within ``alike_within`` of the best one's."""
@@ -28,7 +28,7 @@ class ListBy(StrEnum):
 
 
 class UntypedGpus(StrEnum):
-    """What becomes of ``--gres=gpu:1``, which names no type, on nodes with slices."""
+    """The treatment of ``--gres=gpu:1``, which names no type, on nodes with slices."""
 
     TYPE = "type"
     """Berth names the type of the slice that it chooses."""
@@ -49,7 +49,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Explore:
-    """What may be spent on sending jobs where the most is learnt."""
+    """The budget for sending jobs where the most is learnt."""
 
     core_hours: float = 0.0
     """Core-hours in each period, by upper predicted times; 0: off."""

@@ -1,9 +1,9 @@
-"""From the resources that were asked to those of a candidate, by the rules of the site file.
+"""Translation of the requested resources into those of a candidate, by the rules of the site file.
 
-The job's own shape, tasks and cores of each, goes with it: a script may name them anywhere
-(``srun -n 8``). Only where the site or the workload says that the script takes what it is given
-does it become another (one task with a GPU and 8 cores for 32 MPI tasks). What cannot be translated
-is a sentence, not an exception: it becomes the reason why the candidate is ruled out.
+The job's own shape, tasks and cores of each, goes with it: a script may name them anywhere (``srun
+-n 8``). Only where the site or the workload says that the script takes what it is given does it
+become another (one task with a GPU and 8 cores for 32 MPI tasks). What cannot be translated is a
+sentence, not an exception: it becomes the reason why the candidate is ruled out.
 """
 
 from __future__ import annotations

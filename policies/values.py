@@ -1,9 +1,8 @@
-"""What a policy works on and what it gives: Request, Candidate, Decision. All frozen."""
+"""The values of a policy: Request, Candidate, Decision and their parts. All frozen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 
 
 class Mode(StrEnum):
-    """How far Berth may go, from nothing to changing the job."""
+    """The modes of Berth, from doing nothing to changing the job."""
 
     OFF = "off"
     SHADOW = "shadow"
@@ -24,13 +23,13 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a job holds while it runs, in scheduler-neutral terms. 0 or None: not asked."""
+    """Resources of a running job, in scheduler-neutral terms. 0 or None: not asked."""
 
     nodes: int = 1
     tasks: int = 1
     cpus_per_task: int = 1
     gpus: int = 0
-    """In all, whole GPUs or slices."""
+    """GPUs in all, whole ones or slices."""
     memory_bytes_per_node: int | None = None
 
     @property
@@ -40,7 +39,7 @@ class Resources:
 
 
 class MemoryForm(StrEnum):
-    """How a request for memory is written: ``--mem``, ``--mem-per-cpu``, ``--mem-per-gpu``."""
+    """The forms of a request for memory: ``--mem``, ``--mem-per-cpu``, ``--mem-per-gpu``."""
 
     NODE = "node"
     CORE = "core"
@@ -50,10 +49,10 @@ class MemoryForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DefaultMemory:
-    """What a job holds in a queue without asking for it; of memory the first that is set counts."""
+    """Defaults of a queue for a job that does not ask; of memory the first that is set counts."""
 
     bytes_per_gpu: int | None = None
-    """Of jobs with GPUs."""
+    """The default of jobs with GPUs."""
     bytes_per_core: int | None = None
     bytes_per_node: int | None = None
     node_bytes: int | None = None
@@ -75,7 +74,7 @@ class DefaultMemory:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the user wrote about the job's layout and end; each is kept wherever the job goes."""
+    """The user's words about the job's layout and end; each is kept wherever the job goes."""
 
     tasks_per_node: int | None = None
     """At most so many tasks on one node, as long as the number of tasks stays."""
@@ -83,7 +82,7 @@ class Needs:
     """As long as the least number of nodes stays as asked, this most stays, too."""
     min_cores_per_node: int = 0
     memory_form: MemoryForm | None = None
-    """How memory was asked for; None: it was not."""
+    """The form in which memory was asked for; None: it was not."""
     all_memory: bool = False
     """All memory of a node was asked, however much that is (``--mem=0``)."""
     exclusive: bool = False
@@ -100,7 +99,7 @@ class TaskArray:
     """An array of jobs that differ by their index alone: ``--array=0-59%4``."""
 
     tasks: int
-    """At least 2: a single one is a job like others."""
+    """The number of tasks, at least 2: a single one is a job like others."""
     at_once: int | None = None
     """So many may run at a time, as its user wrote it; None: all."""
     sizes: tuple[tuple[float, int], ...] = ()
@@ -108,15 +107,16 @@ class TaskArray:
 
 
 class Makespan(NamedTuple):
-    """When the last task of an array is expected to end, and how that comes about."""
+    """The expected end of an array's last task, and how it comes about."""
 
     tasks: int
     at_once: int
     """So many of them are expected to run at a time."""
     wait_s: float
-    """Until so many can run; 0: now."""
+    """Seconds until so many can run; 0: now."""
     seconds: float
-    """From the submission to the end of the last task: the wait and every round of tasks."""
+    """Seconds from the submission to the end of the last task: the wait and every round of
+    tasks."""
     work: float
     """The times of all tasks together, over that of the longest."""
 
@@ -169,10 +169,10 @@ class Request:
     follows_shape: bool = False
     """Its script starts as many tasks and threads as the scheduler gives it: they may change."""
     default_memory: DefaultMemory | None = None
-    """Of the queue where the job goes if it is left alone. None: its memory is not limited, or it
-    named a queue of its own."""
+    """The defaults of the queue where the job goes if it is left alone. None: its memory is not
+    limited, or it named a queue of its own."""
     component: int | None = None
-    """Of a heterogeneous job: which; None: the job is one piece."""
+    """The number of a heterogeneous job's component; None: the job is one piece."""
     scheduler_since_s: float | None = None
     """Unix time since when the scheduler runs as it is now; older readings of slices do not
     count, for GPUs may have been cut anew before that. None: it does not say."""
@@ -185,7 +185,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class QueueBounds:
-    """What a queue allows each job. None: unlimited."""
+    """Limits of a queue on each job. None: unlimited."""
 
     min_nodes: int = 0
     max_nodes: int | None = None
@@ -193,7 +193,7 @@ class QueueBounds:
     max_memory_bytes_per_node: int | None = None
     max_memory_bytes_per_core: int | None = None
     default_memory_bytes_per_node: int | None = None
-    """What a job that asks for no memory gets."""
+    """The memory of a job that asks for none."""
     default_memory_bytes_per_core: int | None = None
     max_time_s: float | None = None
     default_time_s: float | None = None
@@ -218,7 +218,7 @@ class RuledOut:
     user: str
     workload: str
     reason: str
-    """As the scheduler gave it, for example ``QOSMaxCpuPerJobLimit``."""
+    """The scheduler's reason, for example ``QOSMaxCpuPerJobLimit``."""
     job: str
     since_s: float
 
@@ -243,14 +243,14 @@ class CandidateState:
     waits: Waits | None = None
     """Predicted waits by class of job; None: waiting is guessed from the pending jobs."""
     used_shares: UsedShares | None = None
-    """What users have held of late; None: everybody counts as at the fair share."""
+    """Recent use of users; None: everybody counts as at the fair share."""
     closed: str | None = None
-    """Where it is not up: the scheduler's word for that and its meaning for jobs."""
+    """The scheduler's word for a queue that is not up, and its meaning for jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """How a request becomes this candidate's resources (a rule of the site file).
+    """The rule of the site file by which a request becomes this candidate's resources.
 
     Tasks and cores of each task stay as asked unless the site (``keep_tasks=False``) or the
     workload (``Request.follows_shape``) says that they may change; cores of a task never get
@@ -299,7 +299,7 @@ class Candidate:
     """Features that every node of this candidate has."""
     max_time_s: float | None = None
     default_time_s: float | None = None
-    """What a job without a time limit gets here; None: the longest."""
+    """The time limit of a job without one; None: the longest."""
     price_per_node_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_core_hour: float | None = None
@@ -348,8 +348,8 @@ class Ranked(NamedTuple):
     source: str = ""
     """Families and methods that the time is from, with their weights where there are several."""
     makespan: Makespan | None = None
-    """Of an array, by the present state; ``runtime_s`` is then one task's (the largest's).
-    None: one job, or the place is ruled out whatever its state."""
+    """The makespan of an array by the present state; ``runtime_s`` is then one task's (the
+    largest's). None: one job, or the candidate is ruled out whatever its state."""
 
     @property
     def length_s(self) -> float:
@@ -367,7 +367,7 @@ class Edit:
     queue: str | None = None
     constraint: str | None = None
     gres: str | None = None
-    """With the count, for example ``gpu:h200:1``."""
+    """GPU resources with the count, for example ``gpu:h200:1``."""
     adds_type: bool = False
     """``gres`` is what the user wrote with the type of a slice added to it."""
     resources: Resources | None = None
@@ -404,6 +404,5 @@ class Decision:
     inputs_digest: str
     code: str = "placed"
     """Stable code of the kind of reason, explained in docs/reasons.md."""
-    details: Mapping[str, str] = field(default_factory=dict)
     explored: Explored | None = None
     """None: the best place was chosen, or none."""

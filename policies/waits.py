@@ -1,4 +1,4 @@
-"""How long jobs wait in a queue, by their size and length: a table made beside the submit path.
+"""Waits in a queue, by a job's size and length: a table made beside the submit path.
 
 A look-ahead simulation of the queue fills it (``policies.replay.live``); the submit path only looks
 it up.
@@ -16,7 +16,7 @@ from berth.predictor.core.prediction import Interval
 
 
 class Waits(Protocol):
-    """How long a job waits in a queue."""
+    """The waits of jobs in a queue."""
 
     def at(self, units: int, runtime_s: float) -> Interval:
         """Return the wait of a job of so many cores or GPUs that is predicted to run so long."""

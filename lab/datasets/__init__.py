@@ -29,13 +29,13 @@ class DataSet:
 
 
 def folder() -> Path:
-    """The folder of data sets; it may be absent."""
+    """Return the folder of data sets; it may be absent."""
     given = os.environ.get(FOLDER_VARIABLE)
     return Path(given) if given else Path(__file__).parents[2].parent / "shared" / "datasets"
 
 
 def locate(data: DataSet) -> Path:
-    """The file of ``data``. Raises ToolMissing (absent) or DocumentError (another file)."""
+    """Return the file of ``data``. Raises ToolMissing (absent) or DocumentError (another file)."""
     path = folder() / data.path
     if not path.is_file():
         raise ToolMissing(

@@ -64,7 +64,8 @@ class Measured:
 
 @cache
 def rows() -> Measured:
-    """The data set, rows in a fixed order. Raises ToolMissing or DocumentError, see ``locate``."""
+    """Return the data set, rows in a fixed order. Raises ToolMissing or DocumentError, see
+    ``locate``."""
     import pandas as pd  # noqa: PLC0415 - training only; importing this module must stay light
 
     table = pd.read_parquet(locate(AIWC))

@@ -55,7 +55,7 @@ class BenchRow:
 
     @property
     def block(self) -> str:
-        """What is left out together."""
+        """Return what is left out together."""
         return f"{self.hardware} | {self.framework} | {self.model}"
 
 
@@ -78,7 +78,7 @@ class ServingRow:
 
     @property
     def block(self) -> str:
-        """What is left out together."""
+        """Return what is left out together."""
         return f"{self.system} | {self.framework} | {self.model}"
 
 

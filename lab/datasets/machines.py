@@ -90,7 +90,7 @@ class MiniApps:
 
 @cache
 def mini_apps() -> MiniApps:
-    """Both data sets joined. Raises ToolMissing or DocumentError, see ``locate``."""
+    """Return both data sets joined. Raises ToolMissing or DocumentError, see ``locate``."""
     times: dict[str, dict[str, float]] = {}
     for line in _lines(APPS):
         if line["validated"] == "True":

@@ -69,7 +69,7 @@ class InferenceRow:
 
     @property
     def step_s(self) -> float:
-        """Seconds a batch in one process."""
+        """Return seconds a batch in one process."""
         return self.batch / self.throughput_per_s
 
 

@@ -38,12 +38,12 @@ class Rate:
 
     @property
     def is_language_model(self) -> bool:
-        """A decoder that is served."""
+        """Return a decoder that is served."""
         return self.model.startswith(LANGUAGE_MODELS)
 
 
 def rates() -> list[Rate]:
-    """In the order of the file. Raises ToolMissing and DocumentError."""
+    """Return rates in the order of the file. Raises ToolMissing and DocumentError."""
     import pandas  # noqa: PLC0415 - needs the extra
 
     found = []

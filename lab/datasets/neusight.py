@@ -56,7 +56,7 @@ class WholeModel:
 
 
 def operators() -> pandas.DataFrame:
-    """All operator rows, without names of kernels. Raises ToolMissing, DocumentError."""
+    """Return all operator rows, without names of kernels. Raises ToolMissing, DocumentError."""
     import pandas  # noqa: PLC0415 - a training library
 
     return pandas.read_parquet(locate(OPERATORS), columns=list(_COLUMNS))
@@ -64,7 +64,7 @@ def operators() -> pandas.DataFrame:
 
 @cache
 def whole_models() -> tuple[WholeModel, ...]:
-    """All whole-model rows in the file's order. Raises ToolMissing, DocumentError."""
+    """Return all whole-model rows in the file's order. Raises ToolMissing, DocumentError."""
     with locate(MODELS).open(newline="", encoding="utf-8") as stream:
         return tuple(
             WholeModel(

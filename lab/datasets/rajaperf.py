@@ -44,7 +44,7 @@ class Row:
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """All (kernel, size) that both machines measured, in a fixed order: 60 x 3."""
+    """Return all (kernel, size) that both machines measured, in a fixed order: 60 x 3."""
     import pandas as pd  # noqa: PLC0415 - training only; importing this module must stay light
 
     table = pd.read_parquet(locate(RAJAPERF))

@@ -45,7 +45,7 @@ class Trace(Table):
 
 
 def trace() -> Trace:
-    """Raises ToolMissing or DocumentError (see ``locate``)."""
+    """Read the trace. Raises ToolMissing or DocumentError (see ``locate``)."""
     with gzip.open(locate(RICC), "rt", encoding="ascii") as stream:
         rows = np.array(
             [line.split() for line in stream if line.strip() and line[0] != ";"], dtype=float

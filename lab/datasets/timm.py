@@ -59,7 +59,8 @@ class Published:
 
 
 def frame() -> pandas.DataFrame:
-    """All measurements as published. Raises ToolMissing or DocumentError (see ``locate``)."""
+    """Return all measurements as published. Raises ToolMissing or DocumentError (see
+    ``locate``)."""
     import pandas  # noqa: PLC0415 - a training library
 
     return pandas.read_parquet(locate(BENCHMARK))
@@ -80,7 +81,7 @@ def published() -> dict[Architecture, Published]:
 
 
 def skeletons() -> Iterator[tuple[Architecture, bytes]]:
-    """Each graph's file, by name. Raises ToolMissing or DocumentError (see ``locate``)."""
+    """Yield each graph's file, by name. Raises ToolMissing or DocumentError (see ``locate``)."""
     with tarfile.open(locate(GRAPHS), "r:xz") as archive:
         for member in archive:
             match = _NAME.fullmatch(member.name)
@@ -90,7 +91,7 @@ def skeletons() -> Iterator[tuple[Architecture, bytes]]:
 
 
 def graphs(batch: int = 1) -> Iterator[tuple[Architecture, ModelGraph]]:
-    """Each graph at a batch, read as a user's file is."""
+    """Yield each graph at a batch, read as a user's file is."""
     with Reader(PATIENT) as reader:
         for architecture, data in skeletons():
             handle = os.memfd_create("model")

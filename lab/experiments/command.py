@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import ToolMissing
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.experiments.registry import EXPERIMENTS, Experiment, Needs
 
 _PATH = click.Path(path_type=Path)
@@ -52,7 +52,7 @@ class Lab(click.Group):
     """Lists the registry without importing any experiment."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the registry's order."""
+        """Return the names in the registry's order."""
         return list(EXPERIMENTS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -72,7 +72,7 @@ class Lab(click.Group):
 
 
 def command(name: str, experiment: Experiment) -> click.Command:
-    """The command of an experiment; its module is imported when it runs."""
+    """Return the command of an experiment; its module is imported when it runs."""
     if experiment.own_options:
         return _handed_on(name, experiment)
     params = [MORE[each]() for each in experiment.takes]
@@ -105,8 +105,6 @@ def command(name: str, experiment: Experiment) -> click.Command:
                 click.echo(f"written to {options.out}")
             return
         report = experiment.function("evaluate")(options)
-        if report is None:
-            return
         if options.report is not None:
             report.write(options.report)
         click.echo(json.dumps(report.as_dict(), indent=1) if options.as_json else report.text())
@@ -136,7 +134,8 @@ def _handed_on(name: str, experiment: Experiment) -> click.Command:
 
 
 def require(needs: Needs, needed_for: str) -> None:
-    """Raises ToolMissing for the first library that is not installed, naming the extra."""
+    """Check libraries. Raises ToolMissing for the first library that is not installed, naming the
+    extra."""
     for extra in list(Needs)[: list(Needs).index(needs) + 1]:
         for module in _MODULES[extra]:
             if importlib.util.find_spec(module) is None:

@@ -46,12 +46,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "every headline figure of the documentation: before, tolerance, now", "16 min",
         own_options=True,
     ),
-    "coverage": Experiment(
-        "lab.experiments.interval_coverage",
-        "how often the 90 % intervals of every family hold, by situation", "2 s",
-    ),
     "programs": Experiment(
-        "lab.experiments.programs",
+        "lab.kernels.evaluate_programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",
         "10 min", "the default bundle", ("profiles", "jobs", "platforms"),
     ),
@@ -67,12 +63,12 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "10 min", "what posteriors assume (components.json)",
     ),
     "uncertainty": Experiment(
-        "lab.experiments.uncertainty",
+        "lab.relative.uncertainty",
         "intervals, abstention and advised probes of relative performance", "2 min",
         takes=("only",),
     ),
     "few-shot": Experiment(
-        "lab.experiments.few_shot",
+        "lab.relative.few_shot",
         "programs on a new platform against the number of its labels", "4 min", takes=("only",),
     ),
     "vae-dnn": Experiment(
@@ -86,81 +82,82 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "30 min", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
     ),
     "unseen-accelerators": Experiment(
-        "lab.experiments.unseen_accelerators",
+        "lab.llm.unseen_accelerators",
         "served language models on accelerators left out: physics, and a sibling's effects",
         "4 min",
     ),
     "mini-apps": Experiment(
-        "lab.experiments.mini_apps",
+        "lab.relative.mini_apps",
         "mini-apps on platforms never trained on, from benchmark rates", "3 min",
     ),
     "mig-slices": Experiment(
-        "lab.experiments.mig_slices", "slow-downs on MIG slices, each model left out", "8 min",
+        "lab.slices.mig_slices", "slow-downs on MIG slices, each model left out", "8 min",
         "the bundle of MIG slices",
     ),
     "language-models": Experiment(
-        "lab.experiments.language_models",
+        "lab.llm.language_models",
         "serving of language models: unseen models, frameworks and accelerators", "1 h",
         "the bundle of language models",
     ),
     "model-memory": Experiment(
-        "lab.experiments.model_memory", "peak memory of model graphs", "1 min",
+        "lab.footprint.evaluate_memory", "peak memory of model graphs", "1 min",
         "what frameworks add to it, runtimes.json",
     ),
     "graph-totals": Experiment(
-        "lab.experiments.graph_totals", "parameters and MACs of 451 model graphs", "1 min"
+        "lab.graphs.totals", "parameters and MACs of 451 model graphs", "1 min"
     ),
     "model-latency": Experiment(
-        "lab.experiments.model_latency",
+        "lab.latency.evaluate_latency",
         "latency of models on known platforms, unseen models and families", "15 min",
         "the bundle of model latency", ("only",),
     ),
     "graph-sources": Experiment(
-        "lab.experiments.graph_sources",
+        "lab.latency.combination",
         "sources of a model graph's time and their combination: error and coverage by situation",
         "15 min", "the sources' errors, source_errors.json",
     ),
     "several-gpus": Experiment(
-        "lab.experiments.several_gpus",
+        "lab.latency.several_gpus",
         "rates of models on several GPUs of a node (MLPerf Inference), each accelerator left out",
         "2 s", "what copies of a model lose, several_gpus.json",
     ),
     "model-transfer": Experiment(
-        "lab.experiments.model_transfer", "latency of models on a new platform by few samples",
+        "lab.transfer.transfer_report", "latency of models on a new platform by few samples",
         "15 min", "what `berth train --task models --adapt` starts from",
     ),
     "data-parallel": Experiment(
-        "lab.experiments.data_parallel",
+        "lab.steps.data_parallel",
         "training on several GPUs of a node from a step on one (Gavel's measurements)", "3 s",
         "what a copy on each GPU costs, data_parallel.json",
     ),
     "training-precision": Experiment(
-        "lab.experiments.training_precision",
+        "lab.steps.other_precision",
         "training in fp32 on GPUs, from steps in mixed precision (NeuSight's language models)",
         "3 min", "how far other precisions are off, step_precision.json", needs=Needs.DEEP,
     ),
     "training-steps": Experiment(
-        "lab.experiments.training_steps",
+        "lab.steps.evaluate_steps",
         "training steps of models: cost model, trees, TraPPM, transfer", "15 min",
         "the bundle of training steps", needs=Needs.DEEP,
     ),
     "operators": Experiment(
-        "lab.experiments.operators",
+        "lab.operators.evaluate_operators",
         "single operators on unseen GPUs, and whole models as their sum", "5 min",
         "the bundle of operators",
     ),
     "graph-networks": Experiment(
-        "lab.experiments.graph_networks", "DIPPM's graph networks beside trees", "20 min",
+        "lab.published.graph_networks.evaluate_networks",
+        "DIPPM's graph networks beside trees", "20 min",
         needs=Needs.DEEP,
     ),
     "history": Experiment(
-        "lab.experiments.history",
+        "lab.history.run_times",
         "run times of a trace's jobs from past jobs alone, in order of time, beside baselines",
         "6 min",
         "the weights of past jobs, with PyTorch",
     ),
     "graph-language": Experiment(
-        "lab.experiments.graph_language",
+        "lab.published.graph_language.evaluate_language",
         "GNN + language model from one configuration file, beside baselines", "hours",
         "all stages that are not done", ("config", "train_only"), Needs.LANGUAGE,
     ),

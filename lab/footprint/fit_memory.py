@@ -77,7 +77,7 @@ class Shares:
     weight: Floats
 
     def quantile(self, q: float) -> float:
-        """Of a new model."""
+        """Return the quantile of a new model."""
         low, high = -10.0, 10.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -87,7 +87,7 @@ class Shares:
 
     @property
     def span(self) -> Span:
-        """The 95 % interval of a new model."""
+        """Return the 95 % interval of a new model."""
         low, mid, high = (self.quantile(q) for q in ENDS)
         return Span(low=low, mid=mid, high=high)
 
@@ -117,7 +117,7 @@ def training_shares(cases: Sequence[Trained], *, prior_width: float = PRIOR_WIDT
 
 
 def host_features(needs: Iterable[Need]) -> Floats:
-    """[rows, 5] of a HostMemory's sum."""
+    """Return [rows, 5] of a HostMemory's sum."""
     return np.array([
         [1e6, n.weights, 1e6 * n.convolutions, 1e6 * n.products, n.activations + n.inputs]
         for n in needs
@@ -125,7 +125,7 @@ def host_features(needs: Iterable[Need]) -> Floats:
 
 
 def host_weights(rows: Sequence[Hosted]) -> Floats:
-    """[5] not negative, by least squares of relative errors."""
+    """Return [5] not negative, by least squares of relative errors."""
     peaks = np.array([row.peak_bytes for row in rows])
     features = host_features(row.need for row in rows)
     found: Floats = nnls(features / peaks[:, None], np.ones(len(peaks)))[0]
@@ -133,7 +133,7 @@ def host_weights(rows: Sequence[Hosted]) -> Floats:
 
 
 def left_out_ratios(rows: Sequence[Hosted]) -> dict[str, Floats]:
-    """Measured over predicted of each model, by weights of the others."""
+    """Return measured over predicted of each model, by weights of the others."""
     names = np.array([row.model for row in rows])
     found = {}
     for name in dict.fromkeys(names.tolist()):

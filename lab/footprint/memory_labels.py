@@ -27,7 +27,7 @@ from berth.predictor.graphs.reader import Reader
 from lab.datasets.mig import TrainingRow, training_rows
 from lab.datasets.timm import skeletons
 from lab.footprint.miso import PROGRAMS, Program
-from lab.footprint.networks import convnext_base
+from lab.footprint.sketch import convnext_base
 from lab.graphs import PATIENT
 from lab.graphs.model_runs import runs
 
@@ -96,7 +96,7 @@ def forwards() -> list[Forward]:
 
 
 def read(reader: Reader, data: bytes, batch: int, source: str) -> ModelGraph:
-    """A model's bytes, read as a user's file is."""
+    """Return a model's bytes, read as a user's file is."""
     handle = os.memfd_create("model")
     with closing(os.fdopen(handle, "w+b")) as stream:
         stream.write(data)
@@ -121,12 +121,12 @@ class Trained:
 
     @property
     def above_mib(self) -> float:
-        """The largest slice that it did not run on: it needs more; 0 where it ran on all."""
+        """Return the largest slice that it did not run on: it needs more; 0 where it ran on all."""
         return max((USABLE_MIB[r.profile] for r in self.rows if not r.fits), default=0)
 
     @property
     def at_most_mib(self) -> float:
-        """The smallest slice that it ran on, or the reservation."""
+        """Return the smallest slice that it ran on, or the reservation."""
         ran = [USABLE_MIB[r.profile] for r in self.rows if r.fits]
         return min(self.reserved_mib, *ran)
 

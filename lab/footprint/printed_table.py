@@ -71,12 +71,12 @@ class PrintedFigures:
 
 
 def smallest(need_mib: float) -> str | None:
-    """The smallest profile of equation 4.2 with so much usable memory."""
+    """Return the smallest profile of equation 4.2 with so much usable memory."""
     return next((name for name in PROFILES if need_mib <= USABLE_MIB[name]), None)
 
 
 def printed_figures(cases: Sequence[Forward] | None = None) -> PrintedFigures:
-    """All cases. Raises ToolMissing without timm's graphs."""
+    """Return all cases. Raises ToolMissing without timm's graphs."""
     cases = forwards() if cases is None else cases
     found = []
     for case in cases:

@@ -1,7 +1,4 @@
-"""Writes a network down as an ONNX skeleton: the graph and the sizes of its weights, no weights.
-
-For networks whose memory somebody published without the network. Needs ``onnx``.
-"""
+"""Writes networks down as ONNX skeletons: the graph and the sizes of its weights, no weights."""
 
 from __future__ import annotations
 
@@ -28,14 +25,14 @@ class Sketch:
         self._made = 0
 
     def input(self, *shape: int, integers: bool = False) -> str:
-        """An input with an open batch before ``shape``."""
+        """Return an input with an open batch before ``shape``."""
         kind = TensorProto.INT64 if integers else TensorProto.FLOAT
         name = self._name("input")
         self._inputs.append(helper.make_tensor_value_info(name, kind, [BATCH, *shape]))
         return name
 
     def weight(self, *shape: int) -> str:
-        """A constant that stands outside the file."""
+        """Return a constant that stands outside the file."""
         name = self._name("weight")
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape)
         tensor.data_location = TensorProto.EXTERNAL
@@ -45,7 +42,7 @@ class Sketch:
         return name
 
     def integers(self, *values: int) -> str:
-        """A constant vector of shapes or axes."""
+        """Return a constant vector of shapes or axes."""
         name = self._name("integers")
         self._constants.append(
             helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
@@ -53,7 +50,7 @@ class Sketch:
         return name
 
     def scalar(self, value: float) -> str:
-        """A constant number."""
+        """Return a constant number."""
         name = self._name("scalar")
         self._constants.append(helper.make_tensor(name, TensorProto.FLOAT, [], [value]))
         return name
@@ -76,7 +73,8 @@ class Sketch:
         bias: bool = True,
         same: bool = True,
     ) -> str:
-        """A convolution of one or two dimensions; ``same``: as large as its input over stride."""
+        """Return a convolution of one or two dimensions; ``same``: as large as its input over
+        stride."""
         strides = (stride,) * len(kernel) if isinstance(stride, int) else stride
         inputs = [x, self.weight(outer, inner // groups, *kernel)]
         inputs += [self.weight(outer)] if bias else []
@@ -86,7 +84,7 @@ class Sketch:
         )  # fmt: skip
 
     def dense(self, x: str, inner: int, outer: int, *, bias: bool = True) -> str:
-        """A product of the last axis with weights."""
+        """Return a product of the last axis with weights."""
         made = self.node("MatMul", x, self.weight(inner, outer))
         return self.node("Add", made, self.weight(outer)) if bias else made
 
@@ -99,7 +97,7 @@ class Sketch:
         return self.node("LayerNormalization", x, self.weight(width), self.weight(width), axis=-1)
 
     def reshape(self, x: str, *shape: int) -> str:
-        """To a shape; 0 keeps a size, -1 takes the rest."""
+        """Reshape to a shape; 0 keeps a size, -1 takes the rest."""
         return self.node("Reshape", x, self.integers(*shape))
 
     def transpose(self, x: str, *order: int) -> str:
@@ -107,7 +105,7 @@ class Sketch:
         return self.node("Transpose", x, perm=list(order))
 
     def model(self, *outputs: str) -> ModelProto:
-        """The whole as a model."""
+        """Return the whole as a model."""
         graph = helper.make_graph(
             self._nodes,
             "sketch",
@@ -128,3 +126,36 @@ class Sketch:
     def _name(self, stem: str) -> str:
         self._made += 1
         return f"{stem}_{self._made}"
+
+
+DEPTHS, WIDTHS = (3, 3, 27, 3), (128, 256, 512, 1024)
+
+
+def convnext_base(image: int = 224, classes: int = 1000) -> tuple[Sketch, str]:
+    """ConvNeXt-B as its authors and timm write it; the sketch and its output."""
+    s = Sketch()
+    x = s.input(3, image, image)
+    x = s.convolution(x, 3, WIDTHS[0], (4, 4), 4)
+    x = _channels_normed(s, x, WIDTHS[0])
+    for stage, (depth, width) in enumerate(zip(DEPTHS, WIDTHS, strict=True)):
+        if stage:
+            x = _channels_normed(s, x, WIDTHS[stage - 1])
+            x = s.convolution(x, WIDTHS[stage - 1], width, (2, 2), 2)
+        for _ in range(depth):
+            x = _block(s, x, width)
+    x = s.node("ReduceMean", x, s.integers(2, 3), keepdims=0)
+    x = s.layer_norm(x, WIDTHS[-1])
+    return s, s.node("Gemm", x, s.weight(classes, WIDTHS[-1]), s.weight(classes), transB=1)
+
+
+def _channels_normed(s: Sketch, x: str, width: int) -> str:
+    x = s.layer_norm(s.transpose(x, 0, 2, 3, 1), width)
+    return s.transpose(x, 0, 3, 1, 2)
+
+
+def _block(s: Sketch, x: str, width: int) -> str:
+    y = s.convolution(x, width, width, (7, 7), groups=width)
+    y = s.layer_norm(s.transpose(y, 0, 2, 3, 1), width)
+    y = s.node("Gelu", s.dense(y, width, 4 * width))
+    y = s.node("Mul", s.dense(y, 4 * width, width), s.weight(width))
+    return s.node("Add", x, s.transpose(y, 0, 3, 1, 2))

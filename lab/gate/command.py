@@ -82,7 +82,8 @@ def _gate(asked: argparse.Namespace) -> int:
 
 
 def choose(parts: Sequence[Part], names: Sequence[str], *, full: bool) -> tuple[Part, ...]:
-    """The parts that are named, else the short ones. Raises UsageError for an unknown name."""
+    """Return the parts that are named, else the short ones. Raises UsageError for an unknown
+    name."""
     known = {part.name: part for part in parts}
     if unknown := next((name for name in names if name not in known), None):
         raise UsageError(f"there is no part {unknown!r}", hint=f"parts: {', '.join(known)}")

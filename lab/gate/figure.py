@@ -104,7 +104,7 @@ def _loss(figure: Figure, value: float, before: float) -> float:
 
 
 def load_parts(path: Path = TABLE) -> tuple[Part, ...]:
-    """Every part with its figures. Raises DocumentError for a table that makes no sense.
+    """Return every part with its figures. Raises DocumentError for a table that makes no sense.
 
     ``data``, ``split``, ``source`` of a part hold for its figures that do not name their own.
     """
@@ -128,7 +128,7 @@ def _part(name: str, table: dict[str, Any]) -> Part:
 
 
 def load_frozen(path: Path = FROZEN) -> dict[str, Frozen]:
-    """Figure -> value before; empty without a file. Raises DocumentError."""
+    """Return figure -> value before; empty without a file. Raises DocumentError."""
     if not path.is_file():
         return {}
     try:

@@ -26,7 +26,7 @@ class Line:
     verdict: Verdict
 
     def cells(self) -> tuple[str, ...]:
-        """In the order of ``HEADER``."""
+        """Return the cells in the order of ``HEADER``."""
         before = "-" if self.before is None else shown(self.figure, self.before.before)
         mark = "*" if self.before is not None and self.before.frozen_from == "docs" else ""
         now = "-" if self.now is None else shown(self.figure, self.now)
@@ -39,7 +39,7 @@ class Line:
 def judge(
     parts: Iterable[Part], results: Mapping[str, Result], frozen: Mapping[str, Frozen]
 ) -> list[Line]:
-    """Every figure of ``parts``."""
+    """Return every figure of ``parts``."""
     lines = []
     for part in parts:
         result = results.get(part.name)
@@ -64,7 +64,7 @@ def exit_status(lines: Iterable[Line]) -> int:
 
 
 def summary(lines: Sequence[Line]) -> str:
-    """How many figures have which verdict, in one line."""
+    """Return how many figures have which verdict, in one line."""
     counted = Counter(line.verdict for line in lines)
     said = ", ".join(f"{counted[one]} {one.value}" for one in Verdict if counted[one])
     docs = any(line.before is not None and line.before.frozen_from == "docs" for line in lines)
@@ -73,7 +73,7 @@ def summary(lines: Sequence[Line]) -> str:
 
 
 def worse(lines: Iterable[Line]) -> list[str]:
-    """One sentence for each figure that is worse."""
+    """Return one sentence for each figure that is worse."""
     return [
         f"{line.verdict}: {line.figure.id}, {line.cells()[4]} before, {line.cells()[6]} now"
         for line in lines
@@ -82,7 +82,7 @@ def worse(lines: Iterable[Line]) -> list[str]:
 
 
 def outdated(lines: Iterable[Line]) -> list[str]:
-    """One sentence for each value now that its page would print in other digits."""
+    """Return one sentence for each value now that its page would print in other digits."""
     return [
         f"{line.figure.source} prints {line.figure.printed:g}, now {line.now:.5g}: {line.figure.id}"
         for line in lines
@@ -93,7 +93,7 @@ def outdated(lines: Iterable[Line]) -> list[str]:
 
 
 def table(lines: Iterable[Line]) -> str:
-    """All lines under their header, in columns."""
+    """Return all lines under their header, in columns."""
     rows = [HEADER, *(line.cells() for line in lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     return "\n".join(
@@ -103,7 +103,7 @@ def table(lines: Iterable[Line]) -> str:
 
 
 def shown(figure: Figure, value: float) -> str:
-    """The value in the figure's unit."""
+    """Return the value in the figure's unit."""
     if not math.isfinite(value):
         return "not a number"
     if figure.unit == "%":

@@ -38,20 +38,20 @@ class Results:
     """Digest of the sources."""
 
     def key(self, part: Part) -> str:
-        """Names all that the figures of ``part`` depend on."""
+        """Return names all that the figures of ``part`` depend on."""
         text = f"{part.name} {part.module} {part.seed} {self.sources}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def path(self, part: Part) -> Path:
-        """Of the result; another one for other sources."""
+        """Return the file of a result; another one for other sources."""
         return self.folder / f"{part.name}-{self.key(part)[:16]}.json"
 
     def work(self, part: Part) -> Path:
-        """A folder for unfinished work of ``part``, by the same key."""
+        """Return a folder for unfinished work of ``part``, by the same key."""
         return self.folder / f"{part.name}-{self.key(part)[:16]}.work"
 
     def read(self, part: Part) -> Result | None:
-        """The finished result; None where there is none, or a file that cannot be read."""
+        """Return the finished result; None where there is none, or a file that cannot be read."""
         try:
             found = Result.model_validate_json(self.path(part).read_bytes())
         except (OSError, ValidationError):

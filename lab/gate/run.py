@@ -20,7 +20,7 @@ Compute = Callable[[Part, Results], str]
 
 
 def compute_apart(part: Part, results: Results) -> str:
-    """In a process of its own; its progress goes to standard error."""
+    """Compute in a process of its own; its progress goes to standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "lab.gate.compute", part.name, str(results.folder.absolute())],
         cwd=Path(next(iter(lab.__path__))).parent,

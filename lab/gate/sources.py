@@ -21,12 +21,12 @@ _OWN = Path(__file__).parent
 
 
 def folders() -> list[Path]:
-    """The packages that figures depend on: what serves, what trains, what evaluates."""
+    """Return the packages that figures depend on: what serves, what trains, what evaluates."""
     return [Path(next(iter(room.__path__))) for room in (berth.pilot, berth.predictor, lab)]
 
 
 def files(folder: Path) -> list[Path]:
-    """Every source and data file (bundles, tables), without the gate's own modules.
+    """Return every source and data file (bundles, tables), without the gate's own modules.
 
     Those beside this file say what is run and judged; ``parts/`` computes and is included.
     """
@@ -43,8 +43,8 @@ def files(folder: Path) -> list[Path]:
 
 
 def digest_of(rooms: Iterable[Path]) -> str:
-    """Of names and contents, the versions of libraries and of Python; data sets are named by
-    checksum in the sources."""
+    """Return a digest of names and contents, the versions of libraries and of Python; data sets are
+    named by checksum in the sources."""
     found = hashlib.sha256(sys.version.encode())
     for library in LIBRARIES:
         found.update(f"{library} {_version(library)}\n".encode())

@@ -25,7 +25,7 @@ DATA = Path(__file__).with_name("data") / "model_runs.jsonl"
 
 
 def runs(path: Path = DATA) -> list[ModelRun]:
-    """All measurements. Raises DocumentError naming the line."""
+    """Return all measurements. Raises DocumentError naming the line."""
     return read_runs(path)
 
 

@@ -73,7 +73,7 @@ class Rows:
     """At the full roof."""
 
     def off(self, share: float) -> Floats:
-        """Measured over predicted."""
+        """Return measured over predicted."""
         return self.measured_s / (self.launch_s + self.body_s / share)
 
 
@@ -137,7 +137,7 @@ def _load(table: pd.DataFrame) -> Load:
 
 
 def reach(rows: list[Rows]) -> Reach:
-    """The median share, and the quantiles of what single operators are off."""
+    """Return the median share, and the quantiles of what single operators are off."""
     share = 1 / float(
         np.median(np.concatenate([(r.measured_s - r.launch_s) / r.body_s for r in rows]))
     )
@@ -174,7 +174,7 @@ def held_out(read_rows: dict[str, list[Rows]]) -> list[HeldOut]:
 
 
 def reach_on_cpu(models: Sequence[OnOneCore]) -> Reach:
-    """The same of whole models on one core."""
+    """Return the same of whole models on one core."""
     share = 1 / float(np.median([(m.measured_s - m.calls_s) / m.body_s for m in models]))
     off = _off(models, share)
     low, high = np.quantile(off, (0.05, 0.95))

@@ -106,7 +106,8 @@ def evaluate(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> list[Result]:
-    """Every family on the same folds. ``log_measured``, ``groups`` [rows]: as ``figures`` wants."""
+    """Return every family on the same folds. ``log_measured``, ``groups`` [rows]: as ``figures``
+    wants."""
     parts = split.folds(table, seed)
     found = []
     for family in families:

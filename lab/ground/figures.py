@@ -1,4 +1,7 @@
-"""Standard figures of held-out predictions; errors are ``|predicted / measured - 1|``."""
+"""Standard figures of held-out predictions, and curves of them against few samples.
+
+Errors are ``|predicted / measured - 1|``.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def figures(
     log_base: Floats | float = 0.0,
     rows_for_tau: int = ROWS_FOR_TAU,
 ) -> Figures:
-    """[rows] natural logarithms; ``groups`` name rows that resemble each other.
+    """Return [rows] natural logarithms; ``groups`` name rows that resemble each other.
 
     ``log_width``: half widths of 90 % intervals. ``log_base``: added to both logarithms for R2 and
     tau where the logarithms are of ratios.
@@ -79,7 +82,8 @@ def combined(
     of: Sequence[Figures],
     how: Callable[[list[float]], float] = np.nanmean,
 ) -> Figures:
-    """Figure by figure: the mean over draws, devices or seeds, or their least or greatest."""
+    """Return figure by figure: the mean over draws, devices or seeds, or their least or
+    greatest."""
     found = {}
     for name in (one.name for one in fields(Figures)):
         values = [value for each in of if (value := getattr(each, name)) is not None]
@@ -97,3 +101,41 @@ def widths_from_other_folds(score: Floats, groups: Strings, fold: Places) -> Flo
         rest = known & (fold != each)
         found[fold == each] = group_quantile(score[rest].tolist(), groups[rest].tolist(), LEVEL)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Figures after so many samples: of draws the mean, the least and the greatest."""
+
+    samples: int
+    mean: Figures
+    low: Figures
+    high: Figures
+
+    def cell(self) -> str:
+        """Acc(10 %) with its least and greatest draw, and the mean error."""
+        low, high = self.low.within_10, self.high.within_10
+        return f"{self.mean.within_10:.0%} ({low:.0%} to {high:.0%}), {self.mean.mean_error:.1%}"
+
+
+def curve(
+    samples: Sequence[int], draws: int, one: Callable[[int, int], Figures]
+) -> tuple[Point, ...]:
+    """``one(k, draw)`` for each number of samples; without a sample there is one draw."""
+    return tuple(
+        point(count, [one(count, draw) for draw in range(draws if count else 1)])
+        for count in samples
+    )
+
+
+def point(samples: int, drawn: Sequence[Figures]) -> Point:
+    """Return the point of the figures of each draw."""
+    return Point(samples, combined(drawn), combined(drawn, np.nanmin), combined(drawn, np.nanmax))
+
+
+def over(points: Sequence[Point]) -> Point:
+    """Return the mean over devices, of curves at the same number of samples."""
+    return Point(
+        points[0].samples, combined([one.mean for one in points]),
+        combined([one.low for one in points]), combined([one.high for one in points]),
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One report of every evaluation: tables for the screen, a page of Markdown, JSON."""
+"""One report of every evaluation (tables, Markdown, JSON), and the card of a bundle."""
 
 from __future__ import annotations
 
@@ -9,10 +9,55 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.documents import write_text
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
+from berth.predictor.core.bundle import BundleManifest
 from lab.ground.evaluate import Result
 from lab.ground.figures import Figures
-from lab.ground.model_card import markdown_table
+
+
+def model_card(
+    title: str,
+    manifest: BundleManifest,
+    sections: Mapping[str, Sequence[str]],
+    *,
+    figures: str = "",
+    command: str = "",
+) -> str:
+    """Sections by heading, then the manifest's figures.
+
+    ``figures`` says which split they are of; ``command`` computes them where there are none.
+    """
+    lines = [
+        f"# Model card: {title}",
+        "",
+        f"Made {manifest.created} by `{manifest.command}` with Berth {manifest.berth_version}.",
+    ]
+    for heading, body in sections.items():
+        lines += ["", f"## {heading}", *body]
+    lines += ["", "## Figures"]
+    if manifest.figures:
+        rows = [(name, f"{value:.4g}") for name, value in manifest.figures.items()]
+        lines += [*([figures, ""] if figures else []), *markdown_table(("figure", "value"), rows)]
+    else:
+        lines.append(f"None given{f': run `{command}`' if command else ''}.")
+    return "\n".join(lines) + "\n"
+
+
+def source_lines(sources: Mapping[str, str]) -> list[str]:
+    """Return one line a data set: its path and checksum."""
+    return [f"- `{path}` sha256 `{digest[:16]}`" for path, digest in sources.items()]
+
+
+def library_line(seed: int, libraries: Mapping[str, str]) -> str:
+    """Return what makes the same bundle again."""
+    return f"- Seed {seed}; {', '.join(f'{name} {v}' for name, v in libraries.items())}."
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Its lines."""
+    bars = "|" + "---|" * len(header)
+    return [f"| {' | '.join(header)} |", bars, *(f"| {' | '.join(row)} |" for row in rows)]
+
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "rows": ("rows", "{:d}"),
@@ -55,21 +100,21 @@ class Report:
     """Notes under the tables."""
 
     def text(self) -> str:
-        """For the screen."""
+        """Return the report for the screen."""
         lines = [self.title, *self.notes]
         for one in self.sections:
             lines += ["", one.title, columns(one.header, one.rows)]
         return "\n".join([*lines, *(["", *self.after] if self.after else [])])
 
     def markdown(self) -> str:
-        """As a page."""
+        """Return the report as a page."""
         lines = [f"# {self.title}", "", *self.notes]
         for one in self.sections:
             lines += ["", f"## {one.title}", "", *markdown_table(one.header, one.rows)]
         return "\n".join([*lines, *(["", *self.after] if self.after else [])]) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the report for JSON."""
         found: dict[str, Any] = plain(self.data)
         return {**found, "shipped": dict(self.shipped)} if self.shipped else found
 
@@ -80,13 +125,13 @@ class Report:
 
 
 def figure_cells(of: Figures, names: Sequence[str] = USUAL) -> list[str]:
-    """A cell for each name of a figure; ``-`` where it has none."""
+    """Return a cell for each name of a figure; ``-`` where it has none."""
     found = ((getattr(of, name), FIGURES[name][1]) for name in names)
     return ["-" if value is None else form.format(value) for value, form in found]
 
 
 def figure_titles(names: Sequence[str] = USUAL) -> list[str]:
-    """The header of ``figure_cells``."""
+    """Return the header of ``figure_cells``."""
     return [FIGURES[name][0] for name in names]
 
 

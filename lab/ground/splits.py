@@ -34,7 +34,7 @@ class Split:
     """Folds; None: as many as there are groups, each in turn."""
 
     def groups(self, table: Any) -> Strings:
-        """[rows] what is held out together."""
+        """Return [rows] what is held out together."""
         if self.by is None:
             return np.arange(len(table)).astype(str)
         if callable(self.by):
@@ -42,7 +42,7 @@ class Split:
         return np.asarray(getattr(table, self.by)).astype(str)
 
     def folds(self, table: Any, seed: int = 0) -> list[Fold]:
-        """Every row is tested once. Raises UsageError where groups are fewer than folds."""
+        """Return every row is tested once. Raises UsageError where groups are fewer than folds."""
         return folds_of(self.groups(table), self.count, seed)
 
 

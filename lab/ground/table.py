@@ -16,7 +16,7 @@ Places: TypeAlias = NDArray[np.int64]
 
 
 def whole(**options: Any) -> Any:
-    """A field of a ``Table`` that is of all rows together and not picked from."""
+    """Return a field of a ``Table`` that is of all rows together and not picked from."""
     return field(metadata={"whole": True}, **options)
 
 
@@ -36,7 +36,7 @@ class Table:
         return type(self)(**picked, **kept)
 
     def groups(self, *columns: str) -> Strings:
-        """[rows] one name for each combination of these columns: ``a100/fp16``."""
+        """Return [rows] one name for each combination of these columns: ``a100/fp16``."""
         parts = [np.asarray(getattr(self, name)).tolist() for name in columns]
         return np.array(["/".join(map(str, key)) for key in zip(*parts, strict=True)])
 
@@ -45,7 +45,7 @@ T = TypeVar("T", bound=Table)
 
 
 def stacked(tables: Sequence[T]) -> T:
-    """The rows of all, one after the other; fields of all rows are the first table's."""
+    """Return the rows of all, one after the other; fields of all rows are the first table's."""
     first = tables[0]
     joined = {
         one.name: _join([getattr(table, one.name) for table in tables]) for one in _columns(first)

@@ -23,7 +23,7 @@ from berth.predictor.learning.history.replay import Event
 from berth.predictor.learning.history.rings import USER, Ring, code
 from lab.datasets.ricc import Trace
 from lab.ground.table import Flags, Floats, Places
-from lab.history.replay import asked_jobs, ended_job, events
+from lab.history.run_times import asked_jobs, ended_job, events
 
 UNITS = 16
 EPOCHS = 8
@@ -56,7 +56,7 @@ class Examples:
 
 
 def sampled(trace: Trace, seed: int) -> Flags:
-    """[jobs] which ones are learnt from."""
+    """Return [jobs] which ones are learnt from."""
     generator = np.random.default_rng(seed)
     chosen: Flags = generator.random(len(trace)) < OF_ALL
     for user in np.unique(trace.user):
@@ -66,7 +66,7 @@ def sampled(trace: Trace, seed: int) -> Flags:
 
 
 def examples(trace: Trace, chosen: Flags, *, at_start: bool) -> Examples:
-    """As of the submission of each, or of its start."""
+    """Return examples as of the submission of each, or of its start."""
     found, places = [], []
     for place, features, log_runs, counted in _known(trace, chosen, at_start=at_start):
         found.append((features, log_runs, counted))
@@ -88,7 +88,7 @@ def examples(trace: Trace, chosen: Flags, *, at_start: bool) -> Examples:
 
 
 def _weights(trace: Trace, rows: Places) -> Floats:
-    """[rows] 1 on average."""
+    """Return [rows] 1 on average."""
     users = trace.user[rows]
     in_all, in_rows = np.bincount(trace.user), np.bincount(users)
     by_job = in_all[users] / in_rows[users]
@@ -117,7 +117,7 @@ def _known(
 
 
 def counted(asked: AskedJob, rings: Sequence[Ring | None], count: int) -> Flags:
-    """[past] False: an own job that is remembered for the account or the shape, too."""
+    """Return [past] False: an own job that is remembered for the account or the shape, too."""
     found = np.ones(count, bool)
     begin = 0
     for kind, ring in enumerate(rings):
@@ -129,7 +129,7 @@ def counted(asked: AskedJob, rings: Sequence[Ring | None], count: int) -> Flags:
 
 
 def fit(known: Examples, seed: int, *, epochs: int = EPOCHS) -> dict[str, list[object]]:
-    """The network's constants as ``weights.json`` has them."""
+    """Return the network's constants as ``weights.json`` has them."""
     torch.manual_seed(seed)
     hidden, out = nn.Linear(FEATURES, UNITS), nn.Linear(UNITS, 1)
     optimiser = torch.optim.Adam([*hidden.parameters(), *out.parameters()], RATE, weight_decay=1e-5)

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from berth.pilot.platform import Platform
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
+from berth.predictor.hardware import platforms as known
 from berth.predictor.learning.metrics import row_taus
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import Settings
-from lab.kernels.examples import Example
+from lab.datasets.rajaperf import LABELS, RAJAPERF
+from lab.experiments.experiment import Options, read_figures
+from lab.ground.report import Report, Section
+from lab.kernels.examples import Example, read_examples
 from lab.kernels.figures import Figures, figures
 from lab.kernels.methods import METHODS, SHIPPED, Method
+from lab.kernels.program_bundle import train as train_bundle
 from lab.kernels.select import CANDIDATES, Fit, select
 from lab.kernels.tasks import Task, tasks
 
@@ -39,7 +46,7 @@ class HeldOut:
     """What each outer fold chose."""
 
     def figures(self, data: Columns) -> Figures:
-        """Figures over all rows."""
+        """Return figures over all rows."""
         return figures(
             data.log_time, self.log_predicted, data.log_reference, data.kernels, self.log_width
         )
@@ -87,7 +94,7 @@ def leave_one_kernel_out(
     jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> HeldOut:
-    """Held-out predictions of every row. ``advance`` is called once a kernel (progress)."""
+    """Return held-out predictions of every row. ``advance`` is called once a kernel (progress)."""
     predicted, width = np.zeros((2, len(data)))
     chosen: list[Settings] = []
     runs = Parallel(n_jobs=jobs, return_as="generator")(
@@ -113,7 +120,7 @@ def _one(
     return held, guess.log_time, quantile * guess.difficulty, inner.settings
 
 
-def evaluate(
+def evaluate_methods(
     examples: Sequence[Example],
     platforms: Mapping[str, Platform],
     *,
@@ -145,7 +152,7 @@ def evaluate(
 
 
 def steps(examples: Sequence[Example], methods: Sequence[Method] = METHODS) -> int:
-    """How often ``evaluate`` calls ``advance``: over three tasks."""
+    """Return how often ``evaluate`` calls ``advance``: over three tasks."""
     return len({example.kernel for example in examples}) * len(methods) * 3
 
 
@@ -168,7 +175,7 @@ def _result(
 
 
 def _ranking(held: Sequence[tuple[Task, Columns, HeldOut]]) -> Ranking:
-    """The vector over our own machine (known) and the held-out predictions of the others."""
+    """Return the vector over our own machine (known) and the held-out predictions of the others."""
     own = held[0][1].log_reference
     real = np.column_stack([own, *(data.log_time for _, data, _ in held)])
     guess = np.column_stack([own, *(out.log_predicted for *_, out in held)])
@@ -179,3 +186,113 @@ def _ranking(held: Sequence[tuple[Task, Columns, HeldOut]]) -> Ranking:
         worst_regret=float(np.exp(taken.max())),
         right=float((taken == 0).mean()),
     )
+
+
+_SHOWN = (
+    ("R2 log speedup", "r2_log_speedup", "{:.2f}"),
+    ("R2 log time", "r2_log_time", "{:.2f}"),
+    ("median error", "median_error", "{:.1%}"),
+    ("mean error", "mean_error", "{:.0%}"),
+    ("Kendall tau", "kendall_tau", "{:.2f}"),
+    ("regret", "regret", "{:.3f}"),
+    ("coverage", "coverage", "{:.1%}"),
+    ("interval x", "interval_factor", "{:.2f}"),
+    ("Winkler", "winkler", "{:.2f}"),
+)
+_ON_CARD = ("r2_log_speedup", "median_error", "mean_error", "kendall_tau", "coverage")
+_WORST = 15
+
+
+def train(options: Options) -> str:
+    """Return the bundle from kernel profiles and published times."""
+    examples = read_examples(*options.profiles[:1])
+    figures = read_figures(options.figures)
+    with step_bar("training", len(LABELS) + 1) as advance:
+        manifest = train_bundle(
+            examples, known.load(options.platforms), options.bundle, seed=options.seed,
+            command=command_line(), figures=figures, advance=advance,
+        )  # fmt: skip
+    return f"{manifest.id}: {manifest.training.rows} profiles"
+
+
+def evaluate(options: Options) -> Report:
+    """Report every method on every task."""
+    examples, platforms = read_examples(*options.profiles[:1]), known.load(options.platforms)
+    with step_bar("evaluating", steps(examples)) as advance:
+        found = evaluate_methods(
+            examples, platforms, seed=options.seed, jobs=options.jobs, advance=advance
+        )
+    return report_of(found, len(examples), len({e.kernel for e in examples}), options.seed)
+
+
+def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
+    """Return a table for each task with the worst rows of the shipped method, and the ranking."""
+    split = (
+        f"nested leave-one-kernel-out: each of {kernels} kernels with all its sizes is held out; "
+        f"settings and intervals come from {INNER_FOLDS} folds over the other kernels"
+    )
+    source = f"{RAJAPERF.title}; {RAJAPERF.source}; {RAJAPERF.licence}"
+    sections = []
+    for task in dict.fromkeys(result.task for result in found.results):
+        results = [result for result in found.results if result.task == task]
+        header = ("method", *(title for title, _, _ in _SHOWN))
+        cells = [(one.method, *_cells(one)) for one in results]
+        sections.append(Section(task, header, cells))
+        for one in results:
+            if one.rows:
+                sections.append(_worst(one))
+    shipped = {
+        f"{result.task}: {key}": float(getattr(result.figures, key))
+        for result in found.results
+        if result.method == SHIPPED
+        for key in _ON_CARD
+    }
+    after: tuple[str, ...] = ()
+    if (ranking := found.ranking) is not None:
+        shipped["ranking of three: kendall_tau"] = ranking.kendall_tau
+        shipped["ranking of three: regret"] = ranking.regret
+        after = (
+            f"Choosing among our machine, one Quartz core and one V100: Kendall tau "
+            f"{ranking.kendall_tau:.3f}, regret {ranking.regret:.3f} (worst "
+            f"{ranking.worst_regret:.2f}), best one chosen {ranking.right:.1%}.",
+        )
+    return Report(
+        "How good the predictions of programs are",
+        (
+            f"Split: {split}.",
+            f"Rows: {rows} of {kernels} kernels; seed {seed}. Labels: {source}.",
+            *(f"  {name}: {which}" for name, which in LABELS.items()),
+            "Errors are of the target's time; R2 of the logarithm; tau over pairs of different "
+            "kernels; regret: geometric mean of the time where it was sent over the best; coverage "
+            "and Winkler score (log time) of the nominal 90 % interval, whose upper end is the "
+            "middle times `interval x` (median).",
+        ),
+        tuple(sections),
+        {
+            "split": split, "labels": LABELS, "source": source, "rows": rows, "kernels": kernels,
+            "seed": seed, **asdict(found),
+        },
+        shipped,
+        after,
+    )  # fmt: skip
+
+
+def _cells(result: Result) -> list[str]:
+    return [form.format(getattr(result.figures, key)) for _, key, form in _SHOWN]
+
+
+def _worst(result: Result) -> Section:
+    off = {
+        i: abs(float(row["predicted_s"]) / float(row["measured_s"]) - 1)
+        for i, row in enumerate(result.rows)
+    }
+    worst = [result.rows[i] for i in sorted(off, key=lambda i: -off[i])[:_WORST]]
+    return Section(
+        f"{result.task}: worst rows of the shipped method",
+        ("kernel", "size", "measured", "predicted"),
+        [
+            (str(r["kernel"]), f"{float(r['size']):.0f}", f"{float(r['measured_s']):.3g} s",
+             f"{float(r['predicted_s']):.3g} s")
+            for r in worst
+        ],
+    )  # fmt: skip

@@ -2,22 +2,18 @@
 
 V100 and Quartz in turn are new; the bundle's prior for it is the other one's (there is no third
 labelled platform, so a GPU starts from a CPU's prior and the other way round). In every draw half
-of the kernels are for labels and for that prior, the other half for the test. Calibrated, the
-platform has labels of each kernel of the first half at the sizes that `berth calibrate` times;
-fully labelled, it has all their sizes and is fitted as the platforms of the shipped bundle are.
+of the kernels are for labels and for that prior, the other half for the test.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.pilot.node import LARGE_BYTES, LARGE_S, LARGE_SIZE, SIZE
 from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
@@ -31,10 +27,7 @@ from berth.predictor.learning.programs.shrunk import (
     shrunk_prior,
 )
 from lab.datasets.rajaperf import LABELS as LABELLED
-from lab.ground.new_machines import Knowledge, NewMachine, averaged, known
-from lab.kernels.evaluate_programs import INNER_FOLDS
 from lab.kernels.examples import Example
-from lab.kernels.select import fit_model, select
 
 Flags = NDArray[np.bool_]
 LABELS = (0, 1, 2, 4, 8, 16)
@@ -64,7 +57,7 @@ class AdaptedCurve:
     """Median of upper over middle time."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the curve for JSON."""
         return asdict(self)
 
 
@@ -85,20 +78,8 @@ def evaluate_adapted(
     seed: int,
     advance: Callable[[], None] = lambda: None,
 ) -> list[AdaptedCurve]:
-    """One curve a labelled platform. ``advance`` is called once a draw."""
+    """Return one curve a labelled platform. ``advance`` is called once a draw."""
     return [_curve(turn, seed, advance) for turn in _turns(examples, platforms)]
-
-
-def evaluate_new(
-    examples: Sequence[Example],
-    platforms: Mapping[str, Platform],
-    *,
-    seed: int,
-    advance: Callable[[], None] = lambda: None,
-) -> list[NewMachine]:
-    """V100 and Quartz before and after calibration. ``advance`` is called once a draw."""
-    suite = _suite(examples)
-    return [_new_machine(turn, suite, seed, advance) for turn in _turns(examples, platforms)]
 
 
 def _turns(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> list[_Turn]:
@@ -111,63 +92,13 @@ def _turns(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> li
     ]
 
 
-def _suite(examples: Sequence[Example]) -> Flags:
-    """Of each kernel the rows that `berth calibrate` times: the size nearest to its first one, and
-    that nearest to its second one where the kernel takes little time and memory."""
-    every: dict[str, dict[int, int]] = {}
-    for row, example in enumerate(examples):
-        every.setdefault(example.kernel, {})[example.size] = row
-    found = np.zeros(len(examples), dtype=np.bool_)
-    for rows in every.values():
-        first, second = (rows[_nearest(rows, size)] for size in (SIZE, LARGE_SIZE))
-        found[first] = True
-        ran, peak = examples[first].profile.runtime, examples[second].profile.peak_memory_bytes
-        found[second] |= ran is not None and ran.median_s <= LARGE_S and (peak or 0) <= LARGE_BYTES
-    return found
-
-
-def _nearest(sizes: Iterable[int], wanted: int) -> int:
-    return min(sizes, key=lambda size: abs(math.log(size / wanted)))
-
-
 def steps() -> int:
-    """How often ``evaluate_adapted`` and ``evaluate_new`` call ``advance``, each."""
+    """Return how often ``evaluate_adapted`` calls ``advance``."""
     return DRAWS * len(LABELLED)
 
 
-def _new_machine(turn: _Turn, suite: Flags, seed: int, advance: Callable[[], None]) -> NewMachine:
-    data = turn.data
-    states: tuple[list[Knowledge], ...] = ([], [], [])
-    for draw in range(DRAWS):
-        _, mine, _ = _halves(data, seed, draw)
-        kind = _kind(turn.other.take(np.flatnonzero(mine).tolist()))
-        test = data.take(np.flatnonzero(~mine).tolist())
-        timed = data.take(np.flatnonzero(mine & suite).tolist())
-        everything = data.take(np.flatnonzero(mine).tolist())
-        for state, (guess, width) in zip(
-            states,
-            (
-                _adapted(data.take([]), test, kind, seed),
-                _adapted(timed, test, kind, seed),
-                _labelled(everything, test, seed),
-            ),
-            strict=True,
-        ):
-            state.append(known(test.log_time - guess, width))
-        advance()
-    return NewMachine(turn.new, *(averaged(state) for state in states))
-
-
-def _labelled(data: Columns, test: Columns, seed: int) -> tuple[Floats, Floats]:
-    """Log times, and half widths, as of a platform of the shipped bundle."""
-    chosen = select(data, count=INNER_FOLDS, seed=seed)
-    (predict,) = fit_model(data, [chosen.settings], seed)
-    guess = predict(test)
-    return guess.log_time, group_quantile(list(chosen.scores), data.kernels) * guess.difficulty
-
-
 def _halves(data: Columns, seed: int, draw: int) -> tuple[list[str], Flags, np.random.Generator]:
-    """The kernels that labels are of, in a drawn order, and which rows are of them."""
+    """Return the kernels that labels are of, in a drawn order, and which rows are of them."""
     rng = np.random.default_rng([seed, draw])
     order = rng.permutation(sorted(set(data.kernels)))
     pool = order[: len(order) // 2].tolist()
@@ -200,7 +131,7 @@ def _curve(turn: _Turn, seed: int, advance: Callable[[], None]) -> AdaptedCurve:
 
 
 def _kind(other: Columns) -> Calibration:
-    """The prior of a kind as a bundle would hold it, from the other platform's kernels."""
+    """Return the prior of a kind as a bundle would hold it, from the other platform's kernels."""
     prior = fit_prior(other)
     off = np.abs(other.log_time - prior.log_time(other)) / TYPICAL_DIFFICULTY
     return Calibration(
@@ -227,7 +158,7 @@ def _figures(
 def _adapted(
     labelled: Columns, test: Columns, kind: Calibration, seed: int
 ) -> tuple[Floats, Floats]:
-    """Log times, and half widths, as of a platform that a bundle was adapted to."""
+    """Return log times, and half widths, as of a platform that a bundle was adapted to."""
     start = Prior(kind.bias, kind.carry, kind.reduction_s)
     if len(labelled):
         made = adapted(labelled, kind, seed)

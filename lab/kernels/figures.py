@@ -43,7 +43,8 @@ def figures(
     kernels: Sequence[str],
     log_width: Floats,
 ) -> Figures:
-    """Figures of predicted against measured target times (all natural logarithms of seconds)."""
+    """Return figures of predicted against measured target times (all natural logarithms of
+    seconds)."""
     off = np.abs(log_predicted - log_measured)
     error = np.abs(np.expm1(log_predicted - log_measured))
     real, guess = log_reference - log_measured, log_reference - log_predicted

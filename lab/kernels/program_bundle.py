@@ -31,7 +31,7 @@ from berth.predictor.learning.programs.columns import Columns, columns
 from berth.predictor.learning.programs.model import Settings, fit, fit_prior
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.rajaperf import LABELS
-from lab.ground.model_card import library_line, markdown_table, model_card
+from lab.ground.report import library_line, markdown_table, model_card
 from lab.kernels.examples import Example, digest
 from lab.kernels.select import CANDIDATES, fit_model, select
 

@@ -50,7 +50,7 @@ class Selection:
 
 
 def fit_model(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:
-    """The shipped family: candidates that differ in the dead zone only are one ensemble."""
+    """Return the shipped family: candidates that differ in the dead zone only are one ensemble."""
     fitted: dict[Settings, Model] = {}
     found: list[Predict] = []
     for settings in candidates:
@@ -71,7 +71,7 @@ def _guess(model: Model) -> Predict:
 
 
 def each(one: Callable[[Columns, Settings, int], Callable[[Columns], Floats]]) -> Fit:
-    """A family whose candidates share nothing and whose rows are all equally hard."""
+    """Return a family whose candidates share nothing and whose rows are all equally hard."""
 
     def fit_each(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:
         return [_even(one(data, settings, seed)) for settings in candidates]
@@ -94,7 +94,7 @@ def select(
     candidates: Sequence[Settings] = CANDIDATES,
     fitter: Fit = fit_model,
 ) -> Selection:
-    """The candidate with the least mean absolute log error over held-out kernels."""
+    """Return the candidate with the least mean absolute log error over held-out kernels."""
     if not candidates:
         raise UsageError("no candidate settings were given")
     parts = folds(data.kernels, count, seed)

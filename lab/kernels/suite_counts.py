@@ -20,7 +20,8 @@ UNLABELLED = PROFILES.with_name("program_profiles.jsonl")
 
 
 def shipped_bytes(profiles: Sequence[Path] = (PROFILES, UNLABELLED)) -> bytes:
-    """The shipped file's content; the same profiles give the same bytes. The first size first."""
+    """Return the shipped file's content; the same profiles give the same bytes. The first size
+    first."""
     lines = []
     every = [
         json.loads(line) for p in profiles for line in p.read_text(encoding="utf-8").splitlines()

@@ -26,7 +26,7 @@ class Task:
     """Figures once more as speedup over this labelled platform, whose time is measured too."""
 
     def columns(self, examples: Sequence[Example], *, published: bool) -> Columns:
-        """The rows of this task."""
+        """Return the rows of this task."""
         if published:
             return _published(examples, self)
         return columns(
@@ -46,7 +46,7 @@ def tasks(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> tup
 
 
 def _published(examples: Sequence[Example], task: Task) -> Columns:
-    """The published work as features, over a roofline of bytes and flops alone."""
+    """Return the published work as features, over a roofline of bytes and flops alone."""
     core, gpu = task.target.signature, task.target.is_gpu
     dram = core.level("dram")
     if dram is None:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from berth.pilot.documents import to_json, write_text
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import LEVEL, around, group_quantile
@@ -29,9 +32,10 @@ from berth.predictor.families.graph.source_errors import (
     known_device,
 )
 from lab.datasets import neusight, timm
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.ground.table import Flags, Floats, Strings
-from lab.latency.held_out_sources import KNOWN, SOURCES, SourceTimes
+from lab.latency.held_out_sources import KNOWN, SOURCES, STEPS, SourceTimes, all_situations
 
 GPUS = (IMAGES_IN_HALF, LANGUAGE_IN_FP32)
 """Groups of both are GPUs that nothing is known of: one factor for the combination, from all."""
@@ -72,8 +76,8 @@ class Combination:
 Errors = dict[tuple[str, str], SourceError]
 
 
-def evaluate(rows: SourceTimes, above: float | None = None) -> Combination:
-    """All situations; each group that is reported has no part in the errors it is given.
+def combined_errors(rows: SourceTimes, above: float | None = None) -> Combination:
+    """Return all situations; each group that is reported has no part in the errors it is given.
 
     ``above``: difficulty from which on a model is of an unseen family; default: ``threshold``.
     """
@@ -99,7 +103,7 @@ def evaluate(rows: SourceTimes, above: float | None = None) -> Combination:
 
 
 def combines(source: str, situation: str) -> bool:
-    """Whether a source has a part in the combination; others are baselines beside it.
+    """Return whether a source has a part in the combination; others are baselines beside it.
 
     The roofline has none. On a known device operators err with the measured models (correlation
     0.6) and four times as much: held out, no weight of theirs makes the combination better.
@@ -118,7 +122,7 @@ def threshold(rows: SourceTimes) -> float:
 
 
 def situated(rows: SourceTimes, above: float) -> SourceTimes:
-    """With the situation that each row is predicted in."""
+    """Return the rows with the situation that each row is predicted in."""
     known = np.isin(rows.split, tuple(KNOWN))
     other = rows.difficulty > above
     device = np.where(other, known_device(unlike=True), known_device(unlike=False))
@@ -133,7 +137,8 @@ def _pools(rows: SourceTimes) -> list[tuple[str, ...]]:
 
 
 def _held_out(rows: SourceTimes) -> dict[str, tuple[Floats, Floats]]:
-    """By source: (log seconds, half width) [rows] by errors of other groups; NaN: no answer."""
+    """Return, by source, (log seconds, half width) [rows] by errors of other groups; NaN: no
+    answer."""
     sources = (*SOURCES, COMBINED)
     found = {one: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for one in sources}
     names = sorted(set(rows.group.tolist()))
@@ -202,7 +207,7 @@ def _width(score: Floats, group: Strings) -> float:
 
 
 def predict(rows: SourceTimes, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
-    """By source and of all together: (log seconds, half width of the interval) [rows]."""
+    """Return, by source and of all together, (log seconds, half width of the interval) [rows]."""
     names = (*SOURCES, COMBINED)
     found = {name: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for name in names}
     for n, situation in enumerate(rows.situation.tolist()):
@@ -244,8 +249,8 @@ def _show(rows: SourceTimes, situation: str, source: str, middle: Floats, width:
 _HEADER = ("source", "rows", "groups", "mean error", "bias", "in 90 % interval", "interval x")
 
 
-def report(found: Combination, seed: int) -> Report:
-    """A table a situation."""
+def report_of(found: Combination, seed: int) -> Report:
+    """Return a table a situation."""
     return Report(
         "Sources of a model graph's time, by situation",
         (
@@ -271,9 +276,26 @@ def report(found: Combination, seed: int) -> Report:
 
 
 def document(found: Combination, seed: int, command: str) -> SourceErrors:
-    """What ships."""
+    """Return what ships."""
     return SourceErrors(
         command=command, created=now(), split=SPLIT, seed=seed,
         sources={one.path: one.sha256 for one in _DATA},
         unlike_above=found.unlike_above, errors=found.errors,
     )  # fmt: skip
+
+
+def evaluate(options: Options) -> Report:
+    """Report errors and coverage of each source alone, the baseline, and all together."""
+    return report_of(_held_out_errors(options), options.seed)
+
+
+def train(options: Options) -> str:
+    """Write ``source_errors.json`` into the folder that is given."""
+    made = document(_held_out_errors(options), options.seed, command_line())
+    write_text(options.bundle / "source_errors.json", to_json(made))
+    return f"{len(made.errors)} errors of sources by situation"
+
+
+def _held_out_errors(options: Options) -> Combination:
+    with step_bar("predicting held-out rows", STEPS) as advance:
+        return combined_errors(all_situations(options.seed, advance))

@@ -40,7 +40,7 @@ class Described:
 
 
 def read(path: Path = TABLE) -> Mapping[Architecture, Described]:
-    """All of them. Raises DocumentError where the file is not such a table."""
+    """Return all of them. Raises DocumentError where the file is not such a table."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             table = {name: stored[name] for name in stored.files}
@@ -62,7 +62,7 @@ def read(path: Path = TABLE) -> Mapping[Architecture, Described]:
 
 
 def describe(folder: Path) -> tuple[bytes, dict[str, str]]:
-    """The table of all ``MODEL_SIZE.onnx`` in ``folder``; and why some could not be read."""
+    """Return the table of all ``MODEL_SIZE.onnx`` in ``folder``; and why some could not be read."""
     names, features, kinds, refused = [], [], [], {}
     columns: dict[str, list[Floats]] = {name: [] for name in _COLUMNS}
     with Reader(PATIENT) as reader:

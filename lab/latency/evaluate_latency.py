@@ -14,16 +14,19 @@ from functools import partial
 import numpy as np
 import xgboost
 
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.families.graph.latency.features import GROUPS
+from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, Result, held_out
 from lab.ground.figures import figures, widths_from_other_folds
 from lab.ground.report import Report, results_section
 from lab.ground.splits import Split
 from lab.ground.table import Floats
-from lab.latency.fit_latency import Knobs, Sample, choose, fit_all, learnt, predicted
+from lab.latency import latency_bundle
+from lab.latency.fit_latency import Knobs, Sample, choose, corrections, fit_all, learnt, predicted
 from lab.latency.own_runs import own_sample
 from lab.latency.samples import Samples, samples, works
-from lab.latency.settings_covariance import corrections
 from lab.latency.timm_runs import ANY_SIZE, FAMILY, MODEL, RANDOM, repeat_floor, scalars
 
 OURS, SUM, TREES, ROOF = (
@@ -44,10 +47,10 @@ def steps(parts: tuple[str, ...]) -> int:
     return sum(SPLITS[part].count or 1 if part in SPLITS else 30 for part in parts)
 
 
-def evaluate(
+def latency_report(
     seed: int, parts: tuple[str, ...] = PARTS, advance: Callable[..., None] = lambda *_: None
 ) -> Report:
-    """Every part asked for. Raises ToolMissing, DocumentError."""
+    """Return every part asked for. Raises ToolMissing, DocumentError."""
     results: list[Result] = []
     for part in parts:
         results += _own(seed, advance) if part == "own" else _on(SPLITS[part], seed, advance)
@@ -111,7 +114,7 @@ def _on(split: Split, seed: int, advance: Callable[..., None]) -> list[Result]:
 
 
 def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floats:
-    """[rows, 5] log seconds by the four methods, and the shipped one's difficulty."""
+    """Return [rows, 5] log seconds by the four methods, and the shipped one's difficulty."""
     found = np.full((len(test), 5), np.nan)
     trees = xgboost.XGBRegressor(
         n_estimators=600, max_depth=8, learning_rate=0.05, subsample=0.8, colsample_bytree=0.8,
@@ -136,7 +139,8 @@ def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floa
 
 
 def _roofline(train: Sample, asked: Sample) -> Floats:
-    """The sum of operators' rooflines, times what a setting reaches of it (one factor each)."""
+    """Return the sum of operators' rooflines, times what a setting reaches of it (one factor
+    each)."""
     own, roof = (np.log(one.terms[:, : len(GROUPS)].sum(axis=1)) for one in (train, asked))
     found = np.full(len(asked), np.nan)
     for name in set(asked.setting.tolist()):
@@ -152,3 +156,19 @@ def _own(seed: int, advance: Callable[..., None]) -> list[Result]:
         sample.log_seconds[held.rows], held.log_predicted[:, 0], sample.group[held.rows]
     )
     return [Result(OWN.name, OURS, found, rows_of="our own CPU")]
+
+
+def train(options: Options) -> str:
+    """Write the bundle from timm's measurements and our own runs."""
+    manifest = learn(options, latency_bundle.train, latency_bundle.STEPS)
+    rows = sum(one.rows for one in manifest.settings)
+    return f"{manifest.id}: {len(manifest.settings)} settings, {rows} rows"
+
+
+def evaluate(options: Options) -> Report:
+    """Report the parts in ``only`` (default: all)."""
+    if stray := next((name for name in options.only if name not in PARTS), None):
+        raise UsageError(f"there is no part {stray!r}", hint=f"--only {'|'.join(PARTS)}")
+    parts = tuple(part for part in PARTS if part in options.only) or PARTS
+    with step_bar("evaluating", steps(parts)) as advance:
+        return latency_report(options.seed, parts, advance)

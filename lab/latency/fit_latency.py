@@ -13,6 +13,53 @@ from berth.predictor.families.graph.latency.process import Process, Scale, simil
 from lab.ground.splits import folds_of
 from lab.ground.table import Floats, Strings, Table
 
+_SHRINK = 20.0
+"""Models for which a correlation counts half."""
+_OWN_SHARE = 0.05
+"""Of a setting's variance that no other setting explains."""
+
+
+def corrections(fitted: dict[str, Fitted], train: Sample, asked: Sample) -> Floats:
+    """Return [asked] to be added to log seconds; ``group`` names the network at its image size."""
+    names = sorted(fitted)
+    place = {name: n for n, name in enumerate(names)}
+    groups = sorted(set(train.group.tolist()))
+    row_of = {group: n for n, group in enumerate(groups)}
+    off = np.full((len(groups), len(names)), np.nan)
+    for name, one in fitted.items():
+        own = np.flatnonzero(train.setting == name)
+        where = [row_of[group] for group in train.group[own].tolist()]
+        off[where, place[name]] = one.left_out
+    covariance = _covariance(off)
+    found = np.zeros(len(asked))
+    pairs = zip(asked.group.tolist(), asked.setting.tolist(), strict=True)
+    for n, (group, name) in enumerate(pairs):
+        if group not in row_of or name not in place:
+            continue
+        line = off[row_of[group]]
+        known = np.flatnonzero(~np.isnan(line))
+        inner = covariance[np.ix_(known, known)]
+        inner = inner + _OWN_SHARE * np.diag(np.diag(inner))
+        found[n] = covariance[place[name], known] @ np.linalg.solve(inner, line[known])
+    return found
+
+
+def _covariance(off: Floats) -> Floats:
+    """Return [settings, settings] from pairs measured in both, shrunk, made positive."""
+    known = ~np.isnan(off)
+    value = np.where(known, np.clip(off, -1, 1), 0.0)
+    both = known.T.astype(float) @ known
+    squares = value.T @ value
+    sigma = np.sqrt(np.diag(squares) / np.maximum(np.diag(both), 1))
+    first = (value**2).T @ known
+    correlation = squares / np.sqrt(np.maximum(first * first.T, 1e-12))
+    correlation *= both / (both + _SHRINK)
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    correlation = (vectors * np.maximum(values, 1e-4)) @ vectors.T
+    return np.asarray(correlation * sigma[:, None] * sigma[None, :])
+
+
 RIDGE = 0.05
 """Pull of the weights towards 0, each on the scale of its own term."""
 LENGTHS = (0.4, 0.6, 1.0)
@@ -46,7 +93,8 @@ def fit(
     knobs: Knobs,
     coefficients: Floats | None = None,
 ) -> Fitted:
-    """One setting's rows. Rows left out by the closed form (Rasmussen and Williams, 5.12)."""
+    """Return one setting's rows. Rows left out by the closed form (Rasmussen and Williams,
+    5.12)."""
     if coefficients is None:
         coefficients = weigh(terms, np.exp(log_seconds))
     scale = Scale.of(descriptors)
@@ -62,7 +110,7 @@ def fit(
 
 
 def weigh(terms: Floats, seconds: Floats, ridge: float = RIDGE) -> Floats:
-    """[terms] at least 0 that bring ``terms . weights / seconds`` nearest to 1."""
+    """Return [terms] at least 0 that bring ``terms . weights / seconds`` nearest to 1."""
     share = terms / seconds[:, None]
     spread = share.std(axis=0)
     size = np.maximum(spread, 1e-9 * max(float(spread.max()), 1e-30))
@@ -88,7 +136,7 @@ class Sample(Table):
 
 
 def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
-    """Each setting that has rows enough."""
+    """Return each setting that has rows enough."""
     found = {}
     for name in sorted(set(sample.setting.tolist())):
         own = np.flatnonzero(sample.setting == name)
@@ -117,7 +165,8 @@ def learnt(train: Sample, asked: Sample, seed: int) -> Floats:
 
 
 def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
-    """The knobs with the least mean error on inner folds of ``group``, in a few of the settings."""
+    """Return the knobs with the least mean error on inner folds of ``group``, in a few of the
+    settings."""
     names, counts = np.unique(sample.setting, return_counts=True)
     most = names[np.argsort(-counts, kind="stable")[:settings]]
     some = sample[np.flatnonzero(np.isin(sample.setting, most))]
@@ -130,7 +179,7 @@ def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
 
 
 def _errors(train: Sample, test: Sample, setting: str, grid: Sequence[Knobs]) -> Floats:
-    """[grid] sums of absolute relative errors in one setting."""
+    """Return [grid] sums of absolute relative errors in one setting."""
     own = train[np.flatnonzero(train.setting == setting)]
     asked = test[np.flatnonzero(test.setting == setting)]
     if len(own) < _LEAST_ROWS or not len(asked):

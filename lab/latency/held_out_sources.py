@@ -79,7 +79,7 @@ class SourceTimes(Table):
     sources: tuple[str, ...] = whole(default=SOURCES)
 
     def by(self, source: str) -> Floats:
-        """[rows] of one source."""
+        """Return [rows] of one source."""
         return np.asarray(self.said[:, self.sources.index(source)])
 
     @staticmethod
@@ -95,7 +95,7 @@ class SourceTimes(Table):
 
     @staticmethod
     def joined(parts: Sequence[SourceTimes]) -> SourceTimes:
-        """One after the other."""
+        """Return one after the other."""
         names = [one.name for one in fields(SourceTimes) if one.name != "sources"]
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts]) for name in names
@@ -104,7 +104,7 @@ class SourceTimes(Table):
 
 
 def by_operators(rows: Runs) -> Floats:
-    """[rows] log seconds of an image; NaN on CPUs and where there is no graph."""
+    """Return [rows] log seconds of an image; NaN on CPUs and where there is no graph."""
     found = np.full(len(rows), np.nan)
     model = operator_model()
     known: dict[tuple[Any, ...], float] = {}
@@ -125,7 +125,7 @@ def on_known_device(
     seed: int,
     advance: Callable[..., None],
 ) -> SourceTimes:
-    """All rows with a graph, by processes that saw nothing of their architecture or family.
+    """Return all rows with a graph, by processes that saw nothing of their architecture or family.
 
     ``operators``: [all rows] log seconds of an image by these, NaN: no answer.
     """
@@ -156,7 +156,7 @@ def _graph_rows(rows: Runs) -> Places:
 
 
 def _transferred(parts: Sequence[Fold]) -> Floats:
-    """[rows with a graph] by the process between platforms, from all rows of other groups.
+    """Return [rows with a graph] by the process between platforms, from all rows of other groups.
 
     Its covariance (27 numbers) is the shipped bundle's, its cases are not.
     """
@@ -221,7 +221,7 @@ class _New:
     under_roofs: methods.Guess
 
     def predictions(self, k: int, seed: tuple[int, int]) -> list[SourceTimes]:
-        """Of each stack that runs by default: on GPUs without a compiler."""
+        """Return predictions of each stack that runs by default: on GPUs without a compiler."""
         new, found = self.table, []
         gpu = bool(new.cases.gpu[0])
         by_default = new.cases.fused == int(not gpu)
@@ -260,7 +260,7 @@ def whole_models(seed: int, advance: Callable[[str], None]) -> SourceTimes:
 
 
 def all_situations(seed: int, advance: Callable[..., None] = lambda *_: None) -> SourceTimes:
-    """Every held-out row. Raises ToolMissing, DocumentError."""
+    """Return every held-out row. Raises ToolMissing, DocumentError."""
     operators = by_operators(runs())
     return SourceTimes.joined([
         *(on_known_device(one, operators, seed, advance) for one in KNOWN),

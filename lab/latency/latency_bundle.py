@@ -25,7 +25,7 @@ from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
 from berth.predictor.hardware.device import Numbers
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.evaluate import Family, held_out
-from lab.ground.model_card import markdown_table, model_card, source_lines
+from lab.ground.report import markdown_table, model_card, source_lines
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.latency import own_runs
@@ -104,8 +104,8 @@ def _entry(name: str, one: Fitted, batches: Floats, usual: bool, log_width: floa
 
 
 def usual_settings(names: list[str]) -> set[str]:
-    """Of each platform and precision: not compiled where that was measured, channels first, the
-    newest software; and our own CPU's only one."""
+    """Return one setting of each platform and precision: not compiled where that was measured,
+    channels first, the newest software; and our own CPU's only one."""
     best: dict[tuple[str, Numbers], str] = {}
     for name in sorted(names, key=_preference):
         platform, precision, *_ = name.split(" | ")

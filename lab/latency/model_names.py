@@ -43,7 +43,7 @@ _SAME = {
 
 
 def family_of(model: str) -> str:
-    """The family of a timm model, by the rule above."""
+    """Return the family of a timm model, by the rule above."""
     name = model
     while (match := _PUBLISHER.match(name)) and not name.startswith("tiny"):
         name = name[match.end() :].lstrip("_")
@@ -56,7 +56,7 @@ def family_of(model: str) -> str:
 
 @cache
 def architectures() -> dict[str, str]:
-    """The architecture of each model's name: the first of the names of the same network."""
+    """Return the architecture of each model's name: the first of the names of the same network."""
     frame = timm.frame()
     totals = ["img_size", "param_count", "gmacs", "macts"]
     same = frame.groupby(totals).ngroup().to_numpy()  # -1: a total is not published
@@ -78,7 +78,7 @@ def over_sizes(model: Strings, architecture: Strings, image_size: Places) -> Str
 
 
 def _linked(names: Strings, keys: Strings) -> dict[str, str]:
-    """Each name's group by its first name in order: names that share a key are linked."""
+    """Return each name's group by its first name in order: names that share a key are linked."""
     distinct, name = np.unique(names, return_inverse=True)
     _, key = np.unique(keys, return_inverse=True)
     size = len(distinct) + key.max(initial=-1) + 1

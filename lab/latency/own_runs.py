@@ -23,7 +23,8 @@ SETTING = f"{OWN_CPU} | fp32 | nchw | {SOFTWARE}"
 
 
 def runs_where(chosen: Callable[[ModelRun], bool]) -> list[ModelRun]:
-    """Runs of timm's graphs that ended with a time. Raises ToolMissing without the graphs."""
+    """Return runs of timm's graphs that ended with a time. Raises ToolMissing without the
+    graphs."""
     known = graphs().places
     return [
         run for run in runs()

@@ -36,17 +36,17 @@ class Samples(Table):
 
     @property
     def totals(self) -> Flags:
-        """Rows of which all totals are published."""
+        """Return rows of which all totals are published."""
         return np.asarray(~np.isnan(self.by_totals.descriptors).any(axis=1))
 
     def grouped(self, group: Strings) -> Samples:
-        """With other groups to be held out together."""
+        """Return the samples with other groups to be held out together."""
         by_graph, by_totals = (replace(one, group=group) for one in (self.by_graph, self.by_totals))
         return replace(self, by_graph=by_graph, by_totals=by_totals)
 
 
 def settings(rows: Runs) -> Strings:
-    """[rows] the setting's name: ``platform | precision | layout | software``."""
+    """Return [rows] the setting's name: ``platform | precision | layout | software``."""
     columns = (rows.device, rows.precision, rows.layout, rows.torch, rows.compiled)
     return np.array([
         f"{platform_of(device)} | {precision} | {layout} | torch {_version(torch)}"
@@ -99,7 +99,7 @@ def works() -> dict[Architecture, tuple[Work, Floats]]:
 def sample_of(
     rows: Runs, work: Sequence[tuple[Work, Floats] | None], setting: Strings, group: Strings
 ) -> Sample:
-    """Rows by the work and features of their graphs; zeros where ``work`` has none."""
+    """Return rows by the work and features of their graphs; zeros where ``work`` has none."""
     have = np.array([n for n, one in enumerate(work) if one is not None], np.int64)
     known = [one for one in work if one is not None]
     roof = roof_rows(rows[have], [one[0] for one in known])

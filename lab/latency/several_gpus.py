@@ -16,8 +16,14 @@ from statistics import median
 
 import numpy as np
 
+from berth.pilot.documents import to_json, write_text
+from berth.plugin.cli.train.training_input import command_line
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.intervals import LEVEL
-from lab.datasets.mlperf import Rate
+from berth.predictor.families.graph.several_gpus import SeveralGpus
+from lab.datasets.mlperf import MLPERF, Rate, rates
+from lab.experiments.experiment import Options
+from lab.ground.report import Report, Section
 
 OFFLINE, SERVER = "offline", "server"
 SPLIT = "each accelerator in turn new; the rate on fewer of it is known"
@@ -37,7 +43,7 @@ class Pair:
 
     @property
     def doublings(self) -> float:
-        """From fewer to more."""
+        """Return how often the number doubles from fewer to more."""
         return math.log2(self.more / self.fewer)
 
 
@@ -49,7 +55,7 @@ class Scaling:
     log_width: float
 
     def off(self, pair: Pair) -> float:
-        """Log of measured over predicted."""
+        """Return log of measured over predicted."""
         return pair.log_rate + self.log_loss * pair.doublings
 
 
@@ -66,7 +72,7 @@ class Found:
 
 
 def pairs(rates: Sequence[Rate], scenario: str) -> list[Pair]:
-    """Every two numbers of accelerators; the median of several submissions at one number."""
+    """Return every two numbers of accelerators; the median of several submissions at one number."""
     found: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
     for one in rates:
         if one.scenario == scenario:
@@ -99,8 +105,8 @@ def fit(learn: Sequence[Pair]) -> Scaling:
     return Scaling(loss, max(worst, LEAST_LOG_WIDTH))
 
 
-def evaluate(every: Sequence[Pair], shown: Sequence[Pair]) -> Found:
-    """Figures of ``shown``, each accelerator from the others of ``every``."""
+def held_out_errors(every: Sequence[Pair], shown: Sequence[Pair]) -> Found:
+    """Return figures of ``shown``, each accelerator from the others of ``every``."""
     groups = _groups(shown)
     errors, linear, inside = [], [], []
     for name, group in groups.items():
@@ -120,3 +126,55 @@ def _groups(every: Sequence[Pair]) -> Mapping[str, list[Pair]]:
     for pair in every:
         found[pair.accelerator].append(pair)
     return found
+
+
+HEADER = (
+    "scenario", "models", "pairs", "accelerators", "mean error", "n times one (baseline)",
+    "in 90 % interval",
+)  # fmt: skip
+
+
+def evaluate(_: Options) -> Report:
+    """Offline and server, models of one pass and language models."""
+    every = rates()
+    found: list[tuple[str, str, Found]] = []
+    for scenario in (OFFLINE, SERVER):
+        mine = pairs(every, scenario)
+        for title, language in (("all", None), ("one pass", False), ("language models", True)):
+            some = [pair for pair in mine if language in (None, pair.is_language_model)]
+            found.append((scenario, title, held_out_errors(mine, some)))
+    rows = [
+        (
+            scenario, title, str(one.pairs), str(one.accelerators), f"{one.mean_error:.1%}",
+            f"{one.linear_error:.1%}", f"{one.coverage:.0%}",
+        )
+        for scenario, title, one in found
+    ]  # fmt: skip
+    learnt = fit(pairs(every, OFFLINE))
+    return Report(
+        "Rates of a model on several accelerators of a node, MLPerf Inference v4.1",
+        (
+            f"Split: {SPLIT}. Errors are |predicted / measured - 1| of samples a second, "
+            "accelerators weighing the same.",
+            f"Offline, from all: {learnt.log_loss:.2%} of an accelerator's rate is lost with each "
+            f"doubling; 90 % interval: a factor of {1 + learnt.log_width:.2f}.",
+        ),
+        (Section("Held out", HEADER, rows),),
+        {
+            "split": SPLIT,
+            "results": [{"scenario": s, "models": t, "found": f} for s, t, f in found],
+        },
+    )
+
+
+def train(options: Options) -> str:
+    """``several_gpus.json`` in the folder that is given, from the offline scenario."""
+    mine = pairs(rates(), OFFLINE)
+    learnt, held = fit(mine), held_out_errors(mine, mine)
+    made = SeveralGpus(
+        command=command_line(), created=now(), sources={MLPERF.path: MLPERF.sha256}, split=SPLIT,
+        log_loss=learnt.log_loss, log_width=learnt.log_width, most=max(p.more for p in mine),
+        groups=held.accelerators, rows=held.pairs, coverage=round(held.coverage, 4),
+    )  # fmt: skip
+    write_text(options.bundle / "several_gpus.json", to_json(made))
+    return f"{made.rows} pairs of {made.groups} accelerators"

@@ -21,11 +21,11 @@ NUMBERS = {"fp32": Numbers.FP32, "amp": Numbers.FP16, "amp_bf16": Numbers.BF16,
 
 @cache
 def platform_of(device: str) -> str:
-    """The shipped platform of a device. Raises UsageError where there is none."""
+    """Return the shipped platform of a device. Raises UsageError where there is none."""
     return platform_named(device, platforms.shipped()).name
 
 
 @cache
 def roof_of_device(device: str) -> Roof:
-    """By the data sheet. Raises UsageError for a device that no platform is of."""
+    """Return the roof by the data sheet. Raises UsageError for a device that no platform is of."""
     return roofs(platforms.shipped())[platform_of(device)]

@@ -62,12 +62,12 @@ class Runs(Table):
 
     @property
     def has_graph(self) -> Flags:
-        """[rows]"""
+        """Return [rows]"""
         return np.asarray(self.graph != NO_GRAPH)
 
     @property
     def any_size(self) -> Strings:
-        """[rows] the architecture, joined with names that end in another image size."""
+        """Return [rows] the architecture, joined with names that end in another image size."""
         return over_sizes(self.model, self.architecture, self.image_size)
 
 
@@ -98,7 +98,7 @@ class Graphs:
 
 @cache
 def graphs() -> Graphs:
-    """All graphs, read once in a process (5 s). Raises ToolMissing, DocumentError."""
+    """Return all graphs, read once in a process (5 s). Raises ToolMissing, DocumentError."""
     read = sorted(timm.graphs(batch=1), key=lambda found: found[0])
     work = tuple(work_of(graph) for _, graph in read)
     return Graphs(
@@ -109,7 +109,7 @@ def graphs() -> Graphs:
 
 @cache
 def runs(*, training: bool = False) -> Runs:
-    """All measurements of inference (or of training). Raises ToolMissing, DocumentError.
+    """Return all measurements of inference (or of training). Raises ToolMissing, DocumentError.
 
     Rows without a batch or a time are left out (two of 20,220).
     """

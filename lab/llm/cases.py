@@ -50,7 +50,7 @@ class Cases(Table):
 
 @cache
 def models() -> Mapping[str, LanguageModel]:
-    """The data sets' models by name."""
+    """Return the data sets' models by name."""
     raw = json.loads(CONFIGS.read_text(encoding="utf-8"))
     return {name: from_mapping(value, source=CONFIGS, name=name) for name, value in raw.items()}
 
@@ -90,7 +90,7 @@ def table_of(
     blocks: Sequence[str],
     seconds: Sequence[float],
 ) -> Cases:
-    """A table of measured cases."""
+    """Return a table of measured cases."""
     accelerators = tuple(c.device.sheet.name for c in cases)
     signatures = tuple(signature(c.model) for c in cases)
     names = (tuple(sorted(set(each))) for each in (accelerators, frameworks, signatures))

@@ -41,7 +41,7 @@ _ROUNDS = 60
 
 
 def start_of(head: str) -> Floats:
-    """[terms] where nothing was measured."""
+    """Return [terms] where nothing was measured."""
     return np.array([START[head].get(name, UNLIKELY) for name in TERMS[head]])
 
 
@@ -106,7 +106,7 @@ def fit_effects(table: Cases) -> Effects:
 
 
 def physics(table: Cases, effects: Effects) -> Floats:
-    """Log seconds of every row by calibrated physics alone."""
+    """Return log seconds of every row by calibrated physics alone."""
     pairs = list(zip(table.accelerators, table.frameworks, strict=True))
     own = {pair: effects.of(*pair) for pair in set(pairs)}
     return combine(table.log_terms, np.array([own[pair] for pair in pairs]))[0]

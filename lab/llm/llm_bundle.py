@@ -25,7 +25,7 @@ from berth.predictor.families.language_model.bundle import (
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT
 from berth.predictor.families.language_model.residual import NUMBERS, TIES
 from lab.datasets.llm import BENCH, SERVING
-from lab.ground.model_card import markdown_table, model_card, source_lines
+from lab.ground.report import markdown_table, model_card, source_lines
 from lab.llm.cases import Cases, table
 from lab.llm.process_onnx import check_agreement, to_onnx
 from lab.llm.situations import SITUATION, fit, folds, leave_out, width

@@ -100,7 +100,7 @@ class Process:
     mean: float
 
     def __call__(self, ties: Integers, numbers: Floats) -> Floats:
-        """The residual of cases."""
+        """Return the residual of cases."""
         found = covariance(self.terms, ties, numbers, self.ties, self.numbers)
         return np.asarray(self.mean + found @ self.weights, dtype=np.float64)
 
@@ -124,7 +124,8 @@ def covariance(
 def fit_terms(
     head: str, ties: Integers, numbers: Floats, missed: Floats, seed: int
 ) -> tuple[tuple[Term, ...], float]:
-    """Kernels and the variance of noise by marginal likelihood on a random part of the rows."""
+    """Return kernels and the variance of noise by marginal likelihood on a random part of the
+    rows."""
     start = TERMS[head]
     part = np.random.default_rng(seed).permutation(len(missed))[: LIKELIHOOD_ROWS[head]]
     ties, numbers = ties[part], numbers[part]
@@ -180,7 +181,7 @@ def fit_terms(
 
 
 def _by_term(terms: Sequence[Term], parameters: Floats) -> list[Floats]:
-    """The variance and lengths of each term; what is left at the end is the noise."""
+    """Return the variance and lengths of each term; what is left at the end is the noise."""
     ends = np.cumsum([1 + len(term.numbers) for term in terms])
     return np.split(parameters[: ends[-1]], ends[:-1])
 
@@ -194,7 +195,8 @@ def fit_process(
     *,
     rows: int,
 ) -> tuple[Process, Floats]:
-    """The process on ``rows`` of the rows, learnt from all, and the noise that each was given."""
+    """Return the process on ``rows`` of the rows, learnt from all, and the noise that each was
+    given."""
     mean = float(np.median(missed))
     chosen = _least_alike(terms, ties, numbers, min(rows, len(missed)))
     cross = covariance(terms, ties, numbers, ties[chosen], numbers[chosen])
@@ -223,7 +225,7 @@ def fit_process(
 def _least_alike(
     terms: Sequence[Term], ties: Integers, numbers: Floats, rows: int
 ) -> NDArray[np.int64]:
-    """Rows by pivoted Cholesky: each the one that those before it explain least."""
+    """Return rows by pivoted Cholesky: each the one that those before it explain least."""
     left = np.full(len(numbers), sum(term.variance for term in terms))
     factor = np.zeros((rows, len(numbers)))
     chosen: list[int] = []

@@ -49,7 +49,8 @@ def to_onnx(process: Process) -> bytes:
 
 
 def check_agreement(raw: bytes, process: Process, ties: Integers, numbers: Floats) -> float:
-    """Largest difference on these cases, known and made unknown. Raises BerthError above bar."""
+    """Return largest difference on these cases, known and made unknown. Raises BerthError above
+    bar."""
     strangers = ties.copy()
     strangers[:, : len(TIES) // 2] = -1
     return max(

@@ -50,7 +50,7 @@ class Fit:
     process: Process
 
     def log_seconds(self, table: Cases) -> Floats:
-        """[rows, 2]: by calibrated physics alone, and with the process."""
+        """Return [rows, 2]: by calibrated physics alone, and with the process."""
         alone = physics(table, self.effects)
         return np.column_stack([alone, alone + self.process(table.ties, table.numbers)])
 
@@ -80,7 +80,7 @@ def fit(table: Cases, seed: int) -> Fit:
 
 
 def folds(table: Cases, split: str, seed: int) -> list[Fold]:
-    """Of a split by its name."""
+    """Return the folds of a split by its name."""
     by = {
         ROWS: None,
         BLOCKS: "blocks",
@@ -93,7 +93,8 @@ def folds(table: Cases, split: str, seed: int) -> list[Fold]:
 
 
 def as_served(learnt: Cases, asked: Cases, seed: int) -> Floats:
-    """[asked, 2] as ``Fit``; where nothing on the accelerator was measured, physics alone."""
+    """Return [asked, 2] as ``Fit``; where nothing on the accelerator was measured, physics
+    alone."""
     new = situations(learnt, asked) == Situation.NEW
     if new.all():
         return np.repeat(physics(asked, fit_effects(learnt))[:, None], 2, axis=1)
@@ -111,7 +112,7 @@ def leave_out(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> Held:
-    """Each part predicted by what the rest teaches."""
+    """Return each part predicted by what the rest teaches."""
     ours: Family[Cases] = Family("ours", lambda learnt, asked, _: as_served(learnt, asked, seed))
     out = held_out(ours, table, parts, seed=seed, resume=resume, key=key, advance=advance)
     return Held(
@@ -126,7 +127,7 @@ def leave_out(
 
 
 def situations(learnt: Cases, asked: Cases) -> Strings:
-    """[asked] the ``Situation`` of each case to what was learnt from."""
+    """Return [asked] the ``Situation`` of each case to what was learnt from."""
     accelerators, frameworks = set(learnt.accelerators), set(learnt.frameworks)
     pairs = set(zip(learnt.accelerators, learnt.frameworks, strict=True))
     blocks = set(learnt.groups("accelerators", "frameworks", "models").tolist())
@@ -143,7 +144,7 @@ def situations(learnt: Cases, asked: Cases) -> Strings:
 
 
 def of_split(held: Held, split: str) -> Held:
-    """The rows in the split's situation."""
+    """Return the rows in the split's situation."""
     return held[held.situation == SITUATION[split].value]
 
 
@@ -158,7 +159,7 @@ def process_helps(held: Held, split: str) -> bool:
 
 
 def predicted(held: Held, split: str) -> Floats:
-    """[rows] with physics alone in each fold for which the other folds show that the process
+    """Return [rows] with physics alone in each fold for which the other folds show that the process
     does not help: how a choice made on all folds does on data that it was not made on."""
     found = held.process.copy()
     for fold in np.unique(held.fold):
@@ -168,7 +169,7 @@ def predicted(held: Held, split: str) -> Floats:
 
 
 def width(held: Held, split: str) -> Width | None:
-    """Half width of the 90 % interval in the split's situation; None: too few blocks."""
+    """Return half width of the 90 % interval in the split's situation; None: too few blocks."""
     own = held.situation == SITUATION[split].value
     blocks = held.block[own].tolist()
     if len(set(blocks)) < FEWEST_BLOCKS:

@@ -7,7 +7,7 @@ prints the table; the half widths in ``siblings.py`` are the widest group's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import HEADS, Effects, combine
 from berth.predictor.families.language_model.siblings import sibling
+from lab.experiments.experiment import Options
+from lab.ground.report import Report, Section
 from lab.llm.cases import Cases, table
 from lab.llm.effects import fit_effects
 
@@ -33,8 +35,8 @@ class LeftOut:
     """90 % of the rows are within it, with the sibling's effects."""
 
 
-def evaluate(advance: Callable[[], None] = lambda: None) -> list[LeftOut]:
-    """Every head, every accelerator that has a sibling; effects are fitted without it."""
+def left_out() -> list[LeftOut]:
+    """Return every head, every accelerator that has a sibling; effects are fitted without it."""
     found = []
     for head in HEADS:
         rows = table(head)
@@ -49,15 +51,34 @@ def evaluate(advance: Callable[[], None] = lambda: None) -> list[LeftOut]:
             width = float(np.quantile(np.abs(by_sibling), 0.9))
             errors = _error(alone), _error(by_sibling)
             found.append(LeftOut(head, name, near, len(asked), *errors, width))
-            advance()
     return found
 
 
 def _missed(asked: Cases, effects: Effects, accelerator: str) -> Floats:
-    """Log seconds that physics with the effects of ``accelerator`` misses."""
+    """Return log seconds that physics with the effects of ``accelerator`` misses."""
     own = np.array([effects.of(accelerator, framework) for framework in asked.frameworks])
     return np.asarray(asked.log_seconds - combine(asked.log_terms, own)[0])
 
 
 def _error(off: Floats) -> float:
     return float(np.median(np.abs(np.expm1(-off))))
+
+
+_HEADER = ("head", "left out", "sibling", "rows", "physics", "sibling's effects", "90 % factor")
+
+
+def evaluate(_: Options) -> Report:
+    """Return each accelerator with a CUDA sibling left out: physics alone, and the sibling's
+    effects."""
+    found = left_out()
+    rows = [
+        (one.head, one.accelerator, one.sibling, str(one.rows), f"{one.physics_error:.0%}",
+         f"{one.sibling_error:.0%}", f"{math.exp(one.log_width):.2f}")
+        for one in found
+    ]  # fmt: skip
+    return Report(
+        "Language models on accelerators never measured",
+        ("Split: one accelerator left out after the other.",),
+        (Section("Median error of the time", _HEADER, rows),),
+        {"left_out": found},
+    )

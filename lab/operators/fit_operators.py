@@ -62,7 +62,7 @@ class Fitted:
     boosters: dict[Group, xgboost.Booster]
 
     def seconds(self, rows: Rows) -> Floats:
-        """[n] as predicted for GPUs never seen."""
+        """Return [n] as predicted for GPUs never seen."""
         found = np.array([self.launch_s[str(op)] for op in rows.operator])
         for gpu in np.unique(rows.gpu):
             of = np.flatnonzero(rows.gpu == gpu)
@@ -70,7 +70,7 @@ class Fitted:
         return found
 
     def work(self, calls: Calls, gpu: str) -> Floats:
-        """[n] seconds without the launch, on one GPU of the catalogue."""
+        """Return [n] seconds without the launch, on one GPU of the catalogue."""
         found = np.zeros(len(calls))
         for group, booster in self.boosters.items():
             of = np.flatnonzero(np.isin(calls.kind, KINDS[group]))
@@ -82,7 +82,7 @@ class Fitted:
 
 
 def features_of(group: Group, calls: Calls, gpu: str, power: PowerLimit) -> tuple[Features, Floats]:
-    """What the trees of a group see of calls on one GPU, and their base seconds."""
+    """Return what the trees of a group see of calls on one GPU, and their base seconds."""
     places = Places.of([unit_named(gpu)], Numbers.FP32, power)
     features = vector_features if group is Group.VECTORS else product_features
     return features(calls, places), base_seconds(calls, places)[0]
@@ -137,7 +137,7 @@ def fit(
 
 
 def _even(rows: Rows, group: Group, most: int, seed: int) -> Any:
-    """Rows of a group, of each GPU and kind evenly as far as there are so many."""
+    """Return rows of a group, of each GPU and kind evenly as far as there are so many."""
     kinds = [kind for kind in KINDS[group] if np.any(rows.calls.kind == kind)]
     cells = [
         np.flatnonzero((rows.gpu == gpu) & (rows.calls.kind == kind))

@@ -30,7 +30,7 @@ from berth.predictor.families.graph.operators.physics import PRODUCT_FEATURES, V
 from berth.predictor.families.graph.operators.predictor import OperatorModel
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.neusight import OPERATORS
-from lab.ground.model_card import markdown_table, model_card, source_lines
+from lab.ground.report import markdown_table, model_card, source_lines
 from lab.operators.fit_operators import FULL, Fitted, Size, features_of, fit
 from lab.operators.operator_rows import Rows, rows
 from lab.operators.silicon_held_out import Held, choose_power, left_out, width
@@ -92,7 +92,7 @@ def train(
 
 
 def in_memory(fitted: Fitted, given: Rows) -> OperatorModel:
-    """What a bundle of ``fitted`` would predict; its intervals are of no width."""
+    """Return what a bundle of ``fitted`` would predict; its intervals are of no width."""
     files, _ = ensembles(fitted, given)
     none = Width(low=1.0, high=1.0, rows=1, gpus=1)
     constants = OperatorConstants(
@@ -107,12 +107,12 @@ def in_memory(fitted: Fitted, given: Rows) -> OperatorModel:
 
 
 def group_widths(held: Held) -> dict[Group, Width]:
-    """Of single operators, by group."""
+    """Return widths of single operators, by group."""
     return {group: width(held, kinds) for group, kinds in KINDS.items()}
 
 
 def _widths(figures: Mapping[str, float]) -> dict[Group, Width]:
-    """Those of all groups, or none."""
+    """Return those of all groups, or none."""
     found = {group: named_width(figures, group.value) for group in Group}
     whole = {group: one for group, one in found.items() if one is not None}
     return whole if len(whole) == len(Group) else {}
@@ -132,7 +132,7 @@ def ensembles(fitted: Fitted, given: Rows) -> tuple[dict[str, bytes], float]:
 
 
 def _regressor(booster: xgboost.Booster) -> xgboost.XGBRegressor:
-    """The same trees as scikit-learn's interface has them, which the converter wants."""
+    """Return the same trees as scikit-learn's interface has them, which the converter wants."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trees.json"
         booster.save_model(path)
@@ -142,12 +142,12 @@ def _regressor(booster: xgboost.Booster) -> xgboost.XGBRegressor:
 
 
 def width_figures(name: str, width: Width) -> dict[str, float]:
-    """A width among an evaluation's figures."""
+    """Return a width among an evaluation's figures."""
     return {f"{name}: {key}": float(value) for key, value in width.model_dump().items()}
 
 
 def named_width(figures: Mapping[str, float], name: str) -> Width | None:
-    """The width that ``width_figures`` wrote; None where the figures have none."""
+    """Return the width that ``width_figures`` wrote; None where the figures have none."""
     if f"{name}: low" not in figures:
         return None
     low, high, rows_, gpus = (figures[f"{name}: {key}"] for key in ("low", "high", "rows", "gpus"))

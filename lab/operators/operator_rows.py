@@ -42,13 +42,13 @@ class Rows(Table):
 
 
 def chip_of(gpu: str) -> str:
-    """The silicon that a GPU of the catalogue is: GPUs of the same are left out together."""
+    """Return the silicon that a GPU of the catalogue is: GPUs of the same are left out together."""
     return get(gpu).chip or gpu
 
 
 @cache
 def rows() -> Rows:
-    """All rows. Raises ToolMissing, DocumentError."""
+    """Return all rows. Raises ToolMissing, DocumentError."""
     frame = neusight.operators()
     parts, order = [], []
     for name, part in frame.groupby("op", sort=True):

@@ -41,12 +41,12 @@ class Held:
 
     @property
     def errors(self) -> Floats:
-        """[n] |predicted / measured - 1|"""
+        """Return [n] |predicted / measured - 1|"""
         return np.asarray(np.abs(self.seconds / self.rows.seconds - 1))
 
 
 def choose_power(seed: int, without: str | None = None, *, own: bool = False) -> PowerLimit:
-    """The limit with the least median error of products on silicon left out.
+    """Return the limit with the least median error of products on silicon left out.
 
     ``without``: this silicon, that nothing is chosen on. ``own``: from NeuSight's training rows.
     """
@@ -73,7 +73,7 @@ def _products(own: bool) -> Rows:
 def _median_errors(
     limit: PowerLimit, out: frozenset[str], seed: int, own: bool
 ) -> dict[str, float]:
-    """Of each silicon of ``out``, when all of it was left out."""
+    """Return the median error of each silicon of ``out``, when all of it was left out."""
     given = _products(own)
     leaving = np.isin(given.chip, sorted(out))
     fitted = fit(given[~leaving], limit, seed, QUICK, (Group.PRODUCTS,))
@@ -113,7 +113,7 @@ def without(chip: str, seed: int = 0, size: Size = FULL) -> Fitted:
 def left_out(
     seed: int = 0, size: Size = FULL, advance: Callable[[str], None] = lambda _: None
 ) -> Held:
-    """Every row, predicted from the other kinds of silicon."""
+    """Return every row, predicted from the other kinds of silicon."""
     given = rows()
     seconds, power = np.zeros(len(given)), {}
     for chip in np.unique(given.chip):
@@ -126,13 +126,13 @@ def left_out(
 
 
 def width(held: Held, kinds: Sequence[int]) -> Width:
-    """The 90 % interval over all rows of some kinds, each GPU weighing the same."""
+    """Return the 90 % interval over all rows of some kinds, each GPU weighing the same."""
     of = np.isin(held.rows.calls.kind, kinds)
     return width_of(held.rows.seconds[of] / held.seconds[of], held.rows.gpu[of])
 
 
 def width_of(ratio: Floats, gpu: Strings) -> Width:
-    """The 90 % interval of measured over predicted, each GPU weighing the same."""
+    """Return the 90 % interval of measured over predicted, each GPU weighing the same."""
     names, place, count = np.unique(gpu, return_inverse=True, return_counts=True)
     order = np.argsort(ratio)
     share = np.cumsum((1 / count)[place][order]) / len(names)

@@ -62,7 +62,8 @@ class Operators:
 
 @cache
 def forward(model: str, batch: int, sequence: int, *, compiled: bool = False) -> Operators:
-    """One forward pass in fp32, ``compiled`` or not. Raises ToolMissing without transformers."""
+    """Return one forward pass in fp32, ``compiled`` or not. Raises ToolMissing without
+    transformers."""
     settings = CONFIGURATIONS[model]
     layers = int(settings[_LAYERS[settings["model_type"]]])
     one, two = (
@@ -75,7 +76,7 @@ def forward(model: str, batch: int, sequence: int, *, compiled: bool = False) ->
 
 
 def backward(given: Operators) -> Operators:
-    """The gradients of inputs and of weights of everything in a forward pass."""
+    """Return the gradients of inputs and of weights of everything in a forward pass."""
     calls = given.calls
     matrix = np.isin(calls.kind, MATRIX)
     products, times = calls[matrix], given.times[matrix]
@@ -96,7 +97,7 @@ def backward(given: Operators) -> Operators:
 
 
 def model_graph(model: str, batch: int, sequence: int) -> ModelGraph:
-    """The whole model's graph. Raises ToolMissing without transformers."""
+    """Return the whole model's graph. Raises ToolMissing without transformers."""
     settings = CONFIGURATIONS[model]
     return _export(model, int(settings[_LAYERS[settings["model_type"]]]), batch, sequence)
 

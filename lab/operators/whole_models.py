@@ -42,7 +42,7 @@ class Predicted(Table):
 
 
 def usable() -> tuple[WholeModel, ...]:
-    """Rows of models with a static graph on one GPU."""
+    """Return rows of models with a static graph on one GPU."""
     return tuple(
         row
         for row in neusight.whole_models()
@@ -51,7 +51,7 @@ def usable() -> tuple[WholeModel, ...]:
 
 
 def language_models(fitted: Callable[[str], Fitted]) -> Predicted:
-    """Every usable row by the model that ``fitted`` gives for its silicon."""
+    """Return every usable row by the model that ``fitted`` gives for its silicon."""
     rows = usable()
     gpus, found = [unit_named(row.device).name for row in rows], np.zeros(len(rows))
     for n, (row, gpu) in enumerate(zip(rows, gpus, strict=True)):
@@ -66,12 +66,12 @@ def language_models(fitted: Callable[[str], Fitted]) -> Predicted:
 
 
 def seconds_of(model: Fitted, given: Operators, gpu: str) -> float:
-    """All operators one after the other, queued."""
+    """Return all operators one after the other, queued."""
     return float((KERNEL_S + model.work(given.calls, gpu)) @ given.times)
 
 
 def image_models(model: OperatorModel) -> Predicted:
-    """Every inference row of a GPU that has a graph; seconds of one image.
+    """Return every inference row of a GPU that has a graph; seconds of one image.
 
     Raises ToolMissing, DocumentError.
     """
@@ -91,7 +91,7 @@ def image_models(model: OperatorModel) -> Predicted:
 
 
 def image_seconds(model: OperatorModel, setting: tuple[str, str, int, int, bool]) -> float:
-    """Of one image; ``setting``: device, precision, graph, batch, compiled."""
+    """Return seconds of one image; ``setting``: device, precision, graph, batch, compiled."""
     device, precision, graph, batch, compiled = setting
     found = model.graph_seconds(
         graphs().graphs[graph], [unit_named(device)], NUMBERS[precision], batch, compiled=compiled

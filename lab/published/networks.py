@@ -60,7 +60,7 @@ class Standardise(nn.Module):
 
 
 def tensor(rows: Floats) -> Tensor:
-    """As float32."""
+    """Return the values as float32."""
     return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
 
 
@@ -73,7 +73,7 @@ def perceptron(widths: Sequence[int]) -> nn.Sequential:
 
 
 def masked_error(guess: Tensor, labels: Tensor) -> Tensor:
-    """Mean squared error over the labels that are known (not NaN); 0 where none is."""
+    """Return mean squared error over the labels that are known (not NaN); 0 where none is."""
     known = torch.isfinite(labels)
     apart = torch.where(known, guess - torch.nan_to_num(labels), torch.zeros_like(guess))
     return (apart**2).sum() / known.sum().clamp(min=1)
@@ -131,13 +131,13 @@ def to_onnx(network: nn.Module, features: int, output: str = "out") -> bytes:
 
 
 def apply(network: nn.Module, rows: Floats) -> Floats:
-    """The network's own output in evaluation mode, computed in float64."""
+    """Return the network's own output in evaluation mode, computed in float64."""
     exact = _Exact(network).eval()
     with torch.no_grad():
         return np.asarray(exact(tensor(rows)).numpy(), dtype=np.float64)
 
 
 def check_agreement(onnx: bytes, network: nn.Module, rows: Floats) -> float:
-    """Largest difference on ``rows``. Raises BerthError above ``TOLERANCE``."""
+    """Return largest difference on ``rows``. Raises BerthError above ``TOLERANCE``."""
     fed = {"features": rows.astype(np.float32)}
     return agreement(onnx, fed, apply(network, rows), TOLERANCE)

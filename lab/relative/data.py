@@ -26,7 +26,7 @@ transposition, dense block, wavefront. Fixed before any figure was seen."""
 
 
 def is_anchor(rows: Rows, anchors: Sequence[tuple[str, str]] = ANCHORS) -> list[bool]:
-    """A row: does it belong to an anchor kernel?"""
+    """Return a row: does it belong to an anchor kernel?"""
     return [pair in anchors for pair in zip(rows.applications, rows.kernels, strict=True)]
 
 

@@ -37,7 +37,7 @@ FOLDS = 5
 
 
 def by_size(rows: Rows, _seed: int) -> Iterator[Fold]:
-    """Each (application, kernel, size) of a kernel that has other sizes, in turn."""
+    """Yield each (application, kernel, size) of a kernel that has other sizes, in turn."""
     kernels = [f"{a}/{k}" for a, k in zip(rows.applications, rows.kernels, strict=True)]
     cells = [f"{k}/{s}" for k, s in zip(kernels, rows.sizes, strict=True)]
     for rest, held in groups(cells):
@@ -67,7 +67,7 @@ RANDOM_ROWS = Split(
 
 
 def repeated(rows: Rows) -> Mask:
-    """A row: True where another size of its kernel has the same counters (within 1 %).
+    """Return a row: True where another size of its kernel has the same counters (within 1 %).
 
     Such a row is another measurement of a workload that was seen, not another size.
     """
@@ -92,7 +92,7 @@ MoreFigures: TypeAlias = Callable[[Rows, Floats], dict[str, float]]
 
 
 def no_more_figures(_: Rows, __: Floats) -> dict[str, float]:
-    """The usual figures only."""
+    """Return the usual figures only."""
     return {}
 
 
@@ -145,7 +145,7 @@ class Evaluation:
     """Family group -> why it was not evaluated."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the evaluation for JSON."""
         return asdict(self)
 
 
@@ -155,7 +155,7 @@ def steps(
     seeds: Sequence[int] = SEEDS,
     splits: Sequence[Split] = SPLITS,
 ) -> int:
-    """How often ``evaluate`` will call ``advance`` where nothing is cached."""
+    """Return how often ``evaluate`` will call ``advance`` where nothing is cached."""
     folds = {split.name: len(list(split.folds(rows, 0))) for split in splits}
     return sum(folds[split.name] for split, _ in _plan(rows, entries, splits)) * len(seeds)
 
@@ -163,7 +163,7 @@ def steps(
 def _plan(
     rows: Rows, entries: Iterable[Entry], all_splits: Sequence[Split]
 ) -> list[tuple[Split, Family]]:
-    """What is evaluated, split by split; not a split that ``rows`` has no folds of."""
+    """Return what is evaluated, split by split; not a split that ``rows`` has no folds of."""
     wanted = [
         (family, SLOW_SPLITS if entry.slow else all_splits)
         for entry in entries
@@ -180,7 +180,7 @@ def _plan(
 
 
 def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]]:
-    """The families of ``entries``, and the groups left out with the reason."""
+    """Return the families of ``entries``, and the groups left out with the reason."""
     found: list[Family] = []
     left_out = {}
     for entry in entries:
@@ -192,7 +192,7 @@ def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]
 
 
 def check_rows_of_folds(rows: Rows, folds: int) -> None:
-    """Raises UsageError where there are fewer rows than ``folds``."""
+    """Check rows. Raises UsageError where there are fewer rows than ``folds``."""
     if len(rows) < folds:
         raise UsageError(
             f"{len(rows)} rows are fewer than the {folds} folds of random rows",
@@ -249,7 +249,8 @@ def predictions(
     resume: Resume,
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """Held-out log seconds, rows x platforms; each fold is cached under the family and the data."""
+    """Return held-out log seconds, rows x platforms; each fold is cached under the family and the
+    data."""
     key = "/".join([*resume_key(family), VERSION, split.name, str(seed), rows.digest()])
     return resume.array(
         key,

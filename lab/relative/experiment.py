@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
+import numpy as np
+
+from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
 from berth.plugin.cli.train.training_input import SiteInput, site_input
+from berth.plugin.pictures import explained
+from berth.predictor.families.relative.explain import AXES, SHARES, explain_cost_model
+from berth.predictor.families.relative.neighbours import Neighbours
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows
 from lab.relative.evaluation import Entry, Evaluation, Result
 from lab.relative.orders import order_figures
-from lab.relative.pictures import draw_applications
-from lab.relative.rerun import both_figures
 
 _COLUMNS = (
     ("regret", "regret", "{:.3f}"),
@@ -41,7 +47,6 @@ MEANING = (
     "Pairs: of those over 5 % apart. Order of 4: the whole order of four platforms; ROC: the area "
     "under the curve of whether that order is the usual one."
 )
-RERUN = "No method: what measuring again on every platform would reach as the prediction"
 SHIPPED = families.COST_MODEL.name
 BARS = (
     ("unseen application", "regret", "<=", 1.12),
@@ -61,7 +66,7 @@ BARS = (
 
 
 def train(options: Options) -> str:
-    """A bundle of the cost model from a site's measurements, or from the AIWC data set."""
+    """Return a bundle of the cost model from a site's measurements, or from the AIWC data set."""
     if options.figures is not None:
         raise UsageError("relative computes its own figures; leave out --figures")
     site = site_input(options.profiles, options.reference, options.platforms)
@@ -80,15 +85,14 @@ def evaluate(options: Options) -> Report:
         return evaluate_on_aiwc(options, entries)
     entries = families.for_kinds(entries, site.kinds)
     found = _evaluated(options, site.rows, entries, site.title)
-    return _drawn(options, site.rows, CostModelFamily(kinds=site.kinds), report_of(found, {}))
+    return _drawn(options, site.rows, CostModelFamily(kinds=site.kinds), report_of(found))
 
 
 def evaluate_on_aiwc(options: Options, entries: Sequence[Entry]) -> Report:
-    """Evaluate the families of ``entries`` on AIWC, beside what measuring again would reach."""
-    rows, measured = aiwc_rows(), aiwc.rows()
+    """Evaluate the families of ``entries`` on AIWC."""
+    rows = aiwc_rows()
     found = _evaluated(options, rows, entries, AIWC_DATA)
-    report = report_of(found, both_figures(rows, measured.spread_seconds, measured.runs))
-    return _drawn(options, rows, families.COST_MODEL, report)
+    return _drawn(options, rows, families.COST_MODEL, report_of(found))
 
 
 def _evaluated(options: Options, rows: Rows, entries: Sequence[Entry], data: str) -> Evaluation:
@@ -108,8 +112,8 @@ def _drawn(options: Options, rows: Rows, model: CostModelFamily, report: Report)
     return report
 
 
-def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Report:
-    """A table for each split; ``again``: figures of measuring again, by how often."""
+def report_of(found: Evaluation) -> Report:
+    """Report a table for each split."""
     sections = []
     for split in evaluation.SHOWN:
         if not (results := [r for r in found.results if r.split == split.name]):
@@ -131,8 +135,6 @@ def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Re
                 ],
             )
         )
-    if again:
-        sections.append(Section(RERUN, HEADER, [(n, *_cells(f)) for n, f in again.items()]))
     if set(found.platforms) == set(aiwc.KINDS) and (verdicts := verdicts_of(found.results)):
         header = ("split", "figure", "bar", "is", "")
         sections.append(Section(f"Bars, and what {SHIPPED!r} reaches", header, verdicts))
@@ -145,7 +147,7 @@ def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Re
             MEANING,
         ),
         tuple(sections),
-        {**asdict(found), "rerun": again},
+        asdict(found),
         after=(
             *dict.fromkeys(f"{r.family}: {r.what}" for r in found.results),
             *(f"left out: {group} ({why})" for group, why in found.left_out.items()),
@@ -154,7 +156,7 @@ def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Re
 
 
 def verdicts_of(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[str, ...]]:
-    """One row a bar that ``family`` was evaluated for; met by the unrounded figure."""
+    """Return one row a bar that ``family`` was evaluated for; met by the unrounded figure."""
     found = {result.split: result.figures for result in results if result.family == family}
     rows: list[tuple[str, ...]] = []
     for split, figure, sense, bound in BARS:
@@ -168,3 +170,37 @@ def verdicts_of(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[
 
 def _cells(figures: Mapping[str, float]) -> list[str]:
     return [form.format(figures[key]) if key in figures else "-" for _, key, form in _COLUMNS]
+
+
+LIST = "explanations.md"
+MOST = 12
+"""Applications that are drawn: those that run longest."""
+
+
+def draw_applications(rows: Rows, family: CostModelFamily, folder: Path, seed: int) -> list[Path]:
+    """``why-APPLICATION.svg`` of the longest row of up to ``MOST``, sentences in ``LIST``.
+
+    Shown are the platforms on which the program is predicted fastest. Raises ToolMissing.
+    """
+    lines, pictures = ["# Why each application runs as it does elsewhere", ""], []
+    lines += [
+        "The longest row of each, by a cost model that learnt from all other applications.",
+        "",
+    ]
+    names = np.array(rows.applications)
+    longest = {name: float(rows.log_reference[names == name].max()) for name in names.tolist()}
+    for name in sorted(sorted(longest, key=lambda n: -longest[n])[:MOST]):
+        held, rest = np.flatnonzero(names == name), np.flatnonzero(names != name)
+        row = rows.take([int(held[rows.log_reference[held].argmax()])])
+        train = rows.take(rest.tolist())
+        model = family.fit(train, seed)
+        found = explain_cost_model(model, Neighbours.fit(train).centre, row)
+        found.sort(key=lambda one: -one.speedup)
+        path = folder / f"why-{re.sub('[^A-Za-z0-9_.-]', '_', name)}.svg"
+        program = f"{row.applications[0]} {row.kernels[0]} ({row.sizes[0]})"
+        explained.draw(path, program, found, AXES, SHARES)
+        pictures.append(path)
+        lines += [f"## {program}", "", f"![{name}]({path.name})", ""]
+        lines += [f"- {one.sentence()}" for one in found if not one.at_home] + [""]
+    write_text(folder / LIST, "\n".join(lines))
+    return pictures

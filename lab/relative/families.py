@@ -32,7 +32,7 @@ RIDGE = 10.0
 
 
 def log_features(rows: Rows) -> Floats:
-    """Rows x (counters + 1): log(1 + counter) and the log of the reference's time."""
+    """Return rows x (counters + 1): log(1 + counter) and the log of the reference's time."""
     return np.column_stack([np.log1p(rows.values), rows.log_reference])
 
 
@@ -43,7 +43,7 @@ class Speedups:
     predict: Callable[[Floats], Floats]
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back."""
+        """Return rows x platforms; a time that is known is given back."""
         guess = rows.log_reference[:, None] - self.predict(log_features(rows))
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
@@ -116,7 +116,7 @@ ENTRIES: tuple[Entry, ...] = (
 
 
 def chosen(groups: Iterable[str] = ()) -> tuple[Entry, ...]:
-    """The entries named, or the default ones. Raises UsageError for an unknown name."""
+    """Return the entries named, or the default ones. Raises UsageError for an unknown name."""
     wanted = tuple(groups)
     known = {entry.group for entry in ENTRIES}
     if unknown := sorted(set(wanted) - known):

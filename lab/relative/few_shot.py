@@ -4,11 +4,6 @@ For a held-out application the family learns from the other applications on the 
 the new device it has ``k`` workloads of those applications, drawn at random, and in one of two
 curves also its times on the anchor kernels of those applications (the signature that stands in
 for a benchmark run). Anchor kernels are in no test and no draw.
-
-*Calibrated*, the new device has times of a suite of ``SUITE`` workloads of the other applications:
-those that tell most of where it lies among the known devices, chosen before any of its times is
-seen. Intervals of a held-out application on a held-out device come from the errors of the other
-applications on the other devices, each held out in the same way.
 """
 
 from __future__ import annotations
@@ -18,20 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
+from berth.predictor.hardware import platforms
 from berth.predictor.learning.relative.family import Family
 from berth.predictor.learning.relative.splits import by_application
-from berth.predictor.learning.relative.trust import next_application_quantile
 from berth.predictor.learning.resume import Resume
-from lab.ground.new_machines import Knowledge, NewMachine, averaged, known
-from lab.relative.data import is_anchor
+from lab.experiments.experiment import Options
+from lab.ground.report import Report, Section
+from lab.kernels import few_shot as of_programs
+from lab.kernels.examples import read_examples
+from lab.relative import families
+from lab.relative.data import AIWC_DATA, aiwc_rows, is_anchor
+from lab.relative.evaluation import loaded
 from lab.relative.nested import without
-from lab.relative.transfer import Transfer, fit_transfer, targets
+from lab.relative.transfer import fit_transfer, targets
 
 LABELS = (0, 1, 2, 4, 8, 16)
-SUITE = 8
-"""Workloads that a calibration runs on the new device."""
 DRAWS = 5
 SPLIT = (
     "each device in turn new, leave-one-application-out on the test rows, k workloads of the other "
@@ -65,12 +64,10 @@ class FewShotResult:
     """By its signature and its labels."""
     all_labels: float
     """The family's own error where the device is labelled like all others."""
-    machines: tuple[NewMachine, ...]
-    """Each device before and after its calibration."""
 
 
 def steps(rows: Rows) -> int:
-    """How often ``few_shot`` calls ``advance``."""
+    """Return how often ``few_shot`` calls ``advance``."""
     return len(list(_folds(rows))) * len(rows.platforms)
 
 
@@ -82,12 +79,11 @@ def few_shot(
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> FewShotResult:
-    """Both curves of a family. ``advance`` is called once a fitted model."""
+    """Return both curves of a family. ``advance`` is called once a fitted model."""
     devices = [name for name in rows.platforms if name != rows.reference]
     folds = list(_folds(rows))
     errors = np.zeros((2, DRAWS, len(LABELS), len(devices), len(folds)))
     whole = np.zeros((len(devices), len(folds)))
-    states = {state: _HeldOut(devices, []) for state in ("before", "calibrated", "labelled")}
     for a, (train, test) in enumerate(folds):
         asked, held = rows.take(test).knowing(), [rows.applications[test[0]]]
         full = without(rows, family, held, seed=seed, resume=resume)[test]
@@ -96,22 +92,11 @@ def few_shot(
             column = rows.platforms.index(device)
             measured = rows.log_seconds[test, column]
             whole[d, a] = _error(full[:, column], measured)
-            states["labelled"].add(device, held[0], full[:, column] - measured)
             others = rows.with_platforms([name for name in rows.platforms if name != device])
             learnt = others.take(train)
             old = without(others, family, held, seed=seed, resume=resume)[test]
             advance()
-            nothing = np.full(len(learnt), np.nan)
             speedup = np.delete(asked.log_reference[:, None] - old, others.reference_column, axis=1)
-            moved = fit_transfer(targets(learnt), nothing, learnt.weights())
-            suite = nothing.copy()
-            chosen = most_telling(moved, targets(learnt), learnt.weights(), SUITE)
-            suite[chosen] = rows.log_speedup[np.array(train)[chosen], column]
-            for state, labels in (("before", nothing), ("calibrated", suite)):
-                moved = fit_transfer(targets(learnt), labels, learnt.weights())
-                guess = asked.log_reference - moved.predict(speedup)
-                doubt = moved.deviation(speedup)
-                states[state].add(device, held[0], guess - measured, doubt)
             for draw in range(DRAWS):
                 order = _order(rows, train, np.random.default_rng([seed, draw, column]))
                 for n, labels in enumerate(_labels(rows, train, column, order)):
@@ -119,57 +104,8 @@ def few_shot(
                     guess = asked.log_reference - moved.predict(speedup)
                     errors[n // len(LABELS), draw, n % len(LABELS), d, a] = _error(guess, measured)
     return FewShotResult(
-        family.name, family.what, _curve(errors[0]), _curve(errors[1]), float(whole.mean()),
-        tuple(
-            NewMachine(device, *(states[state].of(device) for state in states))
-            for device in devices
-        ),
-    )  # fmt: skip
-
-
-def most_telling(moved: Transfer, log_speedup: Floats, weights: Floats, count: int) -> list[int]:
-    """The rows that, one after the other, leave least variance of all rows on a new device.
-
-    Nothing but the known devices' ``log_speedup`` (rows x devices) is looked at.
-    """
-    scores, covariance = moved.basis.scores(log_speedup), moved.covariance
-    found: list[int] = []
-    for _ in range(min(count, len(scores))):
-        across = scores @ covariance
-        gain = weights @ (across @ scores.T) ** 2
-        gain /= moved.noise + np.einsum("ij,ij->i", across, scores)
-        gain[found] = -np.inf
-        best = int(gain.argmax())
-        found.append(best)
-        learnt = across[best]
-        covariance = covariance - np.outer(learnt, learnt) / (moved.noise + learnt @ scores[best])
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldOut:
-    """Errors of one situation by device and application, with the doubt that was stated."""
-
-    devices: Sequence[str]
-    parts: list[tuple[str, str, Floats, Floats]]
-
-    def add(
-        self, device: str, application: str, log_off: Floats, doubt: Floats | None = None
-    ) -> None:
-        stated = np.ones(len(log_off)) if doubt is None else doubt
-        self.parts.append((device, application, np.abs(log_off), stated))
-
-    def of(self, device: str) -> Knowledge:
-        """Of all applications on a device, which weigh the same."""
-        found = []
-        for name, application, off, doubt in self.parts:
-            if name != device:
-                continue
-            others = [p for p in self.parts if p[0] != device and p[1] != application]
-            scores = np.concatenate([p[2] / p[3] for p in others])[:, None]
-            owners = [p[1] for p in others for _ in p[2]]
-            found.append(known(off, next_application_quantile(scores, owners) * doubt))
-        return averaged(found)
+        family.name, family.what, _curve(errors[0]), _curve(errors[1]), float(whole.mean())
+    )
 
 
 def _folds(rows: Rows) -> Iterator[tuple[list[int], list[int]]]:
@@ -215,7 +151,7 @@ def _error(log_predicted: Floats, log_measured: Floats) -> float:
 
 
 def _curve(errors: Floats) -> Curve:
-    """From draws x labels x devices x applications."""
+    """Average draws x labels x devices x applications."""
     by_draw, by_device = errors.mean(axis=(2, 3)), errors.mean(axis=(0, 3))
     return Curve(
         error=tuple(by_draw.mean(axis=0).tolist()),
@@ -223,3 +159,56 @@ def _curve(errors: Floats) -> Curve:
         high=tuple(by_draw.max(axis=0).tolist()),
         worst_device=tuple(by_device.max(axis=1).tolist()),
     )
+
+
+def evaluate(options: Options) -> Report:
+    """Return every family on AIWC, each device in turn new; the default family on RAJAPerf."""
+    rows = aiwc_rows()
+    wanted, left_out = loaded(families.chosen(options.only))
+    total = len(wanted) * steps(rows) + of_programs.steps()
+    with step_bar("evaluating", total) as advance:
+        examples, known = read_examples(), platforms.load()
+        curves = of_programs.evaluate_adapted(examples, known, seed=options.seed, advance=advance)
+        resume = Resume(options.unfinished)
+        results = [
+            few_shot(rows, family, seed=options.seed, resume=resume, advance=advance)
+            for family in wanted
+        ]
+    counts = tuple(f"k = {k}" for k in LABELS)
+    relative = Section(
+        f"{AIWC_DATA}: median error of times on the new device. Split: {SPLIT}",
+        ("family", "signature", *counts, "all labels"),
+        [
+            (result.family, words, *_spread(curve), f"{result.all_labels:.0%}")
+            for result in results
+            for words, curve in (("none", result.plain), ("anchor kernels", result.signed))
+        ],
+    )
+    programs = Section(
+        f"Default family, RAJAPerf. Split: {of_programs.SPLIT}",
+        ("new platform", "figure", *counts),
+        [
+            (f"{curve.platform} from the prior of {curve.prior_of}", words, *cells)
+            for curve in curves
+            for words, cells in (
+                ("median error", _spread(curve)),
+                ("mean log error", [f"{value:.3f}" for value in curve.mean_log_error]),
+                ("90 % coverage", [f"{value:.0%}" for value in curve.coverage]),
+                ("upper / middle", [f"{value:.1f}" for value in curve.factor]),
+            )
+        ],
+    )
+    return Report(
+        "Programs on a platform that few workloads were timed on",
+        sections=(relative, programs),
+        data={
+            "split": SPLIT, "labels": LABELS, "results": results,
+            "default_family": curves, "left_out": left_out,
+        },
+        after=tuple(f"left out: {group} ({why})" for group, why in left_out.items()),
+    )  # fmt: skip
+
+
+def _spread(curve: Curve | of_programs.AdaptedCurve) -> Sequence[str]:
+    values = zip(curve.error, curve.low, curve.high, strict=True)
+    return [f"{mid:.0%} ({low:.0%} to {high:.0%})" for mid, low, high in values]

@@ -20,7 +20,9 @@ from itertools import combinations
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from lab.datasets.machines import KERNELS, PEAKS, MiniApps
+from lab.datasets.machines import KERNELS, PEAKS, MiniApps, mini_apps
+from lab.experiments.experiment import Options
+from lab.ground.report import Report, Section
 
 SPLIT = (
     "every ordered pair of platforms; source and target both left out of all that is learnt and "
@@ -73,7 +75,7 @@ class AppResult:
 
 
 def columns(data: MiniApps) -> dict[str, Floats]:
-    """Logarithms (``is_gpu``: 0 or 1) by name, one a platform."""
+    """Return logarithms (``is_gpu``: 0 or 1) by name, one a platform."""
     rates = {kernel: np.log(data.rates[:, i]) for i, kernel in enumerate(KERNELS)}
     peaks = [PEAKS[name] for name in data.platforms]
     return rates | {
@@ -85,7 +87,7 @@ def columns(data: MiniApps) -> dict[str, Floats]:
 
 
 def evaluate_apps(data: MiniApps) -> tuple[AppResult, ...]:
-    """Every mini-app by each method; see ``SPLIT``."""
+    """Return every mini-app by each method; see ``SPLIT``."""
     return tuple(_one(app, data) for app in data.seconds)
 
 
@@ -130,7 +132,7 @@ def predict(
     learn: Sequence[int],
     ask: Sequence[int],
 ) -> Floats:
-    """Log times of the platforms ``ask`` by a model fitted on the platforms ``learn``."""
+    """Return log times of the platforms ``ask`` by a model fitted on the platforms ``learn``."""
     work = log_time[learn] + table[model.rate][learn]
     guess = work.mean() - table[model.rate][ask]
     if not model.features:
@@ -158,7 +160,7 @@ def _together(
 def _misfit(
     model: RateModel, table: dict[str, Floats], log_time: Floats, among: Sequence[int]
 ) -> float:
-    """Mean error in log of all pairs of ``among``, each platform left out in its turn."""
+    """Return mean error in log of all pairs of ``among``, each platform left out in its turn."""
     return _pairs(
         np.array(
             [
@@ -172,3 +174,21 @@ def _misfit(
 def _pairs(residual: Floats) -> float:
     first, second = np.triu_indices(len(residual), 1)
     return float(np.abs(residual[first] - residual[second]).mean())
+
+
+def evaluate(_: Options) -> Report:
+    """Return every ordered pair of platforms by each method."""
+    found = evaluate_apps(mini_apps())
+    rows = [
+        (app.app, str(count), str(count * (count - 1)),
+         *(f"{app.median_error[name]:.1%}" for name in METHODS))
+        for app in found
+        for count in [len(app.platforms)]
+    ]  # fmt: skip
+    return Report(
+        "Mini-apps on platforms never trained on",
+        (f"Split: {SPLIT}.",),
+        (Section("Median error of the time on the target",
+                 ("mini-app", "platforms", "pairs", *METHODS), rows),),
+        {"split": SPLIT, "apps": found},
+    )  # fmt: skip

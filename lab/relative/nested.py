@@ -45,7 +45,7 @@ class Fold:
 
     @property
     def asked(self) -> Rows:
-        """The held rows with the reference's times only."""
+        """Return the held rows with the reference's times only."""
         return self.held.knowing()
 
 
@@ -57,7 +57,8 @@ def nested(
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Fold]:
-    """One fold an application. ``advance`` is called once a model is fitted, ``fits`` times."""
+    """Return one fold an application. ``advance`` is called once a model is fitted, ``fits``
+    times."""
 
     def learnt_without(*held: str) -> Floats:
         made = without(rows, family, held, seed=seed, resume=resume)
@@ -85,13 +86,13 @@ def nested(
 
 
 def fits(rows: Rows) -> int:
-    """How many models ``nested`` fits."""
+    """Return how many models ``nested`` fits."""
     count = len(set(rows.applications))
     return count * (count + 1) // 2
 
 
 def in_row_order(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
-    """One piece a fold (its held rows first) put together in the order of all rows."""
+    """Return one piece a fold (its held rows first) put together in the order of all rows."""
     joined = np.concatenate(pieces)
     found = np.empty_like(joined)
     found[[i for fold in folds for i in fold.index]] = joined
@@ -101,7 +102,7 @@ def in_row_order(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
 def without(
     rows: Rows, family: Family, held: Sequence[str], *, seed: int, resume: Resume | None = None
 ) -> Floats:
-    """Rows x platforms: of the applications ``held`` by a model without them; others NaN.
+    """Return rows x platforms: of the applications ``held`` by a model without them; others NaN.
 
     Not fitted again where ``resume`` has it.
     """

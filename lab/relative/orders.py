@@ -45,7 +45,7 @@ def order_figures(rows: Rows, log_predicted: Floats) -> dict[str, float]:
 
 
 def usual_order(measured: Floats) -> tuple[int, ...]:
-    """The columns from fast to slow in the order that most rows have."""
+    """Return the columns from fast to slow in the order that most rows have."""
     orders = Counter(tuple(row) for row in measured.argsort(axis=1, kind="stable").tolist())
     # Among equally frequent ones the first by its columns, so that it does not depend on rows.
     return min(orders, key=lambda order: (-orders[order], order))

@@ -48,7 +48,7 @@ class ProbingFigures:
 
 
 def probing_figures(rows: Rows, folds: Sequence[Fold], *, seed: int = 0) -> ProbingFigures:
-    """Every way on every held-out row."""
+    """Return every way on every held-out row."""
     targets = [name for name in rows.platforms if name != rows.reference]
     pairs = list(combinations(targets, 2))
     log_regret, expected = np.zeros((len(WAYS), len(rows))), np.zeros((3, len(rows)))
@@ -106,13 +106,14 @@ def _regret(joint: Joint, times: Mapping[str, float]) -> float:
 
 
 def _least(of_pairs: Floats, applications: Sequence[str]) -> int:
-    """The column (rows x pairs) with the least mean over applications."""
+    """Return the column (rows x pairs) with the least mean over applications."""
     means = [per_application(column, applications, np.mean).mean() for column in of_pairs.T]
     return int(np.argmin(means))
 
 
 def _best_on_training(fold: Fold, pairs: Sequence[tuple[str, str]]) -> int:
-    """The pair with the least regret over the training applications, each held out in turn."""
+    """Return the pair with the least regret over the training applications, each held out in
+    turn."""
     train = fold.train
     found = np.zeros((len(train), len(pairs)))
     for rest, held in by_application(train, 0):

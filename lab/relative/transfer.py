@@ -37,7 +37,7 @@ class Basis:
     """Platforms x directions, orthonormal columns."""
 
     def scores(self, log_speedup: Floats) -> Floats:
-        """Rows x (1 + directions): a constant for the offset, then each row's scores."""
+        """Return rows x (1 + directions): a constant for the offset, then each row's scores."""
         apart = log_speedup - log_speedup.mean(axis=1, keepdims=True) - self.offsets
         return np.column_stack([np.ones(len(apart)), apart @ self.directions])
 
@@ -49,24 +49,15 @@ class Transfer:
     basis: Basis
     mean: Floats
     """Of offset and loadings."""
-    covariance: Floats
-    noise: float
-    """Variance of a log time around what offset and loadings give."""
 
     def predict(self, log_speedup: Floats) -> Floats:
-        """Log speedup of the new platform, one a row, from those of the known platforms."""
+        """Return log speedup of the new platform, one a row, from those of the known platforms."""
         found = log_speedup.mean(axis=1) + self.basis.scores(log_speedup) @ self.mean
         return np.asarray(found)
 
-    def deviation(self, log_speedup: Floats) -> Floats:
-        """Standard deviation of that, the known platforms' speedups taken for exact."""
-        scores = self.basis.scores(log_speedup)
-        spread = np.einsum("ij,jk,ik->i", scores, self.covariance, scores)
-        return np.asarray(np.sqrt(spread + self.noise))
-
 
 def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
-    """From log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
+    """Fit from log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
 
     Raises UsageError for fewer than three known platforms.
     """
@@ -83,11 +74,11 @@ def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
     precision = np.linalg.inv(_prior(basis, spread)) + scores.T @ scores / noise
     covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     mean = covariance @ scores.T @ wanted / noise
-    return Transfer(basis, np.asarray(mean), covariance, noise)
+    return Transfer(basis, np.asarray(mean))
 
 
 def targets(rows: Rows) -> Floats:
-    """Rows x platforms without the reference: log speedup."""
+    """Return rows x platforms without the reference: log speedup."""
     return np.delete(rows.log_speedup, rows.reference_column, axis=1)
 
 

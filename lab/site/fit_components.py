@@ -22,7 +22,7 @@ _NOISE = 0.03
 
 
 def fit_components(worlds: Sequence[World], start: Components = SHIPPED) -> Components:
-    """Shares and the length of sizes; ``worlds`` weigh by the square root of their rows."""
+    """Return shares and the length of sizes; ``worlds`` weigh by the square root of their rows."""
     problems = [_problem(world) for world in worlds]
 
     def loss(logs: Floats) -> float:
@@ -44,7 +44,7 @@ def _parts(logs: Floats, start: Components) -> Components:
 
 
 def _pull(logs: Floats) -> float:
-    """A weak prior: shares of a tenth, lengths of two."""
+    """Return a weak prior: shares of a tenth, lengths of two."""
     return float(0.05 * ((logs - np.log([0.1] * len(SHARES) + [2.0])) ** 2).sum())
 
 

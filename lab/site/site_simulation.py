@@ -22,7 +22,7 @@ from berth.predictor.learning.drift import OnlineLevel
 from berth.predictor.learning.posterior import Posterior
 from berth.predictor.learning.resume import Resume
 from berth.predictor.learning.widths import Held, HeldOfProgram, interval_factors
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.relative.data import AIWC_DATA
 from lab.site.fit_components import SHARES, fit_components
@@ -101,7 +101,7 @@ class Fixed:
 
 
 def train(options: Options) -> str:
-    """The components that ship: of all applications."""
+    """Return the components that ship: of all applications."""
     found = arrivals(options.seed, Resume(options.unfinished))
     worlds = [one.world for one in found]
     parts = calibrated(fit_components(worlds), worlds, options.seed)
@@ -130,7 +130,7 @@ def evaluate(options: Options) -> Report:
 
 
 def learnt_widths(parts: Components, worlds: Sequence[World], seed: int) -> tuple[float, ...]:
-    """The factors on intervals that a site has learnt where ``worlds`` arrived before."""
+    """Return the factors on intervals that a site has learnt where ``worlds`` arrived before."""
     plain = replace(parts, interval=(1.0, 1.0, 1.0))
     made = [
         simulate(world, Learning(plain), orders=CALIBRATION_ORDERS, seed=seed) for world in worlds
@@ -139,7 +139,8 @@ def learnt_widths(parts: Components, worlds: Sequence[World], seed: int) -> tupl
 
 
 def calibrated(parts: Components, worlds: Sequence[World], seed: int) -> Components:
-    """With the factors on intervals that make nine in ten hold where ``worlds`` arrive."""
+    """Return the components with the factors on intervals that make nine in ten hold where
+    ``worlds`` arrive."""
     plain = replace(parts, interval=(1.0, 1.0, 1.0))
     made = [
         step
@@ -244,7 +245,7 @@ def simulate(
 
 
 def held(steps: Sequence[Step]) -> Held:
-    """What other programs of the site learn from these; scores of widths without factors."""
+    """Return what other programs of the site learn from these; scores of widths without factors."""
     found = dict[str, HeldOfProgram]()
     for step in steps:
         found.setdefault(step.application, HeldOfProgram()).add(step.number, step.score)
@@ -271,7 +272,7 @@ def regret(steps: Sequence[Step], first: int, end: int) -> float:
 
 
 def coverage(steps: Sequence[Step], first: int, end: int, half_width: float) -> float:
-    """Share of times within ``half_width`` deviations; applications weigh the same."""
+    """Return share of times within ``half_width`` deviations; applications weigh the same."""
     inside = _by_application(steps, first, end, lambda s: float(abs(s.score) <= half_width))
     return float(np.mean(list(inside.values())))
 

@@ -55,7 +55,7 @@ class World:
 
     @property
     def log_residual(self) -> Floats:
-        """[rows, devices] log of measured over forecast."""
+        """Return [rows, devices] log of measured over forecast."""
         return np.asarray(self.log_seconds - self.log_forecast)
 
 
@@ -119,7 +119,7 @@ def _place(device: str) -> Place:
 
 
 def _noise() -> Floats:
-    """Rows x devices: deviation of log time between runs, at most a third."""
+    """Return rows x devices: deviation of log time between runs, at most a third."""
     measured = aiwc.rows()
     spread = np.nan_to_num(measured.spread_seconds / measured.seconds)
     return np.asarray(np.clip(spread, 0.005, 0.33))

@@ -67,12 +67,12 @@ waiting one; ``time`` is for workloads of which one step time is known and nothi
 
 
 def known(case: Case) -> dict[str, float]:
-    """Features of a case's load."""
+    """Return features of a case's load."""
     return features(case.workload, case.point)
 
 
 def true_latent(case: Case, shares: ShareModel, sharpness: float) -> float:
-    """The latent that fits what the slices did, by least absolute log error."""
+    """Return the latent that fits what the slices did, by least absolute log error."""
     cost = np.zeros_like(_GRID)
     for g, y in case.measured.items():
         cost += np.abs(log_slowdown(_GRID, shares.effective(SHARES[g]), sharpness) - y)
@@ -80,7 +80,7 @@ def true_latent(case: Case, shares: ShareModel, sharpness: float) -> float:
 
 
 def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> Family:
-    """All members of a family on these cases."""
+    """Return all members of a family on these cases."""
     rows = [known(case) for case in cases]
     trust = np.array([1 / (STEADY + case.point.unsteadiness) for case in cases])
     members = []
@@ -107,7 +107,7 @@ def predicted(family: Family, cases: Sequence[Case]) -> Latents:
 
 
 def slowdowns(found: Latents, shares: ShareModel) -> dict[int, Floats]:
-    """Log slow-downs by compute slices, one a case."""
+    """Return log slow-downs by compute slices, one a case."""
     count = found.values.shape[1]
     return {
         g: found.log_slowdown(np.full(count, shares.effective(share)))

@@ -32,7 +32,7 @@ def families(rows: SliceRows) -> tuple[frozenset[str], ...]:
 
 
 def training_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
-    """On MISO; ``what`` is what each sees."""
+    """Return baselines on MISO; ``what`` is what each sees."""
     return (
         MEANS,
         _trees(_counters, "one step time, utilisation, power, reserved memory", seed),
@@ -41,7 +41,7 @@ def training_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
 
 
 def inference_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
-    """On ParvaGPU."""
+    """Return baselines on ParvaGPU."""
     return (
         MEANS,
         _trees(_load, "batch, processes, throughput and latency of the one load", seed),
@@ -80,7 +80,7 @@ def _load(case: Case) -> list[float]:
 
 
 def _everything(case: Case) -> list[float]:
-    """The one load, and throughput at it relative to what the sweep shows elsewhere."""
+    """Return the one load, and throughput at it relative to what the sweep shows elsewhere."""
     p = case.point
     rate = p.processes * p.batch / p.seconds
     rates = {

@@ -27,7 +27,7 @@ from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
-from lab.ground.model_card import (
+from lab.ground.report import (
     library_line,
     markdown_table,
     model_card,
@@ -58,7 +58,7 @@ STEPS = 2 + len(FAMILIES)
 
 
 def cases_of(spec: FamilySpec) -> tuple[Case, ...]:
-    """What a family is trained on: ``time`` pools both data sets, counters only MISO has."""
+    """Return what a family is trained on: ``time`` pools both data sets, counters only MISO has."""
     if spec.name != TIME:
         return training_cases()
     alone = tuple(c for c in inference_cases() if c.workload.processes == 1)
@@ -135,7 +135,8 @@ def _entry(name: str, data: str, held: Held) -> MethodEntry:
 
 
 def batches_entry(fitted: SweepFit, alone: SliceRows) -> MethodEntry:
-    """The load model of one process and batch equivalence together; a probe moves the former."""
+    """Return the load model of one process and batch equivalence together; a probe moves the
+    former."""
     load_model, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
     entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(load_model, rule))
     return entry.model_copy(

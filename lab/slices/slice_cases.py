@@ -43,7 +43,7 @@ class Case:
 
     @property
     def point(self) -> Point:
-        """The load on the whole GPU."""
+        """Return the load on the whole GPU."""
         found = self.workload.target
         if found is None:
             raise AssertionError("every case was measured on the whole GPU")
@@ -128,21 +128,21 @@ class SliceRows(Table):
 
     @property
     def loads(self) -> Loads:
-        """What is in flight, row by row."""
+        """Return what is in flight, row by row."""
         return Loads(self.batch, self.processes, self.log_whole_s)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The models, sorted."""
+        """Return the models, sorted."""
         return tuple(np.unique(self.models).tolist())
 
     def of(self, models: Iterable[str]) -> SliceRows:
-        """The rows of these models."""
+        """Return the rows of these models."""
         return self[np.isin(self.models, list(models))]
 
 
 def rows_of(cases: Sequence[Case], load_models: Mapping[str, LoadModel] | None = None) -> SliceRows:
-    """Cases one after the other, slices from small to large."""
+    """Return cases one after the other, slices from small to large."""
     flat = [(c, g, y) for c in cases for g, y in sorted(c.measured.items())]
     return SliceRows(
         models=np.array([c.model for c, _, _ in flat]),
@@ -158,7 +158,8 @@ def rows_of(cases: Sequence[Case], load_models: Mapping[str, LoadModel] | None =
 
 @cache
 def load_models(one_process: bool = False) -> dict[str, LoadModel]:
-    """Of each ParvaGPU model; ``one_process``: from its times without neighbours only."""
+    """Return a load model for each ParvaGPU model; ``one_process``: from its times without
+    neighbours only."""
     found: dict[str, LoadModel] = {}
     for case in {case.model: case for case in reversed(inference_cases())}.values():
         points = [p for p in case.workload.points if p.processes == 1 or not one_process]
@@ -187,7 +188,7 @@ class FitsFigures:
 
 
 def fits_figures() -> FitsFigures:
-    """A slice fits where its memory reaches the upper end of the need.
+    """Return a slice fits where its memory reaches the upper end of the need.
 
     The need is what the allocator reserved on the whole GPU: nothing is fitted.
     """

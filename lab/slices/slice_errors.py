@@ -42,11 +42,11 @@ class Held(Table):
 
     @property
     def difficulty(self) -> Floats:
-        """What the width of an interval is a multiple of."""
+        """Return what the width of an interval is a multiple of."""
         return np.asarray(EASE - np.log(self.effective))
 
     def scores(self, *, probed: bool) -> Floats:
-        """How far off in units of the interval's difficulty; NaN: not predicted that way."""
+        """Return how far off in units of the interval's difficulty; NaN: not predicted that way."""
         off = np.abs(self.measured - (self.probed if probed else self.predicted))
         return np.asarray(np.maximum(off - self.unsteadiness, 0.0) / self.difficulty)
 
@@ -89,7 +89,7 @@ def latent_held(
 def latent_left_out(
     spec: FamilySpec, cases: Sequence[Case], shares_without: Callable[[str], ShareModel]
 ) -> Held:
-    """Each model of ``cases`` in turn predicted by the others."""
+    """Return each model of ``cases`` in turn predicted by the others."""
     return stacked(
         [
             latent_held(
@@ -126,23 +126,24 @@ def rule_held(out: SliceRows, shares: ShareModel) -> Held:
 
 
 def rule_left_out(fit: SweepFit, rows: SliceRows) -> Held:
-    """The same with the shares of the folds that had not seen the models."""
+    """Return the same with the shares of the folds that had not seen the models."""
     return stacked([rule_held(rows.of(fold.away), fold.shares) for fold in fit.folds])
 
 
 def mixed_held(load_model: Held, by_rule: Held) -> Held:
-    """Both together, row by row; a probe moves the load model alone."""
+    """Return both together, row by row; a probe moves the load model alone."""
     return replace(load_model, predicted=mixed(load_model.predicted, by_rule.predicted)[0])
 
 
 def large_width(held: Held) -> Width | None:
-    """Of large batches alone; None: too few models had such for a quantile."""
+    """Return the width of large batches alone; None: too few models had such for a quantile."""
     large = held[held.batch >= LARGE_BATCH]
     return width(large) if len(set(large.models.tolist())) >= LEAST_MODELS else None
 
 
 def _with_probe(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Floats:
-    """With a probe on the smallest slice of the same load; NaN for the probes themselves."""
+    """Predict with a probe on the smallest slice of the same load; NaN for the probes
+    themselves."""
     found = np.full(len(rows), np.nan)
     share, loads = effective(rows, shares), rows.groups("models", "batch", "processes")
     for load in np.unique(loads):
@@ -183,7 +184,7 @@ def width(held: Held, *, probed: bool = False) -> Width:
 
 
 def quantile(values: Floats, models: Sequence[str], level: float) -> float:
-    """The value that ``level`` of the weight is at or below, models weighing alike."""
+    """Return the value that ``level`` of the weight is at or below, models weighing alike."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(model_weights(models)[order])
     index = int(np.searchsorted(reached, level - 1e-9))

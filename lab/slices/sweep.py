@@ -50,7 +50,7 @@ def model_weights(models: Sequence[str]) -> Floats:
 
 
 def by_load_model(rows: SliceRows, ask: Callable[[LoadModel, Loads, list[int]], Floats]) -> Floats:
-    """One array over all rows from a function that takes the rows of one load model."""
+    """Return one array over all rows from a function that takes the rows of one load model."""
     parts: list[tuple[list[int], Floats]] = []
     for load_model in dict.fromkeys(rows.load_models):
         index = [i for i, one in enumerate(rows.load_models) if one is load_model]
@@ -64,7 +64,7 @@ def by_load_model(rows: SliceRows, ask: Callable[[LoadModel, Loads, list[int]], 
 
 
 def effective(rows: SliceRows, shares: ShareModel) -> Floats:
-    """The effective share of each row's slice."""
+    """Return the effective share of each row's slice."""
     found = {g: shares.effective(share) for g, share in SHARES.items()}
     return np.array([found[g] for g in rows.slices.tolist()])
 
@@ -103,7 +103,7 @@ def fit_shares(rows: SliceRows) -> ShareModel:
 def fit_correction(
     rows: SliceRows, shares: ShareModel, choice: Correction, seed: int
 ) -> xgboost.XGBRegressor | None:
-    """The ensemble of ``choice`` on what the load model misses."""
+    """Return the ensemble of ``choice`` on what the load model misses."""
     if choice.rounds == 0:
         return None
     share = effective(rows, shares)
@@ -128,7 +128,7 @@ def fit_correction(
 
 
 def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
-    """As it will be served, by the trainer's own library."""
+    """Return the model as it will be served, by the trainer's own library."""
     if ensemble is None:
         return SweepModel(None)
     return SweepModel(
@@ -137,7 +137,7 @@ def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
 
 
 def log_slowdowns(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Floats:
-    """Predicted log slow-downs of every row."""
+    """Return predicted log slow-downs of every row."""
     share = effective(rows, shares)
     return by_load_model(
         rows, lambda own, loads, index: model.log_slowdown(own, loads, share[index])
@@ -165,12 +165,13 @@ class SweepFit:
 
     @property
     def model(self) -> SweepModel:
-        """As served."""
+        """Return the model as it is served."""
         return sweep_model(self.ensemble)
 
 
 def fit_sweep(rows: SliceRows, seed: int) -> SweepFit:
-    """Shares and correction; the correction's kind is chosen by folds over these models only."""
+    """Return shares and correction; the correction's kind is chosen by folds over these models
+    only."""
     lost = dict.fromkeys(CORRECTIONS, 0.0)
     tried: dict[Correction, list[Fold]] = {choice: [] for choice in CORRECTIONS}
     models = rows.models.tolist()
@@ -198,7 +199,7 @@ def _bare(rows: SliceRows, share: Floats) -> Floats:
 
 
 def features_of(rows: SliceRows, share: Floats) -> Floats:
-    """The correction's features of every row."""
+    """Return the correction's features of every row."""
     return by_load_model(
         rows, lambda own, loads, index: residual_features(own, loads, share[index])
     )

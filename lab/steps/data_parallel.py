@@ -16,9 +16,14 @@ from typing import TypeVar
 import numpy as np
 from scipy.optimize import minimize
 
+from berth.pilot.documents import to_json, write_text
+from berth.plugin.cli.train.training_input import command_line
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.training_step.data_parallel import (
+    FILE,
     GRADIENT_BYTES,
+    DataParallel,
     difficulty,
     log_ratio,
     ring,
@@ -26,6 +31,9 @@ from berth.predictor.families.training_step.data_parallel import (
 from berth.predictor.learning.metrics import group_mean
 from lab.datasets import locate
 from lab.datasets.gavel import THROUGHPUTS, Scaled, scaled
+from lab.experiments.experiment import Options
+from lab.ground.figures import figures
+from lab.ground.report import Report, Section
 
 SPLIT = "each model in turn new, on every device; each device in turn new, with every model"
 PARAMETERS = {"ResNet-18": 11.17e6, "ResNet-50": 25.56e6, "Transformer": 47e6, "LM": 13.99e6}
@@ -51,13 +59,13 @@ class Step:
 
     @property
     def ring_s(self) -> float:
-        """A ring's all-reduce of the gradients at the link's rate."""
+        """Return a ring's all-reduce of the gradients at the link's rate."""
         size = PARAMETERS[self.model] * GRADIENT_BYTES
         return ring(self.gpus, size, LINKS[self.device])
 
     @property
     def group(self) -> str:
-        """Rows of a model on a device resemble each other."""
+        """Return rows of a model on a device resemble each other."""
         return f"{self.model} on {self.device}"
 
 
@@ -73,7 +81,7 @@ class Learnt:
         return log_ratio(self.overhead, self.seen, step.ring_s / step.one_s)
 
     def off(self, step: Step) -> float:
-        """Log of predicted over measured."""
+        """Return log of predicted over measured."""
         return self.log_ratio(step) - step.log_ratio
 
 
@@ -82,7 +90,7 @@ ALONE = Learnt(0.0, 0.0)
 
 
 def steps(measured: Iterable[Scaled]) -> list[Step]:
-    """Every job on 2, 4 or 8 GPUs that was measured on one, too."""
+    """Return every job on 2, 4 or 8 GPUs that was measured on one, too."""
     every = [one for one in measured if one.model in PARAMETERS and one.device in LINKS]
     alone = {(one.device, one.job_type): 1 / one.steps_per_s for one in every if one.gpus == 1}
     return [
@@ -96,14 +104,14 @@ def steps(measured: Iterable[Scaled]) -> list[Step]:
 
 
 def measured_steps() -> tuple[list[Step], list[Step]]:
-    """What is learnt of, and what is kept aside. Raises ToolMissing, DocumentError."""
+    """Return what is learnt of, and what is kept aside. Raises ToolMissing, DocumentError."""
     every = steps(scaled(locate(THROUGHPUTS)))
     learnt = [one for one in every if one.device in LEARNT]
     return learnt, [one for one in every if one.device not in LEARNT]
 
 
 def fit(rows: Sequence[Step]) -> Learnt:
-    """Least absolute errors of the logarithm; models on a device weigh the same."""
+    """Return least absolute errors of the logarithm; models on a device weigh the same."""
     weight = 1 / np.array([sum(two.group == one.group for two in rows) for one in rows])
     ratio = np.array([one.ring_s / one.one_s for one in rows])
     measured = np.array([one.log_ratio for one in rows])
@@ -118,7 +126,7 @@ def fit(rows: Sequence[Step]) -> Learnt:
 
 
 def log_ratio_by_number(rows: Sequence[Step]) -> Callable[[Step], float]:
-    """The plainer baseline: what a number of GPUs costs, whatever the model and the link."""
+    """Return the plainer baseline: what a number of GPUs costs, whatever the model and the link."""
     known = {
         gpus: float(np.median([one.log_ratio for one in rows if one.gpus == gpus]))
         for gpus in {one.gpus for one in rows}
@@ -138,7 +146,7 @@ def width(rows: Sequence[Step]) -> float:
 
 
 def other_link_width(rows: Sequence[Step], learnt: Learnt) -> float:
-    """Half of the interval that holds 90 % of a model's rows, on the mean over models."""
+    """Return half of the interval that holds 90 % of a model's rows, on the mean over models."""
     off: dict[str, list[float]] = defaultdict(list)
     for one in rows:
         off[one.group].append(abs(learnt.off(one)))
@@ -152,7 +160,7 @@ def other_link_width(rows: Sequence[Step], learnt: Learnt) -> float:
 def held_out(
     rows: Sequence[Step], by: Callable[[Step], str], learn: Callable[[Sequence[Step]], T]
 ) -> Iterator[tuple[Step, T]]:
-    """Each row with what is learnt of the rows that are not of its group."""
+    """Yield each row with what is learnt of the rows that are not of its group."""
     for name in sorted({by(one) for one in rows}):
         learnt = learn([one for one in rows if by(one) != name])
         yield from ((one, learnt) for one in rows if by(one) == name)
@@ -170,7 +178,90 @@ def coverage(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
 
 
 def mean_error(rows: Sequence[Step], by: Callable[[Step], str]) -> float:
-    """Of ``|predicted / measured - 1|`` of a step, held out; models on devices weigh the same."""
+    """Return the mean of ``|predicted / measured - 1|`` of a step, held out; models on devices
+    weigh the same."""
     found = list(held_out(rows, by, fit))
     off = np.array([learnt.off(one) for one, learnt in found])
     return group_mean(np.abs(np.expm1(off)), [one.group for one, _ in found])
+
+
+HEADER = ("rows of", "rows", "mean error", "median", "by number of GPUs", "n times one")
+
+
+def evaluate(_: Options) -> Report:
+    """Return a new model and a new device; then the device that nothing was learnt of."""
+    rows, aside = measured_steps()
+    learnt = fit(rows)
+    by_number = log_ratio_by_number(rows)
+    sections = []
+    for title, by in (("a new model", _model), ("a new device", _device)):
+        plain = dict(held_out(rows, by, log_ratio_by_number))
+        found = [(one, own.log_ratio(one), plain[one](one)) for one, own in held_out(rows, by, fit)]
+        inside = f"{coverage(rows, by):.0%} in the 90 % interval"
+        sections.append(Section(f"{title}: {inside}", HEADER, _table(found)))
+    others = [(one, learnt.log_ratio(one), by_number(one)) for one in aside]
+    sections.append(
+        Section("V100s of several machines, nothing learnt of them", HEADER, _table(others))
+    )
+    return Report(
+        "Training on 2, 4 and 8 GPUs of a node from a step on one, Gavel's measurements",
+        (
+            f"Split: {SPLIT}. Errors are |predicted / measured - 1| of a step, "
+            "models on a device weighing the same.",
+            f"Learnt of all: {learnt.overhead:.1%} of a step, and {learnt.seen:.2f} of the ring's "
+            "time at the link's rate by the data sheet.",
+        ),
+        tuple(sections),
+        {"split": SPLIT, "learnt": learnt, "rows": rows, "aside": aside},
+    )
+
+
+def train(options: Options) -> str:
+    """``data_parallel.json`` in the folder that is given."""
+    rows, aside = measured_steps()
+    learnt = fit(rows)
+    made = DataParallel(
+        command=command_line(), created=now(), sources={THROUGHPUTS.path: THROUGHPUTS.sha256},
+        split=SPLIT, overhead=round(learnt.overhead, 4), seen=round(learnt.seen, 3),
+        log_width=round(width(rows), 4),
+        other_link_log_width=round(other_link_width(aside, learnt), 4),
+        most=max(one.gpus for one in rows), groups=len({one.group for one in rows}),
+        rows=len(rows), coverage=round(min(coverage(rows, by) for by in (_model, _device)), 4),
+    )  # fmt: skip
+    write_text(options.bundle / FILE.name, to_json(made))
+    return f"{made.rows} steps of {made.groups} models on devices"
+
+
+def _model(step: Step) -> str:
+    return step.model
+
+
+def _device(step: Step) -> str:
+    return step.device
+
+
+def _table(found: Sequence[tuple[Step, float, float]]) -> list[tuple[str, ...]]:
+    """Return lines by device, by model, by number of GPUs, and of all; (row, ours, the
+    baseline's)."""
+    ways: tuple[Callable[[Step], str], ...] = (_device, _model, lambda one: f"{one.gpus} GPUs")
+    lines = [
+        (name, *_line([row for row in found if way(row[0]) == name]))
+        for way in ways
+        for name in sorted({way(one) for one, _, _ in found})
+    ]
+    return [*lines, ("all", *_line(found))]
+
+
+def _line(found: Sequence[tuple[Step, float, float]]) -> tuple[str, ...]:
+    measured, ours, plain = np.array([(one.log_ratio, a, b) for one, a, b in found]).T
+    groups = np.array([one.group for one, _, _ in found])
+    alone = np.array([ALONE.log_ratio(one) for one, _, _ in found])
+    errors = [
+        group_mean(np.abs(np.expm1(some - measured)), groups.tolist())
+        for some in (ours, plain, alone)
+    ]
+    return (
+        str(len(found)), f"{errors[0]:.1%}",
+        f"{figures(measured, ours, groups).median_error:.1%}", f"{errors[1]:.1%}",
+        f"{errors[2]:.1%}",
+    )  # fmt: skip

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.learning.resume import Resume
 from lab.datasets.timm import BENCHMARK, GRAPHS
+from lab.experiments.experiment import Options, learn
 from lab.graphs.model_runs import DATA
 from lab.ground.evaluate import Family, Result, held_out
 from lab.ground.figures import figures
@@ -23,7 +25,7 @@ from lab.ground.report import USUAL, Report, Section, results_section
 from lab.ground.splits import Fold
 from lab.latency.timm_runs import FAMILY, MODEL
 from lab.published.trappm import auto_encoder, step_regressor, unlabelled_graphs
-from lab.steps import moved_rates, step_rows
+from lab.steps import moved_rates, step_bundle, step_rows
 from lab.steps.step_methods import OURS, encoded, families, seventy_thirty
 from lab.steps.step_rows import TARGETS, Steps
 from lab.steps.step_transfer import SAMPLES, transfer
@@ -40,7 +42,7 @@ STEPS = 2 * 3 * 5 * 8 + 3 * 2 * len(SAMPLES)
 
 
 def folds(steps: Steps, seed: int) -> dict[str, list[Fold]]:
-    """By split."""
+    """Return the folds of each split."""
     return {
         ROWS: [Fold(*seventy_thirty(steps, one + seed)) for one in SEEDS],
         MODEL.name: MODEL.folds(steps.runs, seed),
@@ -58,7 +60,7 @@ def table(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> list[Result]:
-    """All methods on all splits of one data set."""
+    """Return all methods on all splits of one data set."""
     found = []
     for split, parts in folds(steps, seed).items():
         for method in methods:
@@ -77,7 +79,7 @@ def table(
     return found
 
 
-def evaluate(
+def steps_report(
     seed: int = 0, resume: Resume | None = None, advance: Callable[..., None] = lambda *_: None
 ) -> Report:
     """Everything; what ``resume`` holds is not done again. Raises ToolMissing without the data or
@@ -100,7 +102,7 @@ def evaluate(
 
 
 def _digest() -> str:
-    """Of the data and designs that every part depends on."""
+    """Return a digest of the data and designs that every part depends on."""
     found = hashlib.sha256(f"{BENCHMARK.sha256} {GRAPHS.sha256}".encode() + DATA.read_bytes())
     designs = (auto_encoder.Design(), step_regressor.Design(), unlabelled_graphs.CONFIGURATIONS)
     found.update(repr(designs).encode())
@@ -149,3 +151,16 @@ def _report(
         "Training steps", ("Errors are |predicted / measured - 1|.",), tuple(sections),
         {"results": results, "edges": edges, "transfer": moved}, shipped,
     )  # fmt: skip
+
+
+def train(options: Options) -> str:
+    """Write the bundle from timm's training rows and our own."""
+    manifest = learn(options, step_bundle.train, step_bundle.STEPS)
+    rows = sum(head.rows for head in manifest.heads)
+    return f"{manifest.id}: {len(manifest.heads)} devices of {rows} rows"
+
+
+def evaluate(options: Options) -> Report:
+    """Report every split, TraPPM with and without pre-training, baselines, transfer."""
+    with step_bar("evaluating", STEPS) as advance:
+        return steps_report(options.seed, Resume(options.unfinished), advance)

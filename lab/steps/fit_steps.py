@@ -64,12 +64,12 @@ class Process:
         return found
 
     def __call__(self, rows: Floats) -> Floats:
-        """[rows]"""
+        """Return [rows]"""
         found: Floats = self._kernel((rows - self.centre) * self.scale) @ self.weights
         return found
 
     def onnx(self) -> bytes:
-        """In double precision: ``features`` [rows, any] to ``rest`` [rows, 1]."""
+        """Export in double precision: ``features`` [rows, any] to ``rest`` [rows, 1]."""
         graph, theirs = OnnxGraph(), self.rows
         mine = graph.add("Mul", graph.add("Sub", "features", self.centre), self.scale)
         squares = graph.add("ReduceSumSquare", mine, axes=[1], keepdims=1)
@@ -93,12 +93,12 @@ class Learnt:
     process: Process | None
 
     def costs(self, steps: Steps) -> Floats:
-        """[rows] log seconds of a step, by rates alone."""
+        """Return [rows] log seconds of a step, by rates alone."""
         table = terms(steps.features, steps.batch)
         return np.log(cost_seconds(table, self._rates(steps.setting)))
 
     def predict(self, steps: Steps) -> Floats:
-        """[rows] log seconds of a step."""
+        """Return [rows] log seconds of a step."""
         found = self.costs(steps)
         learners = [one for one in (self.trees and self.trees.predict, self.process) if one]
         if learners:
@@ -107,7 +107,7 @@ class Learnt:
         return found
 
     def features(self, steps: Steps) -> Floats:
-        """[rows, len(STEP_FEATURES)]"""
+        """Return [rows, len(STEP_FEATURES)]"""
         nhwc = (steps.runs.layout == "nhwc").astype(float)
         return step_features(steps.features, steps.batch, nhwc, self._rates(steps.setting))
 

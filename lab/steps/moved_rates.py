@@ -40,7 +40,7 @@ def cases() -> list[tuple[str, Steps, Steps]]:
 
 
 def _newest(steps: Steps) -> Steps:
-    """One row a graph: of the newest torch."""
+    """Return one row a graph: of the newest torch."""
     order = np.argsort(-steps.runs.torch, kind="stable")
     first = np.unique(steps.runs.graph[order], return_index=True)[1]
     return steps[np.sort(order[first])]
@@ -68,7 +68,7 @@ def moved(learnt: Learnt, source: Steps, few: Steps, asked: Steps) -> Floats:
 
 
 def _rest(learnt: Learnt, source: Steps, steps: Steps) -> Floats:
-    """The source's learners' residual, as if the rows were of the source."""
+    """Return the source's learners' residual, as if the rows were of the source."""
     name = str(source.setting[0])
     renamed = Learnt(
         dict.fromkeys(set(steps.setting.tolist()), learnt.rates[name]),
@@ -84,7 +84,7 @@ def _ratios(source: str, target: str) -> Floats:
 
 
 def moved_errors(seed: int) -> dict[str, Floats]:
-    """By platform measured: |log predicted / measured| on others, without a sample of them.
+    """Return, by platform measured: |log predicted / measured| on others, without a sample of them.
 
     Of GPUs by inference on two of them, as a stand-in: training was measured on one. Of CPUs by
     the only move there is: from the GPU to our core.

@@ -13,11 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.pilot.documents import to_json, write_text
+from berth.plugin.cli.train.training_input import command_line
+from berth.predictor.core.bundle_writing import now
 from berth.predictor.families.training_step.predictor import predict
+from berth.predictor.families.training_step.step_precision import FILE, PrecisionWidth
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import known_unit, unit_named
-from lab.datasets.neusight import WholeModel
+from lab.datasets.neusight import MODELS, WholeModel
+from lab.experiments.experiment import Options
+from lab.ground.figures import figures
+from lab.ground.report import Report, Section
 from lab.operators.transformer_operators import model_graph
 from lab.operators.whole_models import usable
 
@@ -37,12 +44,12 @@ class Step:
 
     @property
     def off(self) -> float:
-        """Log of predicted over measured."""
+        """Return log of predicted over measured."""
         return math.log(self.predicted_s / self.measured_s)
 
 
 def steps() -> list[Step]:
-    """Every training row on a GPU that Berth has a platform of. Raises ToolMissing."""
+    """Return every training row on a GPU that Berth has a platform of. Raises ToolMissing."""
     known = platforms.shipped()
     named = {
         unit.sheet.name: name
@@ -66,14 +73,62 @@ def _step(row: WholeModel, place: str) -> Step:
 
 
 def log_width(rows: Sequence[Step]) -> float:
-    """Half width of the 90 % interval: the largest error, as the models on GPUs are few."""
+    """Return half width of the 90 % interval: the largest error, as the models on GPUs are few."""
     return max(abs(row.off) for row in rows)
 
 
 def coverage(rows: Sequence[Step]) -> float:
-    """Of each GPU's rows, by the width of the other GPUs' rows; GPUs weigh the same."""
+    """Return the share covered of each GPU's rows, by the width of the other GPUs' rows; GPUs weigh
+    the same."""
     inside = []
     for name in sorted({row.platform for row in rows}):
         wide = log_width([row for row in rows if row.platform != name])
         inside.append(np.mean([abs(row.off) <= wide for row in rows if row.platform == name]))
     return float(np.mean(inside))
+
+
+HEADER = (
+    "GPU", "models", "rows", "mean error", "median", "predicted / measured", "as in mixed precision"
+)  # fmt: skip
+
+
+def evaluate(_: Options) -> Report:
+    """Report the errors of each GPU, and of all."""
+    rows = steps()
+    names = sorted({row.platform for row in rows})
+    table = [_line(name, [row for row in rows if row.platform == name]) for name in names]
+    return Report(
+        "Training in fp32 on GPUs, moved from mixed precision by the ratio of roofs",
+        (
+            f"Split: {SPLIT}. Errors are |predicted / measured - 1| of a step of a language model.",
+            f"90 % interval: a factor of {math.exp(log_width(rows)):.2f}, which holds "
+            f"{coverage(rows):.0%} of the rows of GPUs that it is not from.",
+        ),
+        (Section("Held out", HEADER, [*table, _line("all", rows)]),),
+        {"split": SPLIT, "rows": rows},
+    )
+
+
+def _line(name: str, rows: list[Step]) -> tuple[str, ...]:
+    models = np.array([row.model for row in rows])
+    measured, here, mixed = np.log(
+        [(row.measured_s, row.predicted_s, row.as_mixed_s) for row in rows]
+    ).T
+    found, baseline = figures(measured, here, models), figures(measured, mixed, models)
+    return (
+        name, str(len(set(models))), str(found.rows), f"{found.mean_error:.1%}",
+        f"{found.median_error:.1%}", f"{found.bias:.2f}", f"{baseline.mean_error:.1%}",
+    )  # fmt: skip
+
+
+def train(options: Options) -> str:
+    """``step_precision.json`` in the folder that is given."""
+    rows = steps()
+    made = PrecisionWidth(
+        command=command_line(), created=now(), sources={MODELS.path: MODELS.sha256}, split=SPLIT,
+        log_width=round(log_width(rows), 4),
+        groups=len({(row.platform, row.model) for row in rows}), rows=len(rows),
+        coverage=round(coverage(rows), 4),
+    )  # fmt: skip
+    write_text(options.bundle / FILE.name, to_json(made))
+    return f"{made.rows} steps of {made.groups} models on GPUs"

@@ -27,7 +27,7 @@ from berth.predictor.learning.onnx_export import agreement
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.graphs.model_runs import DATA
 from lab.ground.evaluate import Family, held_out
-from lab.ground.model_card import markdown_table, model_card, source_lines
+from lab.ground.report import markdown_table, model_card, source_lines
 from lab.ground.table import Floats
 from lab.latency.timm_runs import MODEL
 from lab.steps import step_rows
@@ -50,7 +50,8 @@ def train(
     figures: Mapping[str, float],
     advance: Callable[..., None] = lambda *_: None,
 ) -> StepManifest:
-    """Both heads, their widths from held-out rows, and the bundle. Same data and seed, same id."""
+    """Return both heads, their widths from held-out rows, and the bundle. Same data and seed, same
+    id."""
     elsewhere = moved_errors(seed)
     advance("other devices")
     files: dict[str, bytes] = {}
@@ -123,7 +124,8 @@ def _head(platform: str, steps: Steps, learnt: Learnt, seed: int, elsewhere: Flo
 
 
 def _quantile(off: Floats) -> float:
-    """The 90 % conformal quantile: (n + 1) x 0.9 of n, the largest where there are too few."""
+    """Return the 90 % conformal quantile: (n + 1) x 0.9 of n, the largest where there are too
+    few."""
     place = int(np.ceil((len(off) + 1) * LEVEL)) - 1
     return float(np.sort(off)[min(place, len(off) - 1)])
 

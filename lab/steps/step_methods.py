@@ -51,7 +51,7 @@ class Encoded:
 
 
 def encoded(seed: int, resume: Resume, key: str, advance: Callable[..., None]) -> Encoded:
-    """A fifth of timm's families is held out of the auto-encoder's own training."""
+    """Return a fifth of timm's families is held out of the auto-encoder's own training."""
     design = auto_encoder.Design()
 
     def make() -> dict[str, Any]:
@@ -105,14 +105,15 @@ def _graphs() -> tuple[tuple[Data, ...], Floats]:
 
 
 def statics(steps: Steps) -> Floats:
-    """[rows, ...] the thesis's static features, and the layout."""
+    """Return [rows, ...] the thesis's static features, and the layout."""
     return np.column_stack([
         _graphs()[1][steps.runs.graph], np.log(steps.batch), steps.runs.layout == "nhwc",
     ])  # fmt: skip
 
 
 def per_sample(steps: Steps) -> Floats:
-    """[rows, 2] logarithms of seconds a sample and bytes a step; NaN where nobody measured."""
+    """Return [rows, 2] logarithms of seconds a sample and bytes a step; NaN where nobody
+    measured."""
     seconds, memory = steps.labels.T
     return np.asarray(np.log(np.column_stack([seconds / steps.batch, memory])))
 
@@ -144,12 +145,13 @@ def trappm(
 
 
 def predicted_by(network: Regressor, steps: Steps, embeddings: Floats | None) -> Floats:
-    """[rows, 2] logarithms of seconds a step, and bytes."""
+    """Return [rows, 2] logarithms of seconds a step, and bytes."""
     return _of_steps(answers(network, _examples(steps, embeddings)), steps)
 
 
 def families(encoder: Encoded) -> list[Family[Steps]]:
-    """All methods: [rows, 2] logarithms of seconds and bytes of a step; NaN: not predicted."""
+    """Return all methods: [rows, 2] logarithms of seconds and bytes of a step; NaN: not
+    predicted."""
     return [
         Family(COST_MODEL, partial(_counted, learners=())),
         Family(OURS, partial(_counted, learners=("trees", "process"))),
@@ -168,7 +170,8 @@ def _network(train: Steps, test: Steps, seed: int, *, embeddings: Floats | None)
 
 
 def _counted(train: Steps, test: Steps, seed: int, *, learners: Sequence[str]) -> Floats:
-    """The cost model's time; memory as counted from the graph, at rates of the training rows."""
+    """Return the cost model's time; memory as counted from the graph, at rates of the training
+    rows."""
     memory = np.full(len(test), np.nan)
     there = np.isfinite(train.labels[:, 1])
     if there.any():
@@ -187,7 +190,8 @@ def _needs() -> tuple[Need, ...]:
 
 
 def _tensors(steps: Steps) -> Floats:
-    """[rows, 3] bytes that live with the weights, with the batch, and one: of a step on a CPU."""
+    """Return [rows, 3] bytes that live with the weights, with the batch, and one: of a step on a
+    CPU."""
     needs = [_needs()[n] for n in steps.runs.graph.tolist()]
     fixed = np.array([need.weights + need.gradients + need.moments for need in needs], float)
     grown = np.array([need.activations + need.inputs for need in needs], float)
@@ -221,7 +225,7 @@ def _regressed(
     rows_of: Callable[[Steps], Floats],
     make: Callable[[int], Any],
 ) -> Floats:
-    """A regressor for each target that was measured."""
+    """Return a regressor for each target that was measured."""
     rows, aims, asked = rows_of(train), per_sample(train), rows_of(test)
     found = np.full((len(test), 2), np.nan)
     for column in range(2):
@@ -232,12 +236,12 @@ def _regressed(
 
 
 def _of_steps(per: Floats, steps: Steps) -> Floats:
-    """Seconds of a sample as seconds of a step."""
+    """Return seconds of a sample as seconds of a step."""
     return np.column_stack([per[:, 0] + np.log(steps.batch), per[:, 1]])
 
 
 def seventy_thirty(steps: Steps, seed: int) -> tuple[Places, Places]:
-    """The thesis's split: rows at random, 70:30 within each family (section 5.5.4)."""
+    """Return the thesis's split: rows at random, 70:30 within each family (section 5.5.4)."""
     draw = np.random.default_rng(seed)
     test: list[int] = []
     for family in np.unique(steps.runs.family):

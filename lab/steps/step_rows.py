@@ -30,22 +30,22 @@ class Steps(Table):
 
     @property
     def features(self) -> Floats:
-        """[rows, len(GRAPH_FEATURES)]"""
+        """Return [rows, len(GRAPH_FEATURES)]"""
         return np.asarray(timm_runs.graphs().features[self.runs.graph])
 
     @property
     def batch(self) -> Floats:
-        """[rows]"""
+        """Return [rows]"""
         return self.runs.batch.astype(float)
 
     @property
     def setting(self) -> Strings:
-        """[rows] device, precision and layout: what shares the rates of a cost model."""
+        """Return [rows] device, precision and layout: what shares the rates of a cost model."""
         return self.runs.groups("device", "precision", "layout")
 
 
 def of_timm(rows: Runs) -> Steps:
-    """Those of timm's rows that have a graph; only their time is known."""
+    """Return those of timm's rows that have a graph; only their time is known."""
     rows = rows[rows.has_graph]
     seconds = rows.seconds * rows.batch
     return Steps(rows, np.column_stack([seconds, np.full(len(rows), np.nan)]))
@@ -66,7 +66,7 @@ def cpu() -> Steps:
 
 
 def _memory(run: ModelRun) -> float:
-    """Bytes beyond interpreter and framework."""
+    """Return bytes beyond interpreter and framework."""
     peak = run.measurements["host_run_peak_bytes"].value
     before = run.measurements["host_before_bytes"].value
     return peak - before if peak and before and peak > before else np.nan

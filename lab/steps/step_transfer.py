@@ -42,7 +42,7 @@ def transfer(
     seed: int,
     advance: Callable[..., None] = lambda *_: None,
 ) -> list[dict[str, Any]]:
-    """Errors of the step time by k and method of one case (name, source, target), means over
+    """Return errors of the step time by k and method of one case (name, source, target), means over
     draws."""
     name, source, target = case
     learnt = fit(source, seed=seed)

@@ -21,8 +21,7 @@ from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.graph.latency.transfer.cases import Codes
 from berth.predictor.families.graph.latency.transfer.posterior import Width
 from berth.predictor.learning.graphs.posterior import Joint
-from lab.ground.few_shot import Point, curve, over
-from lab.ground.figures import Figures, figures
+from lab.ground.figures import Figures, Point, curve, figures, over
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
@@ -61,7 +60,7 @@ class Curve:
 
     @property
     def what(self) -> tuple[str, str, str]:
-        """What samples are drawn from, which models are tested, by which method."""
+        """Return what samples are drawn from, which models are tested, by which method."""
         return self.drawn_from, self.models, self.method
 
 
@@ -106,7 +105,7 @@ class FewShot:
 
 
 def steps(table: Measured) -> int:
-    """How often ``evaluate_few_shot`` calls ``advance``."""
+    """Return how often ``evaluate_few_shot`` calls ``advance``."""
     return len(np.unique(table.device)) * (1 + (THIRDS.count or 0)) + len(_families(table))
 
 
@@ -119,7 +118,7 @@ def evaluate_few_shot(
     most: int = ARCHITECTURES,
     advance: Callable[..., None] = lambda *_: None,
 ) -> FewShot:
-    """Every method on every device; the process on every family.
+    """Return every method on every device; the process on every family.
 
     Raises UsageError where so many ``samples`` leave no other model to test.
     """

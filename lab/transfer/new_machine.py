@@ -17,8 +17,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.learning.graphs.adapt import rounded, samples_of
 from berth.predictor.learning.graphs.posterior import fit_cases
 from lab.graphs.model_runs import runs
-from lab.ground.few_shot import Point, curve
-from lab.ground.figures import Figures, figures
+from lab.ground.figures import Figures, Point, curve, figures
 from lab.latency.timm_devices import OWN_CPU
 from lab.latency.timm_runs import graphs
 

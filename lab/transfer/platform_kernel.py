@@ -38,7 +38,7 @@ STEPS = 30
 
 
 def learn(table: Measured, *, seed: int = 0, most: int = ARCHITECTURES) -> Kernel:
-    """A kernel from all rows of ``most`` of the table's architectures, drawn by ``seed``."""
+    """Return a kernel from all rows of ``most`` of the table's architectures, drawn by ``seed``."""
     names = np.unique(table.architecture)
     some = np.random.default_rng(seed).permutation(names)[:most]
     part = table[np.flatnonzero(np.isin(table.architecture, some))]
@@ -50,14 +50,14 @@ def learn(table: Measured, *, seed: int = 0, most: int = ARCHITECTURES) -> Kerne
 
 
 def fit(table: Measured, kernel: Kernel) -> Posterior:
-    """The process after all rows; exact, O(n^3)."""
+    """Return the process after all rows; exact, O(n^3)."""
     noise = np.full(len(table), kernel.noise)
     offset = float(table.residual.mean())
     return fit_cases(table.cases, table.residual, kernel, offset, noise=noise, own=None)
 
 
 def kernel(scale: Scale, values: Floats) -> Kernel:
-    """From amplitudes row by row, the two lengths and the noise."""
+    """Make the kernel of amplitudes row by row, the two lengths and the noise."""
     many = AMPLITUDES.size
     return Kernel(scale, values[:many].reshape(AMPLITUDES.shape), *values[many:].tolist())
 

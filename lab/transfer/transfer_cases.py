@@ -36,7 +36,7 @@ class Measured(Table):
 
     @property
     def residual(self) -> Floats:
-        """[n] log of measured over roofline time."""
+        """Return [n] log of measured over roofline time."""
         return np.asarray(self.log_seconds - self.cases.log_roof)
 
 
@@ -48,7 +48,8 @@ def timm_cases() -> Measured:
 
 
 def measured_cases(rows: Runs, known: Graphs) -> Measured:
-    """Rows with a graph. ``stack`` is ``platform/numbers/framework/layout/version/precision``."""
+    """Return rows with a graph. ``stack`` is
+    ``platform/numbers/framework/layout/version/precision``."""
     batch, device = rows.batch.astype(np.float64), rows.device.tolist()
     numbers = [NUMBERS[name] for name in rows.precision.tolist()]
     framework = np.where(rows.compiled, "compiled", "torch").tolist()

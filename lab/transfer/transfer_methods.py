@@ -36,18 +36,18 @@ class Method:
 
 
 def process(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
-    """The one that ships."""
+    """Return the one that ships."""
     return guess_of(fit(known, kernel), asked)
 
 
 def guess_of(after: Posterior, asked: Cases) -> Guess:
-    """The process, already fitted."""
+    """Return the process, already fitted."""
     joint = after.joint(asked)
     return lambda samples, residual: joint.moved(samples, residual).mean
 
 
 def alone(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
-    """The same covariance without what other platforms measured: what transfer is worth."""
+    """Return the same covariance without what other platforms measured: what transfer is worth."""
     covariance = kernel.covariance(asked, asked)
     offset = float(known.residual.mean())
 
@@ -62,14 +62,14 @@ def alone(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
 
 
 def roofline(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
-    """The share of the roofline that known platforms of the kind reach; one factor."""
+    """Return the share of the roofline that known platforms of the kind reach; one factor."""
     del kernel
     alike = _alike(known, asked)
     return _with_factor(np.full(len(asked), float(np.median(known.residual[alike]))))
 
 
 def nearest(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
-    """The most similar case on the platform with the most similar data sheet; one factor."""
+    """Return the most similar case on the platform with the most similar data sheet; one factor."""
     alike = _alike(known, asked)
     found = nearest_residual(known.cases[alike], known.residual[alike], asked, kernel.scale)
     return _with_factor(found)
@@ -125,7 +125,7 @@ METHODS = (
 
 
 def _alike(known: Measured, asked: Cases) -> Codes:
-    """Rows of the same kind of platform; all where there is none."""
+    """Return rows of the same kind of platform; all where there is none."""
     found = np.flatnonzero(known.cases.gpu == asked.gpu[0])
     return found if len(found) else np.arange(len(known))
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from berth.plugin.pictures.figure import drawing, save
-from lab.ground.few_shot import Point
+from berth.pilot.errors import DocumentError
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.training_input import command_line
+from berth.predictor.families.graph.latency.transfer.posterior import Width
+from lab.experiments.experiment import Options
+from lab.ground.figures import Point
 from lab.ground.report import Report, Section
+from lab.transfer import evaluate_transfer, new_machine, transfer_bundle, transfer_cases
 from lab.transfer.evaluate_transfer import (
     ADVISED,
     DEVICE,
@@ -24,8 +29,6 @@ from lab.transfer.transfer_methods import METHODS
 
 KINDS = ((True, "GPUs"), (False, "CPUs"))
 NAMES = (*(one.name for one in METHODS), ADVISED)
-_GRID = "#e4e8ec"
-_COLOURS = ("#2f6690", "#9aa3ad", "#2a7f62", "#d98324", "#6c4a8b", "#b04a4a", "#16324f")
 
 
 def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) -> Report:
@@ -76,46 +79,41 @@ def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) ->
     )  # fmt: skip
 
 
-def draw(path: Path, found: FewShot) -> None:
-    """The picture: Acc(10 %) against samples of one stack, GPUs and CPUs, seen and unseen models.
-
-    Raises ToolMissing without matplotlib.
-    """
-    with drawing(_GRID):
-        from matplotlib.figure import Figure  # noqa: PLC0415 - of the `train` extra
-
-        figure = Figure(figsize=(9.5, 6.6), layout="constrained")
-        axes = figure.subplots(2, 2, sharex=True, sharey=True)
-        for row, (gpu, kind) in enumerate(KINDS):
-            for column, models in enumerate((SEEN, UNSEEN)):
-                panel = axes[row][column]
-                _panel(panel, found, models, gpu=gpu)
-                panel.set_title(f"{kind}, models {models}", fontsize=10)
-        for panel in axes[1]:
-            panel.set_xlabel("samples of the new platform")
-        for panel in axes[:, 0]:
-            panel.set_ylabel("within 10 %")
-        axes[1][0].legend(fontsize=7, frameon=False, loc="upper left")
-        save(figure, path)
+def evaluate(options: Options) -> Report:
+    """Report curves of error against samples."""
+    table = transfer_cases.timm_cases()
+    with step_bar("evaluating", evaluate_transfer.steps(table)) as advance:
+        found = evaluate_transfer.evaluate_few_shot(table, seed=options.seed, advance=advance)
+    machine = new_machine.evaluate_new_machine(seed=options.seed)
+    return few_shot_report(found, machine)
 
 
-def _panel(panel: Any, found: FewShot, models: str, *, gpu: bool) -> None:
-    places = range(len(found.samples))
-    for name, colour in zip(NAMES, _COLOURS, strict=True):
-        curve = found.mean((STACK, models, name), gpu=gpu)
-        if curve is None:
-            continue
-        share, low, high = (
-            [100 * getattr(point, what).within_10 for point in curve.points]
-            for what in ("mean", "low", "high")
-        )
-        panel.plot(
-            places, share, color=colour, label=name, marker="o", markersize=3,
-            linewidth=2.2 if name == PROCESS else 1.2, linestyle="--" if name == ADVISED else "-",
-        )  # fmt: skip
-        if name == PROCESS:
-            panel.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
-    panel.set_xticks(list(places), [str(k) for k in found.samples])
-    panel.set_ylim(0, 100)
-    panel.grid(color=_GRID, linewidth=0.6)
-    panel.spines[["top", "right"]].set_visible(False)
+def train(options: Options) -> str:
+    """Return the bundle from timm's measurements; widths from ``figures`` or from held-out
+    devices."""
+    table = transfer_cases.timm_cases()
+    if options.figures is None:
+        with step_bar("evaluating", evaluate_transfer.steps(table)) as advance:
+            widths = evaluate_transfer.evaluate_few_shot(
+                table, seed=options.seed, methods=METHODS[:1], advance=advance
+            ).widths()
+    else:
+        widths = _widths(options.figures)
+    split = f"{evaluate_transfer.SPLIT}; {', '.join(evaluate_transfer.WIDTHS[:2])}"
+    manifest = transfer_bundle.train(
+        table, widths, split, options.bundle, seed=options.seed, command=command_line()
+    )
+    return f"{manifest.id}: {manifest.training.rows} measurements"
+
+
+def _widths(path: Path) -> list[Width]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return [Width(**one) for one in found["widths"]]
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise DocumentError(
+            path, "is not this evaluation",
+            hint="`python -m lab model-transfer --report DIR` writes evaluation.json",
+        ) from None  # fmt: skip

@@ -9,7 +9,7 @@ from berth.plugin.daemon import requests
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.shelf import Shelf
-from berth.plugin.history.matching import Described, described, keys
+from berth.plugin.history.matching import JobDescription, describe_job, match_keys
 
 
 class PastJobKeys:
@@ -22,16 +22,16 @@ class PastJobKeys:
         self._job = job
 
     @cached_property
-    def described(self) -> Described:
+    def described(self) -> JobDescription:
         """The job's name, script and arguments."""
         job = self._job
-        return described(job.name or "", job.arguments or (), job.script)
+        return describe_job(job.name or "", job.arguments or (), job.script)
 
     @cached_property
     def _keys(self) -> tuple[str, ...]:
         job = self._job
         tasks, cpus = requests.shape(job)
-        by_kind = keys(
+        by_kind = match_keys(
             job.user or "", tasks * cpus, requests.time_limit_s(job), self.described,
             account=requests.account(job) or "",
         )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from berth.plugin.daemon.replies import Edits
-from berth.plugin.history.matching import Described
+from berth.plugin.history.matching import JobDescription
 from berth.plugin.history.reading import LONGEST_NAME
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.codes import Code
@@ -36,7 +36,7 @@ class Answered:
     decision: Decision | None
     changes: Edits
     latency_us: int
-    described: Described | None = None
+    described: JobDescription | None = None
     """The job itself, where it names no workload: its outcome teaches of jobs like it."""
 
 
@@ -107,7 +107,7 @@ def asked_of(request: Request) -> dict[str, Any]:
     return asked
 
 
-def _job(described: Described) -> Mapping[str, str]:
+def _job(described: JobDescription) -> Mapping[str, str]:
     """Return what is known of the job itself."""
     parts = {
         "name": clean(described.name, LONGEST_NAME),

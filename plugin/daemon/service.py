@@ -25,7 +25,7 @@ from berth.plugin.daemon.script_shape import with_shape
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
-from berth.plugin.history.matching import Described, workload_key
+from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
@@ -250,7 +250,7 @@ class Service:
         question: _Question,
         request: Request,
         verdict: _Verdict,
-        described: Described | None,
+        described: JobDescription | None,
     ) -> bytes:
         """Count, record and keep the answer, and return its line."""
         ask, mode, decision = question.ask, question.mode, verdict.decision

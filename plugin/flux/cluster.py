@@ -16,7 +16,7 @@ from typing import Any
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
-from berth.plugin.flux.frobnicator import ANONYMOUS, Queue, at
+from berth.plugin.flux.frobnicator import ANONYMOUS, Queue, value_at
 from berth.plugin.flux.present_jobs import HELD
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.host_lists import hostlist, idset
@@ -77,7 +77,7 @@ class Banks:
         if not banks:
             bank_text = "bank" if account is None else f"bank {account}"
             return Denied(f"flux-accounting has no {bank_text} of {user}")
-        if not self._queues:  # it keeps no queues at all
+        if not self._queues:  # flux-accounting has no queues at all
             return tuple(limit for _, limits in banks.values() for limit in limits)
         if queue not in self._queues:
             return Denied(f"flux-accounting does not know the queue {queue}")
@@ -174,14 +174,14 @@ def _cluster(answers: Mapping[str, Any], as_of_s: float) -> ClusterFacts:
 def _answer(answers: Mapping[str, Any], topic: str) -> dict[str, Any]:
     answer = answers[topic]
     if not isinstance(answer, dict) or "error" in answer:
-        raise SchedulerError(f"Flux's {topic} failed: {at(answer, 'error')}"[:200])
+        raise SchedulerError(f"Flux's {topic} failed: {value_at(answer, 'error')}"[:200])
     return answer
 
 
 def _queue(name: str, answers: Mapping[str, Any], config: Mapping[str, Any]) -> QueueFacts:
     status = answers["job-manager.queue-status"]["" if name == ANONYMOUS else name]
     policy = Queue(config, name)
-    default = at(config, "policy", "jobspec", "defaults", "system", "queue")
+    default = value_at(config, "policy", "jobspec", "defaults", "system", "queue")
     closed = None
     if status.get("enable") is not True:
         closed = "disabled: takes no jobs"

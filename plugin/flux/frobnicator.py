@@ -106,7 +106,7 @@ def settings_of(config: Any) -> Dict[str, Any]:
     """Return the defaults, with what the table sets; a value that cannot be accepted is left
     out."""
     settings = dict(DEFAULTS)
-    table = at(config, "ingest", "frobnicator", NAME)
+    table = value_at(config, "ingest", "frobnicator", NAME)
     for key, value in (table if isinstance(table, dict) else {}).items():
         if key not in settings:
             log("config:" + str(key), "[ingest.frobnicator.berth] has no key %s" % key)
@@ -123,7 +123,7 @@ def settings_of(config: Any) -> Dict[str, Any]:
     return settings
 
 
-def at(value: Any, *path: str) -> Any:
+def value_at(value: Any, *path: str) -> Any:
     """Return what stands at ``path``; None where there is nothing."""
     for key in path:
         if not isinstance(value, dict):
@@ -158,11 +158,11 @@ class Queue:
     """What Flux's configuration says of one queue."""
 
     def __init__(self, config: Any, name: str) -> None:
-        own, general = at(config, "queues", name, "policy"), at(config, "policy")
+        own, general = value_at(config, "queues", name, "policy"), value_at(config, "policy")
 
         def policy(*path: str) -> Any:
-            queue_value = at(own, *path)
-            return at(general, *path) if queue_value is None else queue_value
+            queue_value = value_at(own, *path)
+            return value_at(general, *path) if queue_value is None else queue_value
 
         self.longest_s = seconds_of(policy("limits", "duration"))
         self.default_s = seconds_of(policy("jobspec", "defaults", "system", "duration"))
@@ -190,7 +190,7 @@ class Queue:
 
 def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
     """Return the queues that jobs can be sent to, by name."""
-    named = at(config, "queues")
+    named = value_at(config, "queues")
     if not isinstance(named, dict) or not named:
         return {ANONYMOUS: Queue(config, ANONYMOUS)}
     return {name: Queue(config, name) for name in sorted(named) if name != auto}
@@ -285,7 +285,7 @@ class Alarm:
                     signal.setitimer(signal.ITIMER_REAL, 0)
                     signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
                     break
-                except Overdue:  # it rang before it was disarmed
+                except Overdue:  # the alarm went off before it was disarmed
                     continue
 
 
@@ -308,7 +308,7 @@ class Client:
         """Return the reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
         peer = self._take_kept()
         if peer is not None:
-            # A daemon that restarts, or tidies up, may close it just as it is used again.
+            # A daemon that restarts may close it at the moment when it is used again.
             try:
                 return self._converse(peer, line, stop_s)
             except ConnectionError:
@@ -431,7 +431,7 @@ class Shape:
         self.exclusive = any(bool(v.get("exclusive")) for v in vertices)
         known = all(set(v) <= _VERTEX_KEYS for v in vertices) and set(leaves) <= _LEAVES
         per_slot = task["count"] == {"per_slot": 1}
-        per_resource = at(spec, "attributes", "system", "shell", "options", "per-resource")
+        per_resource = value_at(spec, "attributes", "system", "shell", "options", "per-resource")
         # A nested instance has one broker a node; what runs in it sees the slots as its tasks.
         nested = is_broker(task["command"])
         self.tasks = self.slots if per_slot else _total_tasks(task["count"])
@@ -476,7 +476,7 @@ _ANY_SHAPE = frozenset(
         "mpi",
         "nosetpgrp",
         "output",
-        "per-resource",  # looked at by itself
+        "per-resource",  # Shape reads it
         "pmi",
         "pty",
         "rlimit",
@@ -495,10 +495,10 @@ def lays_out_tasks(spec: Spec, command: Any) -> bool:
 
     With another number of tasks such a job may not start (``--taskmap=manual:...``, ``cyclic:2``).
     """
-    options = at(spec, "attributes", "system", "shell", "options")
+    options = value_at(spec, "attributes", "system", "shell", "options")
     for key, value in (options if isinstance(options, dict) else {}).items():
         if key == "taskmap":
-            unusual = at(value, "scheme") != "block"
+            unusual = value_at(value, "scheme") != "block"
         elif key in ("cpu-affinity", "gpu-affinity"):
             unusual = isinstance(value, str) and "map:" in value
         else:
@@ -532,15 +532,15 @@ def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
         return None
     try:
         return value if len(value.encode("utf-8")) <= limit else None
-    except UnicodeError:  # one user's bytes in another encoding
+    except UnicodeError:  # a user's text in another encoding
         return None
 
 
 def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) -> Dict[str, Any]:
     """Return the job as the daemon must know it."""
     system = spec["attributes"]["system"]
-    own_attributes = at(spec, "attributes", "user", NAME)
-    environment = at(system, "environment")
+    own_attributes = value_at(spec, "attributes", "user", NAME)
+    environment = value_at(system, "environment")
     duration_s = seconds_of(system.get("duration"))
     command = spec["tasks"][0]["command"]
     script, arguments = script_of(spec, command)
@@ -549,12 +549,13 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
     details: Dict[str, Any] = {
         "uid": userid if type(userid) is int and userid >= 0 else None,
         "account": text_of(system.get("bank")),
-        "name": text_of(at(system, "job", "name")),
+        "name": text_of(value_at(system, "job", "name")),
         "queue": text_of(system.get("queue")),
         "queues": sorted(queues),
-        "workload": text_of(at(own_attributes, "workload"))
-        or text_of(at(environment, "BERTH_WORKLOAD")),
-        "mode": text_of(at(own_attributes, "mode")) or text_of(at(environment, "BERTH_MODE")),
+        "workload": text_of(value_at(own_attributes, "workload"))
+        or text_of(value_at(environment, "BERTH_WORKLOAD")),
+        "mode": text_of(value_at(own_attributes, "mode"))
+        or text_of(value_at(environment, "BERTH_MODE")),
         "script": script,
         "arguments": arguments,
         "kind": "interactive" if is_interactive(spec, command, script) else "batch",
@@ -574,13 +575,16 @@ def has_unreadable_choice(spec: Spec) -> bool:
 
     ``berth.mode=false`` may mean off, and a queue that Flux would refuse is not to be replaced.
     """
-    system, own_attributes = spec["attributes"]["system"], at(spec, "attributes", "user", NAME)
-    environment = at(system, "environment")
-    written = [at(system, "queue"), at(system, "bank"), at(system, "duration")]
+    system, own_attributes = (
+        spec["attributes"]["system"],
+        value_at(spec, "attributes", "user", NAME),
+    )
+    environment = value_at(system, "environment")
+    written = [value_at(system, "queue"), value_at(system, "bank"), value_at(system, "duration")]
     if own_attributes is not None and not isinstance(own_attributes, dict):
         return True
     for key in ("workload", "mode"):
-        written += [at(own_attributes, key), at(environment, "BERTH_" + key.upper())]
+        written += [value_at(own_attributes, key), value_at(environment, "BERTH_" + key.upper())]
     return any(isinstance(value, (bool, list, dict)) for value in written) or any(
         value not in (None, "") and text_of(value) is None for value in (*written[:2], *written[3:])
     )
@@ -590,14 +594,14 @@ def is_interactive(spec: Spec, command: Any, script: Optional[str]) -> bool:
     """Return whether somebody waits for the job at a terminal: `flux alloc`, or a terminal for its
     tasks."""
     if is_broker(command):
-        return at(spec, "attributes", "system", "files", "script") is None and script is None
-    return at(spec, "attributes", "system", "shell", "options", "pty") is not None
+        return value_at(spec, "attributes", "system", "files", "script") is None and script is None
+    return value_at(spec, "attributes", "system", "shell", "options", "pty") is not None
 
 
 def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[str]]]:
     """Return the batch script and what follows it; a script without its arguments is another
     program."""
-    data = at(spec, "attributes", "system", "files", "script", "data")
+    data = value_at(spec, "attributes", "system", "files", "script", "data")
     script = text_of(data, MAX_SCRIPT_BYTES)
     if script is None or not isinstance(command, list):
         return None, None
@@ -621,7 +625,7 @@ def features_of(constraints: Any) -> Tuple[Optional[str], bool]:
         return None, False
     text = json.dumps(constraints, sort_keys=True)
     places = re.search(r'"(hostlist|ranks)": ', text) is not None
-    properties = at(constraints, "properties")
+    properties = value_at(constraints, "properties")
     alone = len(constraints) == 1 and isinstance(properties, list) and bool(properties)
     if alone and all(re.match(r"^[A-Za-z0-9_.:+-]+\Z", str(name)) for name in properties):
         text = "&".join(properties)
@@ -728,7 +732,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
             raise Refused("%d tasks cannot be spread over %d nodes alike" % (slots, nodes))
         nodes = 0  # the scheduler spreads them
     if slots == 1 and shape.node is None:
-        nodes = 0  # one task is on one node without saying so
+        nodes = 0  # one task needs one node without a request for it
     shape.leaves["core"]["count"] = cores
     if gpus:
         leaf = {"type": "gpu", "count": gpus // slots}
@@ -765,7 +769,7 @@ def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
         return {}
     user = spec["attributes"].setdefault("user", {})
     if not isinstance(user, dict) or not isinstance(user.setdefault(NAME, {}), dict):
-        return {}  # the user's own values stand in that place
+        return {}  # the user's own values are there
     user[NAME].update(notes)
     return notes
 
@@ -801,7 +805,7 @@ class Filter:
             shape = Shape(spec)
             details = describe(spec, userid, shape, self.queues)
         except (LookupError, TypeError, ValueError, AttributeError):
-            return False  # none of the forms that we know
+            return False  # a form that we do not know
         if (
             details.get("mode") == "off"
             or details.get("workload") == "off"
@@ -834,7 +838,7 @@ class Filter:
             message["breaker"] = self.breaker.report()
         line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
         if len(line) > MAX_REQUEST_BYTES:
-            return None  # the job's doing, not the daemon's
+            return None  # the job is at fault, not the daemon
         try:
             reply = parse_reply(self.client.exchange(line, stop_s))
         except Failure as problem:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.flux.frobnicator import ANONYMOUS, at, one_line
+from berth.plugin.flux.frobnicator import ANONYMOUS, one_line, value_at
 from berth.plugin.scheduler import EndedJobs, Outcome, stamped_decision
 
 _LONGEST_PROBLEM = 300
@@ -144,7 +144,7 @@ def _logged(job_id: str, answer: Mapping[str, Any]) -> Outcome:
     return Outcome(
         job_id=job_id,
         state=state,
-        queue=str(at(jobspec, "attributes", "system", "queue") or ""),
+        queue=str(value_at(jobspec, "attributes", "system", "queue") or ""),
         elapsed_s=_elapsed_s(started_s, ended_s),
     )
 

@@ -17,10 +17,10 @@ from typing import Any
 from berth.pilot.errors import DocumentError, SchedulerError
 from berth.pilot.progress import steps
 from berth.plugin.flux import commands
-from berth.plugin.flux.frobnicator import at
+from berth.plugin.flux.frobnicator import value_at
 from berth.plugin.flux.outcomes import parse_outcomes
 from berth.plugin.flux.present_jobs import job_number
-from berth.plugin.history.reading import SINGLETON, Read, Unreadable, checked_times, name_of
+from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.scheduler.host_lists import idset
 from berth.plugin.store.records import PastJobRecord
 
@@ -35,7 +35,7 @@ _LARGEST = 1e18
 _LONGEST_ID = 64
 
 
-def ask(cluster: str, since_s: float) -> Read:
+def ask(cluster: str, since_s: float) -> ReadJobs:
     """Return jobs that Flux has since a Unix time. Raises SchedulerError and ToolMissing."""
     text = commands.run(
         "jobs", "-A", "-a", "--json", "--count=0", f"--since={since_s:.0f}",
@@ -44,18 +44,18 @@ def ask(cluster: str, since_s: float) -> Read:
     return read_flux(text, cluster, source="flux jobs")
 
 
-def read_flux(text: str, cluster: str, *, source: str) -> Read:
+def read_flux(text: str, cluster: str, *, source: str) -> ReadJobs:
     """Read every inactive job that ran. Raises DocumentError where the text is no list of jobs."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
         raise _no_list(source) from None
     if isinstance(answer, dict) and "jobs" not in answer and "id" in answer:
-        answer = {"jobs": [answer]}  # one job is written without a list
+        answer = {"jobs": [answer]}  # a single job is written without a list
     jobs = answer.get("jobs") if isinstance(answer, dict) else None
     if not isinstance(jobs, list):
         raise _no_list(source)
-    read = Read()
+    read = ReadJobs()
     for number, job in enumerate(steps("jobs read", jobs), 1):
         try:
             past_job = _job(job, cluster)
@@ -118,7 +118,7 @@ def _number(job: Mapping[str, Any], key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unreadable(f"{key} is not a number")
-    if not -_LARGEST < value < _LARGEST:  # nor is NaN
+    if not -_LARGEST < value < _LARGEST:  # false for NaN, too
         raise Unreadable(f"{key} is no number that can be")
     return float(value)
 
@@ -141,7 +141,7 @@ _NO_JOB = ("begin-time",)
 _FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchedulerError)
 
 
-def read_archive(file: Path, cluster: str) -> Read:
+def read_archive(file: Path, cluster: str) -> ReadJobs:
     """Read every job that ran. Raises DocumentError where the file has no such table."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
@@ -152,15 +152,15 @@ def read_archive(file: Path, cluster: str) -> Read:
                     file, f"has no table of Flux's jobs: it lacks {', '.join(missing)}"
                 )
             columns = [*NEEDED, *(name for name in _MORE if name in present_columns)]
-            # Names are those above, no text of anybody's.
+            # The names are the constants above, never a user's text.
             query = f"SELECT {', '.join(columns)} FROM jobs ORDER BY t_submit"  # noqa: S608 # nosec B608
             return _read(columns, database.execute(query), cluster)
     except sqlite3.Error as error:
         raise DocumentError(file, f"is a database that cannot be read: {error}") from None
 
 
-def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -> Read:
-    read = Read()
+def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -> ReadJobs:
+    read = ReadJobs()
     for number, values in enumerate(rows, 1):
         row = dict(zip(columns, values, strict=True))
         try:
@@ -176,12 +176,12 @@ def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -
     return read
 
 
-def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: Read) -> None:
+def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: ReadJobs) -> None:
     """Note which jobs a job waited for, by its jobspec."""
     after: list[str] = []
-    dependencies = at(jobspec, "attributes", "system", "dependencies")
+    dependencies = value_at(jobspec, "attributes", "system", "dependencies")
     for dependency in dependencies if isinstance(dependencies, list) else ():
-        scheme, value = (str(at(dependency, key) or "") for key in ("scheme", "value"))
+        scheme, value = (str(value_at(dependency, key) or "") for key in ("scheme", "value"))
         number = job_number(value)
         if scheme in _ENDS and number is not None:
             after.append(str(number))
@@ -207,9 +207,9 @@ def _archived_job(
     spec = _object(row, "jobspec")
     try:
         nodes, cores, gpus = _held(_object(row, "R"))
-        system = at(spec, "attributes", "system") or {}
+        system = value_at(spec, "attributes", "system") or {}
         duration = float(system.get("duration") or 0)
-        name = at(spec, "attributes", "system", "job", "name") or _command(spec)
+        name = value_at(spec, "attributes", "system", "job", "name") or _command(spec)
         state = _state(str(number), row)
     except _FAULTS:
         raise Unreadable("its resource set, jobspec or eventlog is not one of Flux's") from None

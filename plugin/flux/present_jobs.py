@@ -59,7 +59,7 @@ def parse(text: str) -> tuple[PresentJob, ...]:
     """Parse Flux's list. Raises SchedulerError where it cannot be read."""
     try:
         answer = json.loads(text)
-        jobs = answer.get("jobs", [answer] * bool(answer))  # one job is written without a list
+        jobs = answer.get("jobs", [answer] * bool(answer))  # a single job is written without a list
         parsed_jobs = tuple((_job(job), job) for job in jobs)
         ids = {job_number(present.job_id): present.job_id for present, _ in parsed_jobs}
         return tuple(_after(present, job, ids) for present, job in parsed_jobs)

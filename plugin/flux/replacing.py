@@ -23,12 +23,12 @@ from berth.plugin.flux.frobnicator import (
     Queue,
     Refused,
     Shape,
-    at,
     carry_out,
     check,
     copied,
     describe,
     queues_of,
+    value_at,
 )
 from berth.plugin.scheduler import Replacing
 from berth.plugin.site.site import Site
@@ -50,12 +50,12 @@ class Pending:
     @property
     def queue(self) -> str:
         """The queue in which the job waits."""
-        return str(at(self.current, "attributes", "system", "queue") or ANONYMOUS)
+        return str(value_at(self.current, "attributes", "system", "queue") or ANONYMOUS)
 
     @property
     def placed_by(self) -> str | None:
         """The id of the decision that chose its queue; None: the user, or Flux's default, did."""
-        stamp = at(self.current, "attributes", "user", "berth", "decision")
+        stamp = value_at(self.current, "attributes", "user", "berth", "decision")
         match = _STAMP.search(stamp) if isinstance(stamp, str) else None
         return match[1] if match is not None else None
 
@@ -70,7 +70,7 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
         listed = json.loads(text)
         if not isinstance(listed, dict):
             raise TypeError("not an object")
-        # One job that was named comes without the list.
+        # A single job that was named comes without a list.
         jobs = listed["jobs"] if "jobs" in listed else [listed] * bool(listed)
         waiting = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]
     except _NOT_THAT_FORM:
@@ -138,7 +138,7 @@ def obstacle(
 
 
 def _properties(spec: Mapping[str, Any]) -> set[str]:
-    names = at(spec, "attributes", "system", "constraints", "properties")
+    names = value_at(spec, "attributes", "system", "constraints", "properties")
     return {str(name) for name in names} if isinstance(names, list) else set()
 
 
@@ -159,8 +159,8 @@ def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator
     config = commands.ask("state")["config.get"]
     auto = site.auto_queue or ""
     queues = queues_of(config, auto)
-    tables = at(config, "queues") or {}
-    requires = {name: at(table, "requires") or [] for name, table in tables.items()}
+    tables = value_at(config, "queues") or {}
+    requires = {name: value_at(table, "requires") or [] for name, table in tables.items()}
     for job in steps("pending jobs asked about", list(pending(jobs))):
         if job.placed_by is not None:
             yield _replaced(job, site, queues, requires, apply=apply)

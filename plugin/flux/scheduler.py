@@ -33,7 +33,7 @@ from berth.policies.limits import Rights
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
-    from berth.plugin.history.reading import Read
+    from berth.plugin.history.reading import ReadJobs
     from berth.plugin.site.site import Site
     from berth.policies.mig import Layout
 
@@ -119,7 +119,7 @@ class Flux(Scheduler):
         """See Scheduler. From flux jobs."""
         return present_jobs.ask()
 
-    def past_jobs(self, cluster: str, since_s: float) -> Read:
+    def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
         """See Scheduler. From flux jobs."""
         return past_jobs.ask(cluster, since_s)
 
@@ -127,7 +127,9 @@ class Flux(Scheduler):
         """See Scheduler. JSON, or an archive."""
         return line.lstrip().startswith("{") or line.startswith(past_jobs.SQLITE)
 
-    def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
+    def read_past_jobs(
+        self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
+    ) -> ReadJobs:
         """See Scheduler. Flux's times are Unix times, so ``utc`` says nothing."""
         if lines and lines[0].startswith(past_jobs.SQLITE):
             from berth.plugin.flux.past_jobs import read_archive  # noqa: PLC0415 - not in the daemon

@@ -174,7 +174,7 @@ def stamp_of(answer: Answers) -> Answers:
         stamp = ((spec["attributes"].get("user") or {}).get("berth") or {}).get("decision")
         return {"stamp": stamp, "gpus": gpus_in(spec["resources"])}
     except (ValueError, LookupError, TypeError, AttributeError):
-        return {"stamp": None, "gpus": None}  # of another form than Berth's filter writes
+        return {"stamp": None, "gpus": None}  # not a form that Berth's filter changes
 
 
 def gpus_in(vertices: List[Any]) -> int:

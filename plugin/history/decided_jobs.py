@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from berth.plugin.history.matching import Described
+from berth.plugin.history.matching import JobDescription
 from berth.plugin.history.reading import name_of
 from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord, PastJobRecord
@@ -41,7 +41,7 @@ def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
 
 
 def of_outcome(
-    outcome: OutcomeRecord, described: Described | None = None, account: str = ""
+    outcome: OutcomeRecord, described: JobDescription | None = None, account: str = ""
 ) -> PastJobRecord | None:
     """Return the job of an outcome; None: it did not run, or its user is not known.
 
@@ -69,12 +69,12 @@ def of_outcome(
         gpu_peak_bytes=outcome.gpu_peak_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
     )
-    return job if described is None else _with_program(job, described)
+    return job if described is None else _with_description(job, described)
 
 
-def program_of(job: PastJobRecord) -> Described:
+def description_of(job: PastJobRecord) -> JobDescription:
     """Return what the job was called and given, as far as it is known."""
-    return Described(job.name, job.script, job.arguments, job.similar)
+    return JobDescription(job.name, job.script, job.arguments, job.similar)
 
 
 def _merged(
@@ -83,26 +83,26 @@ def _merged(
     if not decided:
         return jobs
     stored = store.decisions.requests({outcome.decision for outcome in decided if outcome.decision})
-    programs = {name: _described(request) for name, (_, request) in stored.items()}
+    descriptions = {name: _described(request) for name, (_, request) in stored.items()}
     seen = {
-        (outcome.cluster, outcome.job_id): programs.get(outcome.decision or "")
+        (outcome.cluster, outcome.job_id): descriptions.get(outcome.decision or "")
         for outcome in decided
     }
     accounted = {(job.cluster, job.job_id) for job in jobs}
     merged = []
     for job in jobs:
         described = seen.get((job.cluster, job.job_id))
-        merged.append(job if described is None or job.script else _with_program(job, described))
+        merged.append(job if described is None or job.script else _with_description(job, described))
     for outcome in decided:
         if (outcome.cluster, outcome.job_id) not in accounted:
             account, _ = stored.get(outcome.decision or "", ("", ""))
-            decided_job = of_outcome(outcome, programs.get(outcome.decision or ""), account)
+            decided_job = of_outcome(outcome, descriptions.get(outcome.decision or ""), account)
             if decided_job is not None:
                 merged.append(decided_job)
     return sorted(merged, key=lambda job: (job.end_s, job.cluster, job.job_id))
 
 
-def _with_program(job: PastJobRecord, described: Described) -> PastJobRecord:
+def _with_description(job: PastJobRecord, described: JobDescription) -> PastJobRecord:
     return replace(
         job,
         name=job.name or name_of(described.name),
@@ -112,7 +112,7 @@ def _with_program(job: PastJobRecord, described: Described) -> PastJobRecord:
     )
 
 
-def _described(request: str) -> Described | None:
+def _described(request: str) -> JobDescription | None:
     """Return what a decision's request says of the job's program; None: nothing, or it is
     unreadable."""
     try:
@@ -127,4 +127,4 @@ def _described(request: str) -> Described | None:
     name, *digests = texts
     if any(len(text) > _LONGEST_DIGEST for text in digests):
         return None
-    return Described(name_of(name), *digests)
+    return JobDescription(name_of(name), *digests)

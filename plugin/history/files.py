@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.reading import Read, Unreadable, checked_times, read_lines, text_of
+from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, read_lines, text_of
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.store.records import PastJobRecord
 
@@ -39,7 +39,7 @@ def lines_of(file: Path) -> list[str]:
 
 def read_past_jobs(
     lines: Sequence[str], source: str, cluster: str, formats: Sequence[str], *, utc: bool
-) -> Read:
+) -> ReadJobs:
     """Read by the named format, else by what the first line looks like; SWF where by nothing else.
 
     Raises DocumentError.
@@ -58,10 +58,10 @@ _MOST, _LAST_JOB = 2**31, 2**53
 _STATES = {0: "failed", 1: "completed", 2: "cancelled", 3: "completed", 4: "failed", 5: "cancelled"}
 
 
-def read_swf(lines: Iterable[str], cluster: str) -> Read:
+def read_swf(lines: Iterable[str], cluster: str) -> ReadJobs:
     """Read every job that ran; lines of checkpointed parts (status 2 to 4 of one job) count as
     runs."""
-    read = Read()
+    read = ReadJobs()
     first_s = 0.0
     numbered = []
     for number, line in enumerate(lines, 1):

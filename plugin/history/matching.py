@@ -53,7 +53,7 @@ def plain_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class JobDescription:
     """What a job was called and given, in digests where its user wrote it; empty: not known."""
 
     name: str = ""
@@ -66,7 +66,7 @@ class Described:
     """The same digest with numbers left out."""
 
 
-def described(name: str, arguments: Sequence[str], script: str | None = None) -> Described:
+def describe_job(name: str, arguments: Sequence[str], script: str | None = None) -> JobDescription:
     """Describe a job by its name, the arguments of its script and the script's text, where it is
     known.
 
@@ -77,7 +77,7 @@ def described(name: str, arguments: Sequence[str], script: str | None = None) ->
     normal = normalised(script) if script else ""
     if not text and script and not plain_name(name):
         text = normalised(script[:_LONGEST_COMMAND]).partition("\n")[2]
-    return Described(
+    return JobDescription(
         name,
         _digest("text", normal) if normal else "",
         _digest("exact", text) if text else "",
@@ -85,11 +85,11 @@ def described(name: str, arguments: Sequence[str], script: str | None = None) ->
     )
 
 
-def keys(
+def match_keys(
     user: str,
     cores: int,
     time_limit_s: float | None,
-    described_job: Described,
+    described_job: JobDescription,
     *,
     account: str = "",
 ) -> Iterator[tuple[Match, str]]:

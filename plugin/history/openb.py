@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
+from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.store.records import PastJobRecord
 
 OPENB = "openb"
@@ -35,9 +35,9 @@ def begins_openb(line: str) -> bool:
     return set(NEEDED) <= {name.strip() for name in line.removeprefix("\ufeff").split(",")}
 
 
-def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> Read:
+def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
     """Read pods that were scheduled and deleted. Raises DocumentError without a header."""
-    read = Read()
+    read = ReadJobs()
     shared = 0
     for number, line, fields in _rows(lines, source):
         try:

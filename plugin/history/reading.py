@@ -24,7 +24,7 @@ class Unreadable(ValueError):
 
 
 @dataclass
-class Read:
+class ReadJobs:
     """Jobs by their id, and what was left out."""
 
     jobs: dict[str, PastJobRecord] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Read:
 
 
 def read_lines(
-    lines: Iterable[tuple[int, str]], read: Read, parse: Callable[[str], PastJobRecord | None]
+    lines: Iterable[tuple[int, str]], read: ReadJobs, parse: Callable[[str], PastJobRecord | None]
 ) -> None:
     """Read each line by ``parse``, which returns None for a job that has not ended, or raises
     Unreadable."""
@@ -114,7 +114,7 @@ def checked_times(
     return run_time_s
 
 
-def summary(read: Read) -> list[str]:
+def summary(read: ReadJobs) -> list[str]:
     """Return what an import did, in lines for the user."""
     lines = []
     if read.repeated:

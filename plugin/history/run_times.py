@@ -43,7 +43,7 @@ def without_limit(runtime_s: Interval, runs_s: Sequence[float]) -> Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedJob:
     """A past job, and the platform of its queue."""
 
     job: PastJobRecord
@@ -58,15 +58,15 @@ class Placed:
 class RunTimes:
     """Run times of next jobs."""
 
-    def __init__(self, jobs: Sequence[Placed]) -> None:
+    def __init__(self, jobs: Sequence[PlacedJob]) -> None:
         """Learn from ``jobs``, which are in order of their ends."""
         self._predictor = RunTimePredictor()
         learn_jobs([_past_job(placed) for placed in jobs[-JOBS:]], self._predictor)
 
-    def of_match(self, match: Match, jobs: Iterable[Placed], now_s: float) -> list[PredictedRun]:
+    def of_match(self, match: Match, jobs: Iterable[PlacedJob], now_s: float) -> list[PredictedRun]:
         """Predict the next job that is matched with ``jobs`` (the oldest first), submitted at Unix
         time ``now_s``, for each platform and number of cores or GPUs of theirs."""
-        newest: dict[tuple[str, int], Placed] = {}
+        newest: dict[tuple[str, int], PlacedJob] = {}
         matched = list(jobs)
         runs_s = [placed.job.elapsed_s for placed in matched]
         for placed in reversed(matched):
@@ -81,7 +81,7 @@ class RunTimes:
         return predicted
 
     def _predicted(
-        self, match: Match, like: Placed, runs_s: Sequence[float], now_s: float
+        self, match: Match, like: PlacedJob, runs_s: Sequence[float], now_s: float
     ) -> PredictedRun:
         question = _question(match, like, now_s)
         prediction = self._predictor.predict(question, now_s)
@@ -101,7 +101,7 @@ class RunTimes:
         )
 
 
-def _past_job(placed: Placed) -> PastJob:
+def _past_job(placed: PlacedJob) -> PastJob:
     job = placed.job
     ended = EndedJob(
         _asked_job(placed), job.end_s, max(job.elapsed_s, 1.0), job.state == "completed"
@@ -109,7 +109,7 @@ def _past_job(placed: Placed) -> PastJob:
     return PastJob(f"{job.cluster}/{job.job_id}", job.start_s, ended)
 
 
-def _asked_job(placed: Placed) -> AskedJob:
+def _asked_job(placed: PlacedJob) -> AskedJob:
     job = placed.job
     return AskedJob(
         user=job.user,
@@ -125,7 +125,7 @@ def _asked_job(placed: Placed) -> AskedJob:
     )
 
 
-def _question(match: Match, like: Placed, now_s: float) -> AskedJob:
+def _question(match: Match, like: PlacedJob, now_s: float) -> AskedJob:
     """Describe the next job as far as the match says it, otherwise like the newest of its jobs."""
     job, known = like.job, _asked_job(like)
     exact = match in (Match.SCRIPT, Match.ARGUMENTS)

@@ -18,9 +18,9 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
-from berth.plugin.history.decided_jobs import by_user, program_of
-from berth.plugin.history.matching import Match, keys, plain_name
-from berth.plugin.history.run_times import JOBS, Placed, RunTimes
+from berth.plugin.history.decided_jobs import by_user, description_of
+from berth.plugin.history.matching import Match, match_keys, plain_name
+from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, PastJobRecord
@@ -52,12 +52,12 @@ class Group:
 
     title: str
     match: Match
-    jobs: deque[Placed] = field(default_factory=lambda: deque(maxlen=RUNS))
+    jobs: deque[PlacedJob] = field(default_factory=lambda: deque(maxlen=RUNS))
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What was made of past jobs."""
+class HistorySummary:
+    """How many history workloads were made, and of how many runs."""
 
     workloads: int
     runs: int
@@ -75,21 +75,21 @@ def platforms_by_queue(candidates: Iterable[Candidate]) -> Mapping[str, str]:
 
 def make_workloads(
     store: Store, site: Site, *, forecaster: Forecaster, platforms: Mapping[str, Platform]
-) -> Made:
+) -> HistorySummary:
     """Make those of every user anew from the stored jobs, with forecasts and keys.
 
     Where the site trusts all users (``learning.everybody``) they are predicted from all jobs, and
     jobs of one account and name are matched, too.
     """
     queues = platforms_by_queue(site.candidates)
-    put = Putting(store, forecaster, platforms, time.time())
+    writer = HistoryWriter(store, forecaster, platforms, time.time())
     unplaced = done = 0
     every = store.past_jobs.count()
-    everybody: list[Placed] = []
+    everybody: list[PlacedJob] = []
     for user, jobs in by_user(store):
         report(_LOOKED_AT, min(done, every - 1), every)
         done += len(jobs)
-        placed = [Placed(job, queues[job.queue]) for job in jobs if job.queue in queues]
+        placed = [PlacedJob(job, queues[job.queue]) for job in jobs if job.queue in queues]
         unplaced += len(jobs) - len(placed)
         learnt = [placed_job for placed_job in placed if placed_job.job.state in _LEARNT]
         if site.learning.everybody:
@@ -97,27 +97,27 @@ def make_workloads(
             if len(everybody) > 4 * JOBS:
                 everybody = _last(everybody)
         else:
-            put.all_of(user, _groups(learnt), RunTimes(learnt))
+            writer.write_workloads(user, _groups(learnt), RunTimes(learnt))
     report(_LOOKED_AT, every, every)
     if everybody:
         everybody = _last(everybody)
         times = RunTimes(everybody)
-        users: dict[str, list[Placed]] = {}
+        users: dict[str, list[PlacedJob]] = {}
         for placed_job in everybody:
             users.setdefault(placed_job.job.user, []).append(placed_job)
         for user, learnt in steps("users predicted", list(users.items())):
-            put.all_of(user, _groups(learnt), times)
-        put.all_of("", _groups(everybody, accounts=True), times)
-    return Made(put.workloads, put.runs, unplaced)
+            writer.write_workloads(user, _groups(learnt), times)
+        writer.write_workloads("", _groups(everybody, accounts=True), times)
+    return HistorySummary(writer.workloads, writer.runs, unplaced)
 
 
-def _last(jobs: list[Placed]) -> list[Placed]:
+def _last(jobs: list[PlacedJob]) -> list[PlacedJob]:
     """Return the last jobs, in order of their ends."""
     jobs.sort(key=lambda placed: (placed.job.end_s, placed.job.cluster, placed.job.job_id))
     return jobs[-2 * JOBS :]
 
 
-def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str, Group]]:
+def _groups(jobs: Iterable[PlacedJob], *, accounts: bool = False) -> list[tuple[str, Group]]:
     """Group jobs of one user by key, those used last at the end; with ``accounts``, of all users by
     account and name."""
     groups: OrderedDict[str, Group] = OrderedDict()
@@ -134,7 +134,9 @@ def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str
 
 
 def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
-    return keys(job.user, job.cores, job.time_limit_s, program_of(job), account=job.account)
+    return match_keys(
+        job.user, job.cores, job.time_limit_s, description_of(job), account=job.account
+    )
 
 
 def _title(job: PastJobRecord) -> str:
@@ -142,7 +144,7 @@ def _title(job: PastJobRecord) -> str:
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
 
 
-def run_of(placed: Placed) -> PastRun:
+def run_of(placed: PlacedJob) -> PastRun:
     """Return a past job as the family of histories takes it: memory of all its nodes and GPUs."""
     job = placed.job
     nodes, gpus = max(job.nodes, 1), max(job.gpus or 0, 1)
@@ -167,7 +169,7 @@ def _runs_on(runs: Iterable[PastRun]) -> RunsOn:
 
 
 @dataclass
-class Putting:
+class HistoryWriter:
     """Puts history workloads into a store, with their forecasts and keys."""
 
     store: Store
@@ -177,7 +179,9 @@ class Putting:
     workloads: int = 0
     runs: int = 0
 
-    def all_of(self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes) -> None:
+    def write_workloads(
+        self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes
+    ) -> None:
         """Put the workloads of a user that were used last; those of the empty user are shared by
         all."""
         for digest, group in groups[-KEYS_OF_USER:]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from berth.pilot.progress import is_shown, report, steps
 from berth.plugin.learning.counted import COUNTED, Use, evidence_of
-from berth.plugin.learning.scope import EVERYBODY, Scope, Scopes, Stored, with_score
+from berth.plugin.learning.scope import EVERYBODY, Scope, Scopes, StoreReader, with_score
 from berth.plugin.store.learning import LOOKED_BACK_S
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.store import Store
@@ -71,7 +71,7 @@ class Learner:
         all, evidence was replaced, or the store has changed otherwise since they were checked.
         """
         now_s = self._clock()
-        learning, stored = self._store.learning, Stored(self._store)
+        learning, stored = self._store.learning, StoreReader(self._store)
         checked = learning.checked(everybody=self._everybody)
         pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
         if not pending and checked.all and not all_of_them:
@@ -111,7 +111,7 @@ class Learner:
         """Look at all but the last jobs of a long row, with no forecasts, which the next job would
         make old: each is expected from those before it as ``round`` would."""
         now_s, learning = self._clock(), self._store.learning
-        stored = Stored(self._store)
+        stored = StoreReader(self._store)
         scopes: Scopes | None = None
         readers: set[str] = set()
         jobs = used = beaten = 0
@@ -128,7 +128,7 @@ class Learner:
                 or not counted_users <= readers
                 or not scopes.extend(fresh)
             ):
-                stored, readers = Stored(self._store), readers | counted_users
+                stored, readers = StoreReader(self._store), readers | counted_users
                 scopes = self._scopes(stored, readers)
                 scopes.begin(fresh)
             if learning.put(_scored(fresh, scopes), [], replaces=replaces):
@@ -139,7 +139,7 @@ class Learner:
                 scopes, beaten = None, beaten + 1
         return Learnt(jobs, used, (), tuple(dict.fromkeys(changed)), more=True)
 
-    def _scopes(self, stored: Stored, readers: Iterable[str]) -> Scopes:
+    def _scopes(self, stored: StoreReader, readers: Iterable[str]) -> Scopes:
         wanted = (*(() if self._everybody else sorted(readers)), EVERYBODY)
         return Scopes(stored, wanted, everybody=self._everybody)
 
@@ -177,7 +177,7 @@ class Learner:
         return total
 
     def _looked_at(
-        self, pending: Sequence[OutcomeRecord], stored: Stored, now_s: float
+        self, pending: Sequence[OutcomeRecord], stored: StoreReader, now_s: float
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
         """Return the evidence of each outcome, and which jobs had evidence before."""
         decisions = self._store.decisions.inputs({o.decision for o in pending if o.decision})

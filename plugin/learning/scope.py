@@ -30,7 +30,7 @@ LEAST_OF_OWNER = 200
 """The last jobs of each owner of a shared workload that are looked at, at least."""
 
 
-class Stored:
+class StoreReader:
     """What one round of learning reads from the store, each thing once.
 
     Workloads, their forecasts without learning, the jobs that ended last, and what the learnt
@@ -118,7 +118,7 @@ class Stored:
 class Scope:
     """All that one reader may learn from, in the order in which jobs ended."""
 
-    def __init__(self, stored: Stored, reader: str, *, everybody: bool = False) -> None:
+    def __init__(self, stored: StoreReader, reader: str, *, everybody: bool = False) -> None:
         self.reader = reader
         self.records: list[EvidenceRecord] = []
         """Records in the order in which they were added: that of their ends."""
@@ -226,7 +226,9 @@ class Scopes:
     not matter which jobs are looked at together.
     """
 
-    def __init__(self, stored: Stored, readers: Iterable[str], *, everybody: bool = False) -> None:
+    def __init__(
+        self, stored: StoreReader, readers: Iterable[str], *, everybody: bool = False
+    ) -> None:
         self.of = {reader: Scope(stored, reader, everybody=everybody) for reader in readers}
         self.scores: dict[tuple[str, str], float] = {}
         """Scores of jobs that had none, by cluster and job."""
@@ -269,7 +271,7 @@ class Scopes:
                         scope.add(record, score)
 
 
-def scope_of(stored: Stored, reader: str, *, everybody: bool = False) -> Scope:
+def scope_of(stored: StoreReader, reader: str, *, everybody: bool = False) -> Scope:
     """Return one reader's scope of all that is stored."""
     scopes = Scopes(stored, [reader], everybody=everybody)
     scopes.begin()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from berth.plugin.learning.learner import notices
-from berth.plugin.learning.scope import EVERYBODY, Stored, scope_of
+from berth.plugin.learning.scope import EVERYBODY, StoreReader, scope_of
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workloads.names import owner_in
@@ -53,7 +53,7 @@ class Moved:
 
 def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved]:
     """Return learnt times of a workload on the platforms where jobs ran, for each reader."""
-    stored = Stored(store)
+    stored = StoreReader(store)
     moved_times = []
     for record in store.learning.forecasts(workload):
         reader = record.user or owner_in(workload) or EVERYBODY
@@ -101,7 +101,7 @@ class NewestJobs:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.stored = Stored(store, most=MOST_SHOWN)
+        self.stored = StoreReader(store, most=MOST_SHOWN)
 
     @cached_property
     def history(self) -> SiteHistory:

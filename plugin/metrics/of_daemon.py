@@ -47,7 +47,7 @@ def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     for part in sorted(status["problems"]):
         problems.add_metric([part], 1)
     yield problems
-    yield from _places(status["places"])
+    yield from _candidates(status["places"])
 
 
 def _decisions(status: Mapping[str, Any]) -> Iterator[Metric]:
@@ -118,7 +118,7 @@ def _breakers(breakers: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
         yield family
 
 
-def _places(places: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+def _candidates(candidates: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     families = {
         key: GaugeMetricFamily(name, text, labels=["place", "platform"])
         for key, name, text in (
@@ -134,13 +134,13 @@ def _places(places: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     pending = GaugeMetricFamily(
         "berth_mig_jobs_pending", "Jobs that wait for slices.", labels=["place", "platform"]
     )
-    for name, place in sorted(places.items()):
-        labels = [name, place["platform"]]
+    for name, state in sorted(candidates.items()):
+        labels = [name, state["platform"]]
         for key, family in families.items():
-            family.add_metric(labels, float(place[key]))
-        if place["slices"]:
-            slices.add_metric(labels, float(place["idle_gpus"]))
-            pending.add_metric(labels, float(place["pending_jobs"]))
+            family.add_metric(labels, float(state[key]))
+        if state["slices"]:
+            slices.add_metric(labels, float(state["idle_gpus"]))
+            pending.add_metric(labels, float(state["pending_jobs"]))
     yield from families.values()
     yield slices
     yield pending

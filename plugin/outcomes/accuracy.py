@@ -110,7 +110,7 @@ def number(counted: int) -> str:
     return f"{counted:,}" if counted < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
 
 
-def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:
+def real_over_predicted(outcome: OutcomeRecord | EndedJob) -> float | None:
     """Return real over predicted time; None where they cannot be compared."""
     elapsed_s = outcome.elapsed_s
     if outcome.state != "completed" or not outcome.predicted_s or elapsed_s is None:
@@ -138,9 +138,9 @@ class _Sums:
 
     def add(self, outcome: OutcomeRecord | EndedJob) -> None:
         self.jobs += 1
-        real_over_predicted = ratio(outcome)
-        if real_over_predicted is not None:
-            self.ratios.append(real_over_predicted)
+        time_ratio = real_over_predicted(outcome)
+        if time_ratio is not None:
+            self.ratios.append(time_ratio)
             self.inside += is_inside(outcome)
         elif outcome.state == "timeout":
             self.timeouts += outcome.predicted_s is not None
@@ -160,7 +160,7 @@ class _Sums:
 
 def _accuracy(name: str, sums: _Sums) -> Accuracy:
     ratios, inside, overruns = sums.ratios, sums.inside, sums.overruns
-    errors = sorted(abs(real_over_predicted - 1) for real_over_predicted in ratios)
+    errors = sorted(abs(ratio - 1) for ratio in ratios)
     counted = len(ratios) + overruns
     low, high = _wilson(inside, counted) if counted else (None, None)
     return Accuracy(

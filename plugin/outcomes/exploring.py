@@ -49,7 +49,7 @@ class Hour:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class SpendingBook:
     """All hours of the period as they were read."""
 
     hours: Mapping[int, Hour] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Ledger:
         self.explore = explore
         self._clock = clock
         self._monotonic = monotonic
-        self._book = Book()
+        self._book = SpendingBook()
         self._own: dict[str, Spent] = {}
         """Decided here and not yet found in the store."""
 
@@ -95,7 +95,7 @@ class Ledger:
             for hour in hours.values()
             for name, spent_on_job in hour.spent.items()
         }
-        self._book = Book(hours, read_s, dict(jobs), spent)
+        self._book = SpendingBook(hours, read_s, dict(jobs), spent)
 
     def allowance(self, workload: str) -> Allowance | None:
         """Return what may be spent on one more job of a workload; None: nothing."""
@@ -125,10 +125,10 @@ class Ledger:
             "days": self.explore.period_s / 86_400.0,
         }
 
-    def _is_old(self, book: Book) -> bool:
+    def _is_old(self, book: SpendingBook) -> bool:
         return self._monotonic() - book.read_s > STALE_S
 
-    def _spent(self, book: Book) -> list[Spent]:
+    def _spent(self, book: SpendingBook) -> list[Spent]:
         since_s = self._clock() - self.explore.period_s
         for name in [
             n

@@ -1,8 +1,8 @@
-"""What placements saved or cost in run time against another place: ``berth outcomes --gain``.
+"""What placements saved or cost in run time against another candidate: ``berth outcomes --gain``.
 
 One of the two times of a job is measured, where it ran; the other is predicted. Such predictions
 are corrected by how long jobs took that did run there, and their error is taken to be one factor
-for each program. Intervals are by the bootstrap over programs: runs of one program are no
+for each workload. Intervals are by the bootstrap over workloads: runs of one workload are no
 independent trials. What no correction takes away: a job was moved because its time elsewhere was
 predicted to be long, so that too long predictions are among those of moved jobs too often.
 """
@@ -11,47 +11,52 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from berth.pilot.errors import UsageError
 from berth.pilot.progress import steps
-from berth.plugin.outcomes.accuracy import ratio
+from berth.plugin.outcomes.accuracy import real_over_predicted
 from berth.plugin.store.records import DecisionRecord, EndedJob, OutcomeRecord, Ranking
 from berth.predictor.core.intervals import NORMAL_90
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
+    from berth.plugin.store import Store
 
 MOST = 10_000
 """Jobs that are compared, the newest ones: the ranking of each decision is read for it."""
 DRAWS = 1_000
-FEWEST_PROGRAMS = 3
-"""Fewer tell neither an interval nor a correction."""
+FEWEST_WORKLOADS = 3
+"""Fewer workloads give neither an interval nor a correction."""
 _BETWEEN = (0.05, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One job: measured where it ran, predicted for another place."""
+    """One job: measured where it ran, predicted for another candidate."""
 
-    program: str
+    workload: str
     real_s: float
     other_s: float
-    """Predicted for the other place, not corrected."""
+    """Predicted for the other candidate, not corrected."""
     deviation: float
     """Standard deviation of the logarithm of that prediction."""
-    place: str
-    """The other place."""
+    candidate: str
+    """The other candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
     """The gain of one group of jobs. Times in seconds; pairs are 90 % intervals, None: too few
-    programs."""
+    workloads."""
 
     group: str
-    """``placed``: where Berth sent them, against the other place; ``kept``: where they stayed,
-    against the place that Berth would have chosen."""
+    """``placed``: where Berth sent them, against the other candidate; ``kept``: where they stayed,
+    against the candidate that Berth would have chosen."""
     jobs: int
     programs: int
     real_s: float
@@ -60,10 +65,10 @@ class Gain:
     """Seconds saved by running where they ran: the other candidate's time less the real one."""
     saved_interval_s: tuple[float, float] | None
     speedup: float
-    """Other over real time: geometric mean, programs weigh the same."""
+    """Other over real time: geometric mean, workloads weigh the same."""
     speedup_interval: tuple[float, float] | None
     corrections: Mapping[str, float]
-    """Factors on predictions of the other places."""
+    """Factors on predictions of the other candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Gains:
     not_completed: int
     """Placed jobs that did not complete: what that cost is not in the figures."""
     not_comparable: int
-    """Completed jobs without a prediction for the other place."""
+    """Completed jobs without a prediction for the other candidate."""
 
 
 def gains(
@@ -96,10 +101,10 @@ def gains(
         if decision is None or decision.chosen is None or outcome.workload is None:
             continue
         ended += 1
-        real_over_predicted = ratio(outcome)
-        if real_over_predicted is not None and outcome.candidate is not None:
+        time_ratio = real_over_predicted(outcome)
+        if time_ratio is not None and outcome.candidate is not None:
             by_workload = real.setdefault(outcome.candidate, {})
-            by_workload.setdefault(outcome.workload, []).append(math.log(real_over_predicted))
+            by_workload.setdefault(outcome.workload, []).append(math.log(time_ratio))
         moved = decision.action == "edit"
         if outcome.state != "completed" or not outcome.elapsed_s or outcome.candidate is None:
             failed += moved and outcome.state != "completed"
@@ -110,7 +115,7 @@ def gains(
             not_comparable += outcome.candidate not in names
         else:
             (placed if moved else unmoved).append(pair)
-    corrections = {place: _mean_of(by) for place, by in real.items()}
+    corrections = {candidate: _mean_of(by) for candidate, by in real.items()}
     return Gains(
         tuple(
             _gain(group, pairs, corrections, seed)
@@ -135,16 +140,16 @@ def _pair(
     try:
         rows: list[Mapping[str, Any]] = json.loads(decision.ranked)
         by_name = {row["candidate"]: row for row in rows if row.get("runtime_s")}
-        place = next((name for name in names if name in by_name), None)
-        if place is None:
+        other = next((name for name in names if name in by_name), None)
+        if other is None:
             return None
-        low, mid, high = (float(bound) for bound in by_name[place]["runtime_s"])
+        low, mid, high = (float(bound) for bound in by_name[other]["runtime_s"])
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     if not 0 < low <= mid <= high or not outcome.elapsed_s:
         return None
     deviation = math.log(high / low) / 2 / NORMAL_90
-    return Pair(outcome.workload or "", outcome.elapsed_s, mid, deviation, place)
+    return Pair(outcome.workload or "", outcome.elapsed_s, mid, deviation, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,40 +161,43 @@ class _Correction:
     """Standard error of the mean."""
 
 
-def _mean_of(programs: Mapping[str, list[float]]) -> _Correction:
-    """Average real over predicted time, programs weighing the same; none below
+def _mean_of(by_workload: Mapping[str, list[float]]) -> _Correction:
+    """Average real over predicted time, workloads weighing the same; none below
     ``FEWEST_PROGRAMS``."""
-    if len(programs) < FEWEST_PROGRAMS:
+    if len(by_workload) < FEWEST_WORKLOADS:
         return _Correction()
-    means = np.array([np.mean(logs) for logs in programs.values()])
+    means = np.array([np.mean(logs) for logs in by_workload.values()])
     return _Correction(float(means.mean()), float(means.std(ddof=1) / math.sqrt(len(means))))
 
 
 def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction], seed: int) -> Gain:
-    names = sorted({pair.program for pair in pairs})
-    places = sorted({pair.place for pair in pairs})
-    program_of = {name: number for number, name in enumerate(names)}
-    place_of = {name: number for number, name in enumerate(places)}
-    program = np.array([program_of[pair.program] for pair in pairs])
-    place = np.array([place_of[pair.place] for pair in pairs])
-    own = [corrections.get(name, _Correction()) for name in places]
-    shift, error = np.array([c.mean for c in own]), np.array([c.error for c in own])
+    names = sorted({pair.workload for pair in pairs})
+    candidates = sorted({pair.candidate for pair in pairs})
+    index_of_workload = {name: number for number, name in enumerate(names)}
+    index_of_candidate = {name: number for number, name in enumerate(candidates)}
+    workload_index = np.array([index_of_workload[pair.workload] for pair in pairs])
+    candidate_index = np.array([index_of_candidate[pair.candidate] for pair in pairs])
+    own_corrections = [corrections.get(name, _Correction()) for name in candidates]
+    shift, error = (
+        np.array([c.mean for c in own_corrections]),
+        np.array([c.error for c in own_corrections]),
+    )
     real_s = np.array([pair.real_s for pair in pairs])
-    log_other = np.log([pair.other_s for pair in pairs]) + shift[place]
+    log_other = np.log([pair.other_s for pair in pairs]) + shift[candidate_index]
     deviation = np.array([pair.deviation for pair in pairs])
-    of_program = np.bincount(program)
+    jobs_of_workload = np.bincount(workload_index)
     log_speedup = log_other - np.log(real_s)
     saved, speedups = [], []
     generator = np.random.default_rng(seed)
-    for _ in steps("draws of programs", range(DRAWS if len(names) >= FEWEST_PROGRAMS else 0)):
+    for _ in steps("draws of workloads", range(DRAWS if len(names) >= FEWEST_WORKLOADS else 0)):
         times = generator.multinomial(len(names), np.full(len(names), 1 / len(names)))
-        wrong = generator.standard_normal(len(names))[program] * deviation
-        wrong = wrong + (generator.standard_normal(len(places)) * error)[place]
-        weight = times[program]
+        wrong = generator.standard_normal(len(names))[workload_index] * deviation
+        wrong = wrong + (generator.standard_normal(len(candidates)) * error)[candidate_index]
+        weight = times[workload_index]
         saved.append(float((weight * (np.exp(log_other + wrong) - real_s)).sum()))
-        per_job = weight / of_program[program]
+        per_job = weight / jobs_of_workload[workload_index]
         speedups.append(float((per_job * (log_speedup + wrong)).sum() / times.sum()))
-    weights = 1.0 / of_program[program]
+    weights = 1.0 / jobs_of_workload[workload_index]
     return Gain(
         group=group,
         jobs=len(pairs),
@@ -200,7 +208,9 @@ def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction],
         saved_interval_s=_interval(saved),
         speedup=math.exp(float((weights * log_speedup).sum() / len(names))),
         speedup_interval=_interval([math.exp(log_speedup_drawn) for log_speedup_drawn in speedups]),
-        corrections={name: math.exp(c.mean) for name, c in zip(places, own, strict=True)},
+        corrections={
+            name: math.exp(c.mean) for name, c in zip(candidates, own_corrections, strict=True)
+        },
     )
 
 
@@ -209,3 +219,35 @@ def _interval(drawn: list[float]) -> tuple[float, float] | None:
         return None
     low, high = np.quantile(np.array(drawn), _BETWEEN)
     return float(low), float(high)
+
+
+def gains_of(
+    store: Store, ended: Sequence[EndedJob], site: Site | None, against: str | None
+) -> Gains:
+    """Return the gain of the newest ``MOST`` jobs.
+
+    ``against``: the candidate to compare with; None: those of the reference partition. Raises
+    UsageError where there is no place to compare with.
+    """
+    names = (against,) if against is not None else reference_names(site)
+    if not names:
+        more = "or a site file" if site is None else "or name site.reference_partition in the file"
+        raise UsageError(
+            "there is no place to compare with", hint=f"give --against CANDIDATE, {more}"
+        )
+    if against is not None and site is not None:
+        known = [candidate.name for candidate in site.candidates]
+        if against not in known:
+            raise UsageError(
+                f"the site has no candidate {against!r}", hint=f"there are: {', '.join(known)}"
+            )
+    newest = ended[-MOST:]
+    decisions = store.decisions.rankings({o.decision for o in newest if o.decision})
+    return gains(newest, decisions, names)
+
+
+def reference_names(site: Site | None) -> tuple[str, ...]:
+    """Return the candidates of the partition that pilots run in: where jobs go unpredicted."""
+    if site is None or site.reference_queue is None:
+        return ()
+    return tuple(c.name for c in site.candidates if c.queue == site.reference_queue)

@@ -18,7 +18,7 @@ import numpy as np
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.openb import OPENB, begins_openb, read_openb
-from berth.plugin.history.reading import SINGLETON, Read, Unreadable
+from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable
 from berth.plugin.replay.tables import begins_job_table, read_job_table, with_times
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
@@ -39,7 +39,7 @@ class PastJobs:
     """A trace, and how it was read."""
 
     source: str
-    read: Read
+    read: ReadJobs
     trace: Trace
     predicted: Mapping[str, Floats]
     """By platform [jobs], where the file says what was predicted."""
@@ -59,7 +59,7 @@ def past_jobs(
     """
     lines = lines_of(file)
     first = next((line for line in lines if line.strip()), "")
-    read, steps, predicted = Read(), None, {}
+    read, steps, predicted = ReadJobs(), None, {}
     if format_ == TABLE or (format_ is None and begins_job_table(first)):
         table = read_job_table(file, lines, read)
         jobs, predicted = table.trace, dict(table.predicted)
@@ -95,7 +95,7 @@ def asked_jobs(
     return _checked(PastJobs(source, read, jobs, {}), times, None, strict=strict)
 
 
-def _nothing(read: Read) -> str:
+def _nothing(read: ReadJobs) -> str:
     """Why there is no job, in words."""
     reasons = []
     if read.broken:
@@ -125,8 +125,8 @@ def trace_of_jobs(
 ) -> Trace:
     """Jobs in order of submission; an array's tasks (``12_3``) are one array.
 
-    ``after``: as ``Read`` has it. Of several jobs that one waits for, the one that ended last in
-    fact counts; those that are not here count as ended.
+    ``after``: as ``ReadJobs`` has it. Of several jobs that one waits for, the one that ended last
+    in fact counts; those that are not here count as ended.
     """
     rows = sorted(jobs, key=lambda job: (job.submit_s, job.start_s))
     users, user = numbered([job.user for job in rows])
@@ -217,7 +217,7 @@ def begins_gavel(line: str) -> bool:
     return len(parts) == FIELDS and "%s" in parts[1]
 
 
-def read_gavel(lines: Sequence[str], read: Read) -> tuple[Trace, Floats]:
+def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:
     """The trace, without run times, and the steps of each job. Broken lines go to ``read``."""
     rows: list[tuple[float, int, float, str]] = []
     for number, raw in enumerate(lines, 1):

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from berth.pilot.units import format_elapsed
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.replay.truth import Column
+from berth.plugin.report.terminal import columns
 from berth.policies.replay import Trace, UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts, Replayed

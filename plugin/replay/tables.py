@@ -27,7 +27,7 @@ import numpy as np
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.units import parse_duration_s
 from berth.plugin.history.files import lines_of
-from berth.plugin.history.reading import Read, Unreadable
+from berth.plugin.history.reading import ReadJobs, Unreadable
 from berth.plugin.scheduler import ClusterFacts
 from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.states import nodes_of
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 def read_table(
-    file: Path, lines: Sequence[str] | None = None, read: Read | None = None
+    file: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
 ) -> tuple[tuple[str, ...], list[Row]]:
     """``(header, rows)``, without empty lines. Raises DocumentError naming the line.
 
@@ -109,13 +109,13 @@ def begins_job_table(line: str) -> bool:
 
 
 def read_job_table(
-    path: Path, lines: Sequence[str] | None = None, read: Read | None = None
+    path: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
 ) -> JobTable:
     """Read a file. Lines that cannot be read are left out and counted in ``read``.
 
     Raises DocumentError where the first line is that of no such table, or no job is left.
     """
-    read = Read() if read is None else read
+    read = ReadJobs() if read is None else read
     header, rows = read_table(path, lines, read)
     _check_header(header, path)
     numeric = [(at, name) for at, name in enumerate(header) if name not in _WORDS]

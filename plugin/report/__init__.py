@@ -1,5 +1,7 @@
-"""What a person is shown of a job, a workload, the site or the GPUs: ``berth report`` and the page.
+"""What a person is shown: the only place where records become sentences, tables and pictures.
 
-One module a subject makes a ``Report`` of parts (sentences, pictures, tables); ``page`` writes it
-as one HTML file that stands alone, ``plain`` as text and JSON, ``plugin/ui`` as views.
+One module a subject (``of_job``, ``of_workload``, ...) makes parts from records; four writers put
+them out: ``terminal`` as text, ``html`` as one file that stands alone, ``csv_tables`` for a
+spreadsheet, ``json_data`` as plain data. ``plugin/cli`` and ``plugin/ui`` call these; nothing here
+knows of commands or of the page.
 """

@@ -3,71 +3,211 @@
 from __future__ import annotations
 
 import json
-import re
+import math
+import time
+from collections.abc import Sequence
 from typing import Any
 
-from berth.plugin.cli.jobs.decisions import as_text, places_cells
-from berth.plugin.cli.jobs.why import Why, text
+from berth.pilot.units import format_elapsed, format_ended, format_seconds
 from berth.plugin.pictures.charts import Row, ranked_times
-from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
-from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
-from berth.plugin.users.client import RemoteStore
-
-_LABELLED = re.compile(
-    r"(asked|workload|answer|changed|would change|made by|inputs|outcome)\s+(.*)"
+from berth.plugin.report.known_job import Elsewhere, KnownJob
+from berth.plugin.report.of_decision import (
+    Decided,
+    asked_and_answered,
+    candidates_table,
+    heading,
 )
-_PLACES = (
-    "Candidate", "Platform", "Time", "90 % interval", "Host memory at most", "GPU memory at most",
-    "Basis", "From", "Why not",
+from berth.plugin.report.of_outcomes import in_a_line
+from berth.plugin.report.parts import Column, Part, Picture, Report, drawn
+from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
+from berth.plugin.store import DecisionRecord, OutcomeRecord
+
+_OTHERS = 5
+_NOW = "now"
+
+
+def _starts(job: KnownJob) -> str | None:
+    if job.expected is None or not math.isfinite(job.expected.mid_s):
+        return None
+    return time.strftime("%m-%d %H:%M", time.localtime(job.expected.mid_s))
+
+
+def _of_now_else_outcome(job: KnownJob, name: str) -> str | None:
+    source: Any = job.now if job.now is not None else job.outcome
+    return None if source is None else getattr(source, name)
+
+
+JOBS: tuple[Column[KnownJob], ...] = (
+    Column("Job", "", lambda job: job.job),
+    Column("State", "", lambda job: _of_now_else_outcome(job, "state") or "?"),
+    Column("Queue", "", lambda job: _of_now_else_outcome(job, "queue")),
+    Column("Code", "", lambda job: None if job.decision is None else job.decision.code),
+    Column("Predicted", "", lambda job: None if job.there is None else job.there.runtime_s[1],
+           format_seconds),
+    Column("Starts", "", _starts),
+    Column("Waits for", "", lambda job: None if job.now is None else job.now.waits_for),
 )  # fmt: skip
+"""A line for each job, as squeue has them."""
 
 
-def job_report(
-    store: Store | RemoteStore, record: DecisionRecord, why: Why | None, *, pictures: bool = True
-) -> Report:
-    """Of one decision; ``why``: of its job, where it is known. Raises StoreError."""
-    rows: list[dict[str, Any]] = json.loads(record.ranked)
-    outcomes = store.outcomes.of_decision(record.id)
-    head, *lines = as_text(store, record, table=False).splitlines()
-    found = [_LABELLED.match(line) for line in lines if line and line != record.reason]
-    asked = [(one[1].capitalize(), one[2]) for one in found if one is not None]
-    table = Table(" ".join(head.split()), ("What", "Is"), asked)
-    parts = [Part("What was asked and answered", tables=[table])]
-    if why is not None:
-        parts.append(now_part(why))
+def job_report(decision: Decided, job: KnownJob | None, *, pictures: bool = True) -> Report:
+    """Report one decision; ``job``: what is known of its job, where that is known."""
+    record, outcomes = decision.record, decision.outcomes
+    parts = [asked_and_answered(decision)]
+    if job is not None:
+        parts.append(now_part(job))
     parts.append(
         Part(
             "Places",
-            pictures=_times(rows, outcomes) if pictures else (),
-            tables=[Table("Places that were looked at", _PLACES, places_cells(rows))],
+            pictures=_times(json.loads(record.ranked), outcomes) if pictures else (),
+            tables=[candidates_table(record)],
         )
     )
-    whose = outcomes[0].job_id if outcomes else why.job if why is not None else None
-    title = f"Decision {record.id}" if whose is None else f"Job {whose}: decision {record.id}"
-    return Report(title, record.reason, parts)
+    job_id = outcomes[0].job_id if outcomes else job.job if job is not None else None
+    name = f"decision {' '.join(heading(record).split())}"
+    return Report(f"Job {job_id}: {name}" if job_id else name.capitalize(), record.reason, parts)
 
 
-def undecided_report(why: Why) -> Report:
-    """Of a job that Berth decided nothing about."""
-    return Report(f"Job {why.job}", "Berth decided nothing about this job.", [now_part(why)])
+def undecided_report(job: KnownJob) -> Report:
+    """Report a job that Berth decided nothing about."""
+    return Report(f"Job {job.job}", "Berth decided nothing about this job.", [now_part(job)])
 
 
-def now_part(why: Why) -> Part:
-    """What ``berth why`` says."""
-    return Part("How it stands", [line.strip() for line in text(why).splitlines()])
+def now_part(job: KnownJob) -> Part:
+    """Return what ``berth why`` says."""
+    return Part("How it stands", [f"job {job.job}: {_standing(job)}", *_more(job)])
 
 
-def _times(rows: list[dict[str, Any]], outcomes: list[OutcomeRecord]) -> tuple[Picture, ...]:
-    shown = [
+def why_text(job: KnownJob) -> str:
+    """Return a few lines for a person, those after the first one indented."""
+    first, *more = now_part(job).lines
+    return "\n".join([first, *(f"  {line}" for line in more)])
+
+
+def _more(job: KnownJob) -> list[str]:
+    lines = []
+    if job.problem is not None:
+        lines.append(f"the scheduler could not be asked: {job.problem}")
+    return [
+        *lines,
+        *_expected(job),
+        decided_sentence(job.decision),
+        *_comparison(job),
+        *others_sentences(job.elsewhere),
+    ]
+
+
+def decided_sentence(decision: DecisionRecord | None) -> str:
+    """Return why the job is where it is: what Berth did, or would have done."""
+    if decision is None:
+        return (
+            "the submit filter decided nothing about it: it opted out (berth:off), was submitted "
+            "without Berth, or was placed by berth place or berth pilot submit --then-place"
+        )
+    if decision.action == "edit":
+        return f"why there: {decision.reason}"
+    if decision.chosen is None:
+        reason = decision.reason.removeprefix("Left as it is: ")
+        return f"left as it was asked ({decision.code}, mode {decision.mode}): {reason}"
+    if decision.edits == "{}":
+        return f"why there: it asked for what Berth would choose; {decision.reason}"
+    return f"left as it was asked (mode {decision.mode}); Berth would choose: {decision.reason}"
+
+
+def _standing(job: KnownJob) -> str:
+    now, outcome = job.now, job.outcome
+    if now is not None and now.state == "pending":
+        start = "the scheduler gives no estimate of its start"
+        if now.start_s is not None:
+            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now.start_s))
+            wait_s = max(0.0, now.start_s - time.time())
+            start = f"expected to start {moment} (in {format_seconds(wait_s)}), by the scheduler"
+        waits = now.waits_for or "what the scheduler does not say"
+        if not waits.startswith(NO_WAITING_ENDS):
+            waits = f"waits for {waits}"
+        return f"pending in {now.queue}, {waits}; {start}"
+    if now is not None and now.state == "running":
+        ran = "" if now.elapsed_s is None else f" for {format_elapsed(now.elapsed_s)}"
+        return f"running{ran} in {now.queue} on {now.nodes}{_left(job)}"
+    if outcome is not None:
+        return in_a_line(outcome).partition(": ")[2]
+    if now is not None:
+        ran = "" if now.elapsed_s is None else f" {format_ended(now.elapsed_s)}"
+        return f"{now.state}{ran} in {now.queue}; its outcome is not stored yet"
+    return "the scheduler knows it no more, and its outcome is not stored"
+
+
+def _expected(job: KnownJob) -> list[str]:
+    if job.expected is None:
+        return [f"no estimate by Berth: {job.unexpected}"] if job.unexpected else []
+    now_s, start = time.time(), job.expected
+    low, mid, high = (_until(s - now_s) for s in (start.low_s, start.mid_s, start.high_s))
+    begins = mid if mid == _NOW else f"in {mid}"
+    return [f"expected to start {begins} ({low} to {high}), by a live replay of the queue"]
+
+
+def _until(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "later"
+    return _NOW if seconds < 1.0 else format_seconds(seconds)
+
+
+def _left(job: KnownJob) -> str:
+    if job.there is None or job.now is None or job.now.elapsed_s is None:
+        return ""
+    predicted_s = job.there.runtime_s[1]
+    left_s = predicted_s - job.now.elapsed_s
+    if left_s <= 0:
+        return f"; predicted {format_seconds(predicted_s)}, which it has reached"
+    return f"; about {format_seconds(left_s)} left by its prediction"
+
+
+def _comparison(job: KnownJob) -> list[str]:
+    lines = []
+    if job.there is not None and job.outcome is None:
+        low, mid, high = map(format_seconds, job.there.runtime_s)
+        lines.append(f"predicted there: {mid} ({low} to {high}), from {job.there.source or '-'}")
+    if job.evidence is not None:
+        use = job.evidence.use
+        counts = "counts" if use == "used" else f"does not count as a time ({use})"
+        lines.append(f"for later forecasts it {counts}")
+    return lines
+
+
+def others_sentences(elsewhere: Sequence[Elsewhere]) -> list[str]:
+    """Return what the other places would have meant, the first few of them."""
+    lines = [f"{other.place} instead: {_instead(other)}" for other in elsewhere[:_OTHERS]]
+    if len(elsewhere) > _OTHERS:
+        lines.append(f"and {len(elsewhere) - _OTHERS} other places: berth decisions show")
+    return lines
+
+
+def _instead(other: Elsewhere) -> str:
+    """Return what another place would have meant: its time, and why it is not acted on."""
+    time_there = None if other.seconds is None else format_seconds(other.seconds)
+    if other.is_guess:
+        guess = f"{time_there} is only a guess" if time_there else "there is only a guess"
+        return f"{guess}, which Berth does not act on: {other.why_not}"
+    if other.why_not is not None:
+        return f"ruled out: {other.why_not}" + (f" (predicted {time_there})" if time_there else "")
+    if time_there is None:
+        return "it fits, but ranks far behind"
+    return f"predicted {time_there}" + (f" ({other.makespan})" if other.makespan else "")
+
+
+def _times(
+    ranked: Sequence[dict[str, Any]], outcomes: Sequence[OutcomeRecord]
+) -> tuple[Picture, ...]:
+    rows = [
         Row(row["candidate"], tuple(seconds), bool(row.get("excluded")))
-        for row in rows
+        for row in ranked
         if (seconds := row.get("runtime_s") or row.get("predicted_s"))
     ]
-    took = [o.elapsed_s for o in outcomes if o.state == "completed" and o.elapsed_s]
-    if not shown:
+    took_s = [o.elapsed_s for o in outcomes if o.state == "completed" and o.elapsed_s]
+    if not rows:
         return ()
     return drawn(
         "What was predicted for each place, with 90 % intervals"
-        + ("; what really came is the dashed line" if took else ""),
-        lambda: ranked_times(shown, took_s=took[0] if took else None),
+        + ("; what really came is the dashed line" if took_s else ""),
+        lambda: ranked_times(rows, took_s=took_s[0] if took_s else None),
     )

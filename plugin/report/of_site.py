@@ -9,8 +9,6 @@ from itertools import islice
 from pathlib import Path
 
 from berth.plugin.calibrate.state import FOLDER, Folder, program_bundle
-from berth.plugin.cli.jobs.gain import GAIN, gain_cells, gain_notes, gains_of
-from berth.plugin.cli.jobs.outcomes import ACCURACY, accuracy_cells
 from berth.plugin.doctor.findings import Finding
 from berth.plugin.learning.shown import NewestJobs
 from berth.plugin.outcomes.accuracy import (
@@ -22,10 +20,11 @@ from berth.plugin.outcomes.accuracy import (
     newest_jobs,
     newest_only,
     number,
-    ratio,
+    real_over_predicted,
     summarise,
 )
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
+from berth.plugin.report.of_outcomes import accuracy_table, gain_notes, gain_table
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK
@@ -171,14 +170,7 @@ def _below(sentences: Sequence[str]) -> list[str]:
 
 def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
     by_platform, by_workload = (summarise(ended, by) for by in ("platform", "workload"))
-    tables = [
-        Table(
-            f"Predicted against real times, by {by}",
-            [word.capitalize() for word in (by, *ACCURACY[1:])],
-            [accuracy_cells(row) for row in rows],
-        )
-        for by, rows in (("platform", by_platform), ("workload", by_workload))
-    ]
+    tables = [accuracy_table(by_platform, "platform"), accuracy_table(by_workload, "workload")]
     return Part(
         "How good predictions were",
         [
@@ -194,7 +186,7 @@ def _compared(ended: Sequence[EndedJob]) -> tuple[Picture, ...]:
     found = (
         Compared(one.predicted_s, one.elapsed_s, is_inside(one))
         for one in reversed(ended)
-        if ratio(one) is not None and one.predicted_s and one.elapsed_s
+        if real_over_predicted(one) is not None and one.predicted_s and one.elapsed_s
     )
     jobs = list(islice(found, MOST_POINTS))[::-1]
     if not jobs:
@@ -226,12 +218,10 @@ def _changes(newest: NewestJobs, since_s: float) -> Part:
 
 
 def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Part:
-    from berth.plugin.outcomes.gain import MOST as MOST_COMPARED  # noqa: PLC0415 - numpy
+    from berth.plugin.outcomes.gain import MOST, gains_of  # noqa: PLC0415 - numpy
 
-    found = gains_of(store, ended, site, None)
-    bound = _below(newest_only("jobs", min(len(ended), MOST_COMPARED), count))
-    rows = [gain_cells(one) for one in found.groups]
-    table = Table("Run time against the other place", [word.capitalize() for word in GAIN], rows)
-    notes = [one.replace("ELSEWHERE", "Elsewhere") for one in gain_notes(found)]  # the column
-    lines = [*_below(notes), *bound]
-    return Part("What placements saved", lines, tables=[table] if rows else ())
+    gains = gains_of(store, ended, site, None)
+    bound = newest_only("jobs", min(len(ended), MOST), count)
+    lines = _below([*gain_notes(gains), *bound])
+    tables = [gain_table(gains)] if gains.groups else []
+    return Part("What placements saved", lines, tables=tables)

@@ -1,15 +1,61 @@
-"""The parts that reports and views are made of. All text is escaped where it is written."""
+"""The parts that reports and views are made of, and the columns that tables are made of.
+
+A Column says once what a table shows of a record: on the screen, on the page, in CSV and in JSON.
+A part is made once from records; the writers (``terminal``, ``html``, ``csv_tables``,
+``json_data``) write it. All text is escaped where it is written.
+"""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from berth.pilot.errors import BerthError, ToolMissing
 
 SHORT = 24
 """Cells of up to so many characters stay in one line: dates and names do not break."""
+MISSING = "-"
+"""What a person reads where a value is not known."""
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[R]):
+    """What a table shows of each record in one column."""
+
+    title: str
+    """For people: on the screen (there in capitals), on the page, in CSV; empty: in JSON alone."""
+    key: str
+    """In JSON; empty: not there, for other keys say it."""
+    value: Callable[[R], Any]
+    """The value, of a type that JSON has, with its unit in ``key``; None: not known."""
+    text: Callable[[Any], str] = str
+    """How a person reads a value that is known."""
+
+    def cell(self, record: R) -> str:
+        """Return what a person reads of this record."""
+        value = self.value(record)
+        return MISSING if value is None or value == "" else self.text(value)
+
+
+def table_of(
+    caption: str,
+    columns: Sequence[Column[R]],
+    records: Sequence[R],
+    *,
+    links: Sequence[str | None] = (),
+) -> Table:
+    """Return the table of these records as people read it."""
+    shown = [column for column in columns if column.title]
+    rows = [[column.cell(record) for column in shown] for record in records]
+    return Table(caption, [column.title for column in shown], rows, links=links)
+
+
+def data_of(columns: Sequence[Column[R]], record: R) -> dict[str, Any]:
+    """Return what JSON has of a record: the value of each column that has a key."""
+    return {column.key: column.value(record) for column in columns if column.key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +113,8 @@ class Part:
     """Lines whose spaces matter: a command, a difference of files."""
     problem: BerthError | None = None
     """Why the rest of it is not there."""
+    facts: Sequence[tuple[str, str]] = ()
+    """Names, and what each is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,12 +141,12 @@ def sizes_itself(script: str) -> str | None:
         if text.startswith("#"):
             continue
         words: list[str] = _WORD.findall(text)
-        for place, word in enumerate(words):
+        for index, word in enumerate(words):
             called = word.rpartition("/")[2]
             name = _SUFFIX.sub("", called).lower()
             if name in commands or called.endswith(".jar"):
                 return called
-            if name in following and not following[name].isdisjoint(words[place + 1 :]):
+            if name in following and not following[name].isdisjoint(words[index + 1 :]):
                 return called
     return None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import DocumentError
 
 SCHEMA = "berth.memory-guard/1"
@@ -81,11 +82,8 @@ def store(path: Path, guard: Guard) -> None:
             "stopped": dict(newest),
         }
     )
-    fresh = path.with_name(f".{path.name}.new")
     try:
-        fresh.write_text(text + "\n")
-        fresh.chmod(0o644)
-        fresh.replace(path)
+        write_text(path, text + "\n", mode=0o644)
     except OSError as error:
         raise DocumentError(path, f"cannot be written: {error.strerror}") from None
 

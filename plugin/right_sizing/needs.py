@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
-from berth.plugin.history.decided_jobs import by_user, program_of
-from berth.plugin.history.matching import Match, keys, workload_key
+from berth.plugin.history.decided_jobs import by_user, description_of
+from berth.plugin.history.matching import Match, match_keys, workload_key
 from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
 from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord, PastJobRecord
@@ -53,9 +53,9 @@ def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator
     for job in jobs:
         if job.state not in _RAN:
             continue
-        for match, digest in keys(job.user, job.cores, job.time_limit_s, program_of(job)):
+        for match, digest in match_keys(job.user, job.cores, job.time_limit_s, description_of(job)):
             if match is Match.LIMIT:
-                continue  # how long a job may run says nothing of its memory
+                continue  # the time limit says nothing about the memory
             groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)
             groups.move_to_end(digest)
             if len(groups) > GROUPS:

@@ -45,7 +45,7 @@ def hostlist(text: object) -> list[str]:
         if match[2] is not None:
             before, after = before.lstrip(), after.rstrip()
             for numbers, width in _ranges(ranges):
-                if width == len(str(numbers[0])):  # a third of the time
+                if width == len(str(numbers[0])):  # takes a third of the time of the general case
                     names.extend([f"{before}{n}{after}" for n in numbers])
                 else:
                     names.extend([f"{before}{n:0{width}d}{after}" for n in numbers])

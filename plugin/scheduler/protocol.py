@@ -33,7 +33,7 @@ from berth.plugin.scheduler.jobs import (
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
-    from berth.plugin.history.reading import Read
+    from berth.plugin.history.reading import ReadJobs
     from berth.plugin.mig.node import NodeSettings
     from berth.plugin.site.site import Site
     from berth.policies.mig import Layout
@@ -96,7 +96,7 @@ class Scheduler(Protocol):
     def __init__(self, settings: Any = None) -> None:
         """Take settings of ``settings_type``; None: its defaults."""
 
-    # What every scheduler has
+    # Methods that every scheduler implements
 
     @abstractmethod
     def read(self, *, full: bool = True) -> ClusterFacts:
@@ -131,7 +131,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    # What has a default
+    # Methods with a default
 
     def is_here(self) -> bool:
         """Return whether this machine has its commands: ``berth init`` asks the first that is
@@ -170,13 +170,13 @@ class Scheduler(Protocol):
         """Return nodes that are kept from jobs, now or later; none where it has no such thing."""
         return ()
 
-    def past_jobs(self, cluster: str, since_s: float) -> Read:
+    def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
         """Return jobs that ended after a Unix time, Berth's and others', from its accounting."""
         raise UsageError(
             f"{self.title} cannot be asked for past jobs", hint="give a file that it wrote"
         )
 
-    def add_scripts(self, read: Read) -> None:
+    def add_scripts(self, read: ReadJobs) -> None:
         """Add digests of the texts of their scripts to jobs of ``past_jobs``, where it has them."""
 
     def begins_past_jobs(self, line: str) -> bool:
@@ -184,7 +184,9 @@ class Scheduler(Protocol):
         them."""
         return False
 
-    def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
+    def read_past_jobs(
+        self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
+    ) -> ReadJobs:
         """Return past jobs from such a file; ``utc``: its times are not this machine's local ones.
 
         Raises DocumentError.

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import DocumentError
 from berth.plugin.scheduler.states import Reading, ReadStates
 from berth.policies.values import RuledOut
@@ -88,10 +89,8 @@ def _key(entry: RuledOut) -> tuple[str, str, str]:
 
 
 def _write(path: Path, entries: Iterable[RuledOut]) -> None:
-    fresh = path.with_name(f".{path.name}.new")
+    text = json.dumps([asdict(entry) for entry in entries], indent=1) + "\n"
     try:
-        fresh.write_text(json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
-        fresh.chmod(0o644)
-        fresh.replace(path)
+        write_text(path, text, mode=0o644)
     except OSError as error:
         raise DocumentError(str(path), f"cannot be written: {error.strerror}") from None

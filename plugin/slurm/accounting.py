@@ -95,7 +95,8 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
     except ToolMissing:
         reading = _all_remembered()
     except SchedulerError as error:
-        # An accounting that is only down has them later: nothing may be taken for it meanwhile.
+        # Where slurmdbd is only down, accounting will have these jobs later: slurmctld, which has
+        # forgotten some, must not be asked in its place.
         if _DISABLED not in error.message:
             raise
         reading = _all_remembered()
@@ -116,7 +117,7 @@ def _utc(unix_s: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_s))
 
 
-# The accounting
+# From sacct
 
 
 def parse_sacct(text: str) -> dict[str, Outcome]:
@@ -184,7 +185,7 @@ def _accounted(job_id: str, record: Record) -> Outcome:
     )
 
 
-# The controller
+# From squeue --json
 
 
 def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
@@ -211,7 +212,7 @@ def _all_remembered() -> _Reading:
     return reading
 
 
-# Their notations
+# Notations
 
 
 def _exit_status(text: str) -> int | None:

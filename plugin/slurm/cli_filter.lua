@@ -10,27 +10,27 @@
 -- * Where the site turns it on (`file_digests = on` in the file below), `berth-file:PATH` in a comment
 --   becomes `berth-file:sha256-...`: only here can the user's files be read.
 --
--- Nothing else is looked at, and no error of ours stops a submission.
+-- Nothing else is read, and no error of this filter stops a submission.
 -- Install it beside slurm.conf as cli_filter.lua with CliFilterPlugins=lua (docs/slurm.md).
 
 local AUTO = os.getenv("BERTH_AUTO_PARTITION") or "auto"
 local CONFIG_PATH = os.getenv("BERTH_CLIENT_CONFIG") or "/etc/berth/client.conf"
-local SAID_WITHIN_S = "0.5" -- so long a person waits at most for the line, after the job is accepted
+local MESSAGE_WITHIN_S = "0.5" -- how long a person waits at most for the line, after the job is accepted
 local MAX_COMMENT_BYTES = 1000 -- Slurm takes 1024
 local MAX_MOUNT_LINES = 20000
 local DIGEST_WITHIN_S = "0.04" -- a file that takes longer keeps its name: nothing is matched by it
 local UNSET = { [""] = true, ["unset"] = true, ["Unknown"] = true, ["N/A"] = true }
 
-local function given(options, name)
+local function option_of(options, name)
   local fine, value = pcall(function() return options[name] end)
   return fine and type(value) == "string" and not UNSET[value] and value or nil
 end
 
-local function unseen(options)
-  local gres = given(options, "gres")
+local function hidden_choice(options)
+  local gres = option_of(options, "gres")
   return gres and gres:lower():gsub("^gres[:/]", "") == "none"
-    or (given(options, "gpus-per-task") or ""):find("^[%w_:]*%f[%w]0$")
-    or given(options, "deadline") or given(options, "core-spec") or given(options, "thread-spec")
+    or (option_of(options, "gpus-per-task") or ""):find("^[%w_:]*%f[%w]0$")
+    or option_of(options, "deadline") or option_of(options, "core-spec") or option_of(options, "thread-spec")
 end
 
 local function digests_files()
@@ -44,7 +44,7 @@ local function digests_files()
   return false
 end
 
--- The SHA-256 of a file, by a program that is killed when the time is over; nil: not known.
+-- The SHA-256 of a file, by a program that is killed when its time is over; nil: not known.
 local function digest_of(path)
   local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
   local pipe = io.popen("exec 2>/dev/null; test -f " .. quoted .. " && timeout -s KILL "
@@ -64,8 +64,8 @@ local function with_digest(comment)
   return digest and (before .. "sha256-" .. digest .. after):sub(2) or comment
 end
 
--- Whether standard error is a terminal: a file of the file system that terminals are in. Without a
--- fork, and before the job is submitted; a console of the machine itself counts as none.
+-- Whether standard error is a terminal, by the file system that it is on (devpts): that takes no fork.
+-- The machine's own console does not count.
 local function is_watched()
   local file = io.open("/proc/self/fdinfo/2", "r")
   if not file then return false end
@@ -87,17 +87,17 @@ local function is_watched()
 end
 
 local function wants_quiet(options)
-  local asked = os.getenv("BERTH_QUIET")
-  local quiet = tonumber(given(options, "quiet"))
-  return asked ~= nil and asked ~= "" and asked ~= "0" or quiet ~= nil and quiet > 0
+  local variable = os.getenv("BERTH_QUIET")
+  local quiet = tonumber(option_of(options, "quiet"))
+  return variable ~= nil and variable ~= "" and variable ~= "0" or quiet ~= nil and quiet > 0
 end
 
--- Leave options that hold before the word for job_submit.lua is added.
+-- Change the options: opt out of a placement that would break a hidden choice, and digest a file.
 local function adjust(options)
-  local partition = given(options, "partition")
+  local partition = option_of(options, "partition")
   if partition and partition ~= AUTO then return end
-  local comment = given(options, "comment")
-  if unseen(options) then
+  local comment = option_of(options, "comment")
+  if hidden_choice(options) then
     options["comment"] = comment and comment .. " berth:off" or "berth:off"
   elseif comment then
     local fuller = with_digest(comment)
@@ -105,52 +105,52 @@ local function adjust(options)
   end
 end
 
-local watched = {} -- what pre_submit leaves for post_submit
+local submission = {} -- what pre_submit leaves for post_submit
 
 local function announce(options)
-  if given(options, "type") == "srun" and os.getenv("SLURM_JOB_ID") then return end -- a step, no job
-  local comment = given(options, "comment")
-  local looks = not wants_quiet(options) and is_watched()
-  local word = looks and "berth-client:tty" or "berth-client:quiet"
+  if option_of(options, "type") == "srun" and os.getenv("SLURM_JOB_ID") then return end -- a step is no job
+  local comment = option_of(options, "comment")
+  local shows_line = not wants_quiet(options) and is_watched()
+  local word = shows_line and "berth-client:tty" or "berth-client:quiet"
   local text = comment and comment .. " " .. word or word
   if #text > MAX_COMMENT_BYTES then return end
   options["comment"] = text
-  watched.looks = looks
-  watched.type, watched.waits = given(options, "type"), given(options, "wait") ~= nil
-  watched.elsewhere = given(options, "clusters") ~= nil -- a local job may have the same number
+  submission.shows_line = shows_line
+  submission.type, submission.waits = option_of(options, "type"), option_of(options, "wait") ~= nil
+  submission.elsewhere = option_of(options, "clusters") ~= nil -- a local job may have the same number
 end
 
--- What job_submit.lua left to be said in the stamp of a job, or nil.
-local function said_of(job_id)
+-- The line for the user that job_submit.lua left in the job's stamp, or nil.
+local function message_of(job_id)
   local pipe = io.popen(string.format("exec 2>/dev/null </dev/null; timeout -s KILL %s scontrol -o show job %d",
-    SAID_WITHIN_S, job_id), "r")
+    MESSAGE_WITHIN_S, job_id), "r")
   if not pipe then return nil end
   local text = pipe:read(65536) or ""
   pipe:close()
-  local said = text:match("%ssaid=([%w_.%%]+)")
-  if not said then return nil end
-  said = said:gsub("%%(%d%d%d)", function(octal) return string.char(tonumber(octal, 8) % 256) end)
-  return (said:gsub("%c", " "))
+  local message = text:match("%ssaid=([%w_.%%]+)")
+  if not message then return nil end
+  message = message:gsub("%%(%d%d%d)", function(octal) return string.char(tonumber(octal, 8) % 256) end)
+  return (message:gsub("%c", " "))
 end
 
 local function show(job_id)
-  if not watched.looks or watched.elsewhere then return end
-  watched.looks = false -- once, however many components a job has
-  local said = said_of(job_id)
-  if not said then return end
-  if watched.type ~= "sbatch" then -- srun and salloc have told the id
-    io.stderr:write(said, "\n")
+  if not submission.shows_line or submission.elsewhere then return end
+  submission.shows_line = false -- once, however many components a job has
+  local message = message_of(job_id)
+  if not message then return end
+  if submission.type ~= "sbatch" then -- srun and salloc have printed the id already
+    io.stderr:write(message, "\n")
     return
   end
   -- sbatch prints the id only after this function: a program waits for sbatch's end, no longer (with
   -- --wait: a moment). It must not hold sbatch's standard output, which `$(sbatch ...)` reads to its end.
-  local until_told = watched.waits and "sleep 0.1" or "cat"
-  local pipe = io.popen("exec >/dev/null; IFS= read -r said; " .. until_told
+  local wait = submission.waits and "sleep 0.1" or "cat"
+  local pipe = io.popen("exec >/dev/null; IFS= read -r said; " .. wait
     .. '; printf "%s\\n" "$said" >&2', "w")
   if not pipe then return end
-  pipe:write(said, "\n")
+  pipe:write(message, "\n")
   pipe:flush()
-  watched.pipe = pipe -- closed by the end of the process; collected as garbage it would be waited for
+  submission.pipe = pipe -- referenced until the process ends: collecting it as garbage would wait for the program
 end
 
 function slurm_cli_setup_defaults(options, early_pass)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.right_sizing import guard
@@ -38,7 +38,7 @@ _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMe
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class ShortJob:
     """A job that had too little."""
 
     job: str
@@ -53,7 +53,7 @@ class Short:
     """It has its memory back."""
 
 
-def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
+def short_jobs(begun: Mapping[str, str]) -> Iterator[ShortJob]:
     """Yield jobs that ended out of memory under a smaller request, and those in ``begun``.
 
     Raises SchedulerError or ToolMissing.
@@ -67,7 +67,7 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
             yield short
 
 
-def short_job(job: str) -> Short | None:
+def short_job(job: str) -> ShortJob | None:
     """Return what Slurm says of a job; None: its request was not made smaller, or it is forgotten.
 
     Raises SchedulerError or ToolMissing.
@@ -84,10 +84,10 @@ def short_job(job: str) -> Short | None:
     if "fit" not in words or "was" not in words:
         return None
     if (of("requeue"), of("batchflag")) != ("1", "1"):
-        return None  # it must not run twice
+        return None  # it is not a batch job that may run twice
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
     was = {key: unquote(value) for key, _, value in pairs if key in _UPDATED}
-    return Short(
+    return ShortJob(
         job=job,
         user=of("username"),
         key=words["fit"],
@@ -99,7 +99,7 @@ def short_job(job: str) -> Short | None:
     )
 
 
-def give_back(short: Short, path: Path) -> bool:
+def give_back(short: ShortJob, path: Path) -> bool:
     """Run it again with its own request; False: somebody else saw to it.
 
     ``path``: where what is begun stands. Raises SchedulerError and DocumentError.
@@ -119,7 +119,7 @@ def give_back(short: Short, path: Path) -> bool:
     return True
 
 
-def _restore(short: Short) -> None:
+def _restore(short: ShortJob) -> None:
     words = [f"{_UPDATED[key]}={value}" for key, value in short.was.items() if value.isdigit()]
     comment = " ".join(filter(None, (short.comment.partition("(berth: ")[0].strip(), _SAID)))
     commands.run(
@@ -150,7 +150,7 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
     alive_s = now_s if patient and problem is None else 0.0
     if path.parent.is_dir():
         guard.store(path, Guard(alive_s, every_s, requeue, stopped))
-    else:  # the daemon sees nobody at work, and makes no request smaller
+    else:  # without the file the daemon makes no request smaller
         yield f"memory requests stay as they are: there is no folder {path.parent}"
     if problem is not None:
         raise problem
@@ -185,13 +185,8 @@ def load_begun(path: Path) -> dict[str, str]:
 
 def store_begun(path: Path, begun: Mapping[str, str]) -> None:
     """Write it, surely on disk when this returns. Raises DocumentError."""
-    fresh = path.with_name(f".{path.name}.new")
     try:
-        with fresh.open("w", encoding="utf-8") as file:
-            json.dump(dict(begun), file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_text(path, json.dumps(dict(begun)), durable=True)
     except OSError as error:
         raise DocumentError(path, f"cannot be written: {error.strerror}") from None
 

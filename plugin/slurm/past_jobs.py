@@ -17,8 +17,8 @@ from pathlib import PurePosixPath
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
-from berth.plugin.history.matching import Described, described, plain_name
-from berth.plugin.history.reading import SINGLETON, Read, Unreadable, checked_times, name_of
+from berth.plugin.history.matching import JobDescription, describe_job, plain_name
+from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
     count,
@@ -62,13 +62,14 @@ Fields = Mapping[str, str]
 _ASK_TIMEOUT_S = 600.0
 
 
-def ask(cluster: str, since_s: float) -> Read:
+def ask(cluster: str, since_s: float) -> ReadJobs:
     """Return jobs that sacct has since a Unix time. Raises SchedulerError and ToolMissing."""
     begin, end = (
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
         for moment in (max(since_s, 0.0), time.time() + 1.0)
     )
-    # Users write names and command lines, with bars and line ends in them; this they cannot guess.
+    # Users write names and command lines, with bars and line ends in them: a separator that nobody
+    # can guess.
     bar = f"<{secrets.token_hex(8)}>"
     text = commands.run(
         ("sacct", "-a", "-P", f"--delimiter={bar}", "--noconvert", "-S", begin, "-E", end,
@@ -80,7 +81,7 @@ def ask(cluster: str, since_s: float) -> Read:
     return read_sacct(lines, cluster, source="sacct", utc=True, bar=bar)
 
 
-def add_scripts(read: Read) -> None:
+def add_scripts(read: ReadJobs) -> None:
     """Add the scripts of the last jobs of each user and name, as far as accounting stores them."""
     if not submitted.are_stored():
         return
@@ -92,7 +93,7 @@ def add_scripts(read: Read) -> None:
         if job.job_id in read.with_arguments and job.user and looked_at[kind] <= _SCRIPTS_OF_KIND:
             wanted.setdefault(job.user, []).append(job.job_id)
     for job_id, script in submitted.scripts_of(wanted).items():
-        digest = described("", (), script).script
+        digest = describe_job("", (), script).script
         read.jobs[job_id] = replace(read.jobs[job_id], script=digest)
 
 
@@ -112,13 +113,13 @@ def joined(text: str, bar: str, columns: int) -> Iterator[str]:
 
 def read_sacct(
     lines: Iterable[str], cluster: str, *, source: str, utc: bool = False, bar: str = "|"
-) -> Read:
+) -> ReadJobs:
     """Read sacct's lines, with times in this machine's zone or in UTC. Raises DocumentError for no
     header.
 
     ``bar``: what stands between fields.
     """
-    read, header = Read(), None
+    read, header = ReadJobs(), None
     steps: dict[str, _Peaks] = {}
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
@@ -128,7 +129,7 @@ def read_sacct(
             header = _header(line, source, bar)
             continue
         if line.split(bar)[: len(header)] == list(header):
-            continue  # two files, one after the other
+            continue  # the header of a second file, appended to the first
         try:
             fields = _fields(line, header, bar)
             job_id, dot, _ = fields["JobID"].partition(".")
@@ -138,7 +139,7 @@ def read_sacct(
             arguments = _submitted_arguments(
                 name_of(fields.get("JobName", "")), fields.get("SubmitLine", "")
             )
-            job = _job(job_id, fields, arguments or Described(), cluster, utc=utc)
+            job = _job(job_id, fields, arguments or JobDescription(), cluster, utc=utc)
         except Unreadable as error:
             read.refuse(number, line, error)
             continue
@@ -214,11 +215,11 @@ def _with_peaks(job: PastJobRecord, peaks: _Peaks) -> PastJobRecord:
 
 
 def _job(
-    job_id: str, fields: Fields, arguments: Described, cluster: str, *, utc: bool
+    job_id: str, fields: Fields, arguments: JobDescription, cluster: str, *, utc: bool
 ) -> PastJobRecord | None:
     if _JOB.fullmatch(job_id) is None:
         if re.fullmatch(r"\d{1,18}_\[.*", job_id):
-            return None  # tasks of an array that wait
+            return None  # waiting tasks of an array
         raise Unreadable("JobID is not a job's")
     state = state_of(fields["State"])
     if state == "unknown":
@@ -257,7 +258,7 @@ def _job(
     )
 
 
-def _note(job_id: str, fields: Fields, read: Read) -> None:
+def _note(job_id: str, fields: Fields, read: ReadJobs) -> None:
     """Note which jobs the job waited for, by the line that submitted it."""
     submitted_line = dependencies_in_line(fields.get("SubmitLine", ""))
     array, _, task = job_id.partition("_")
@@ -274,7 +275,7 @@ def _note(job_id: str, fields: Fields, read: Read) -> None:
     read.not_followed += submitted_line.others
 
 
-def _submitted_arguments(name: str, line: str) -> Described | None:
+def _submitted_arguments(name: str, line: str) -> JobDescription | None:
     """Return the script's arguments, or the wrapped command, of a submit line; None: it has none.
 
     A script that was renamed is not found in its line; options after ``--wrap`` are taken for the
@@ -282,11 +283,11 @@ def _submitted_arguments(name: str, line: str) -> Described | None:
     """
     wrapped = _WRAP.search(line)
     if wrapped is not None and not plain_name(name):
-        return described(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
+        return describe_job(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
     words = line.split()
-    for place in range(1, len(words)):
-        if PurePosixPath(words[place]).name == name and words[place - 1] not in _NAMING:
-            return described(name, list(takewhile(_OF_COMPONENT, words[place + 1 :])))
+    for index in range(1, len(words)):
+        if PurePosixPath(words[index]).name == name and words[index - 1] not in _NAMING:
+            return describe_job(name, list(takewhile(_OF_COMPONENT, words[index + 1 :])))
     return None
 
 

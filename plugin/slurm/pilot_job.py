@@ -194,7 +194,7 @@ def _launches(
     )
     first = shlex.join([*launch.launcher, "sh", "-c", timed, "rank", *launch.program])
     ranks = shlex.join([berth, "pilot", "ranks", str(folder), "--into", str(profile)])
-    # A rank 0 that fails or is cut must not leave the others waiting for it.
+    # A rank 0 that fails or is killed must not leave the others waiting for it.
     lines = [
         "export SLURM_KILL_BAD_EXIT=1",
         f"rm -rf {shlex.quote(str(folder))}; mkdir -p {shlex.quote(str(folder))}",
@@ -218,7 +218,7 @@ def _counted(
         f'--rank "$rank" --leave {shlex.quote(str(folder))}/counts-$rank.json -- "$@"; fi\n'
         'exec "$@"'
     )
-    # The number is not in the environment: launchers pass little of that on.
+    # The number is an argument, because launchers pass on little of the environment.
     head = shlex.join([*launch.launcher, "sh", "-c", counted, "rank"])
     return [
         f'{head} "$busiest" {shlex.join(launch.program)} > /dev/null',

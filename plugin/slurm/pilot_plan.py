@@ -108,7 +108,7 @@ class SlurmPilot:
                 berth=_berth(),
                 profile=part.profile,
                 run_options=self._run_options(),
-                # What it counts on one node, it counts on several.
+                # Counters are measured on the first number of nodes only: they hold for the others.
                 count_options=self._count_options() if index == 0 else None,
                 deliver_options=self._deliver_options(index),
             )
@@ -181,7 +181,7 @@ class SlurmPilot:
 
     def _pilot_command(self, part: _Part, after: Sequence[str]) -> tuple[str, ...]:
         give_up_s = _seconds("--give-up-after", self._options["give_up_after"]) or 0.0
-        least_s = (self._parts.index(part) + 1) * self._pilot_s  # after those before it
+        least_s = (self._parts.index(part) + 1) * self._pilot_s  # it waits for the pilots before it
         minutes = math.ceil(max(give_up_s, least_s) / 60) + 1
         return (
             "sbatch", f"--job-name=pilot-{self.name}", "--comment=berth:off",
@@ -197,7 +197,7 @@ class SlurmPilot:
         more = [f"--partition={partition}"] if partition else []
         more += [f"--time={math.ceil(limit_s / 60)}"] if limit_s else []
         more += [f"--constraint={self._options['constraint']}"] if self._constraint else []
-        # Its own filter run would only repeat what the pilot's end does with a fresh profile.
+        # The filter would only decide what the end of the pilot decides with a fresh profile.
         return (
             "sbatch", f"--job-name={self.name}", "--comment=berth:off",
             f"--dependency=afterany:{pilot_id}", *self._shape.sbatch_options(), *more,

@@ -41,7 +41,7 @@ Fields = Mapping[str, str]
 def ask() -> tuple[PresentJob, ...]:
     """Return the jobs, an array's waiting tasks one by one. Raises SchedulerError or
     ToolMissing."""
-    # Users write names of jobs, with bars and line ends in them; this they cannot guess.
+    # Users write names, with bars and line ends in them: a separator that nobody can guess.
     bar = f"<{secrets.token_hex(8)}>"
     form = ",".join(f"{name}:{bar}" for name in FIELDS)
     text = commands.run(

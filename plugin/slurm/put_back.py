@@ -61,7 +61,7 @@ _FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class StuckJob:
     """A job that waits where Berth sent it, for a reason of that place."""
 
     job: str
@@ -77,7 +77,7 @@ class Stuck:
     be taken away again (seen with Slurm 22.05)."""
 
 
-def stuck_jobs(now_s: float) -> Iterator[Stuck]:
+def stuck_jobs(now_s: float) -> Iterator[StuckJob]:
     """Yield the jobs to put back now. Raises SchedulerError or ToolMissing."""
     waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%A|%r|%V"))
     for line in dict.fromkeys(waiting.splitlines()):
@@ -102,7 +102,7 @@ def _is_due(reason: str, submitted: str, now_s: float) -> bool:
     return now_s - since_s >= PATIENCE_S
 
 
-def _stuck(number: str, reason: str) -> Stuck | None:
+def _stuck(number: str, reason: str) -> StuckJob | None:
     admin_comment = field(number, "admin_comment")
     stamp = STAMP.search(admin_comment)
     if stamp is None:
@@ -112,12 +112,12 @@ def _stuck(number: str, reason: str) -> Stuck | None:
     if words.get("action") != "edit" or "was" not in words or tried == _FAILED:
         return None
     if tried is not None and reason != "BadConstraints":
-        return None  # once: what it waits for now is its own request's
+        return None  # put back once already: its own request is what it waits with
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
     user = field(number, "username")
     if not user:
         return None  # it has started, or is gone
-    return Stuck(
+    return StuckJob(
         job=number,
         user=user,
         candidate=words.get("to", ""),
@@ -130,7 +130,7 @@ def _stuck(number: str, reason: str) -> Stuck | None:
     )
 
 
-def put_back(stuck: Stuck, now_s: float) -> RuledOut:
+def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
     """Restore the job's request, say so, and tell which place to leave alone.
 
     A job that Slurm does not let us change is only marked and told, so that nobody tries again.
@@ -166,7 +166,7 @@ def words_back(was: Mapping[str, str]) -> Sequence[str]:
     partition."""
     partition: Record = {}
     words = []
-    if "partition" in was:  # else it was changed where it stood
+    if "partition" in was:  # else it stayed in its partition
         partition = _partition(was["partition"])
         words.append(f"Partition={partition['PartitionName']}")
     if "min_nodes" in was:

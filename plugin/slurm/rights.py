@@ -53,8 +53,8 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Unknown:
-    """Rights that could not be read_rights: nobody is sent anywhere by them."""
+class UnknownRights:
+    """Rights that could not be read: nobody is sent anywhere by them."""
 
     problem: str
 
@@ -175,7 +175,7 @@ def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
         for resource, amount in _tres(row.get(key, "")):
             most = amount * (_MINUTE_S if scope is Scope.SECONDS else 1.0)
             if key in _CONSUMED and resource.startswith("gres/"):
-                most = 0.0  # what is used up of it already is not looked at
+                most = 0.0  # how much of it is used up already is not known
             yield (key, resource), Limit(scope, most, source, resource, key in _TOGETHER)
     for key in _JOBS:
         if row.get(key, "").isdigit():
@@ -195,9 +195,7 @@ def _tres(text: str) -> Iterator[tuple[str, float]]:
         try:
             number = float(amount.removesuffix(unit)) if unit else float(amount)
         except ValueError:
-            raise SchedulerError(
-                f"sacctmgr wrote a limit that cannot be read_rights: {part!r}"
-            ) from None
+            raise SchedulerError(f"sacctmgr wrote a limit that cannot be read: {part!r}") from None
         if name in ("mem", "vmem"):
             number *= _MIB[unit]
         elif unit:
@@ -273,5 +271,5 @@ class RightsReader:
                 log.warning("limits of accounts cannot be read: %s", error.message)
             self._problem = error.message
             if self._read_s is None or now_s - self._read_s > _OLDEST_S:
-                self._rights = Unknown(error.message)
+                self._rights = UnknownRights(error.message)
         return self._rights

@@ -43,7 +43,7 @@ from berth.plugin.slurm.rights import RightsReader
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
-    from berth.plugin.history.reading import Read
+    from berth.plugin.history.reading import ReadJobs
     from berth.plugin.mig.node import NodeSettings
     from berth.plugin.site.site import Site
 
@@ -150,11 +150,11 @@ class Slurm(Scheduler):
         """See Scheduler. From scontrol; those that hold no whole nodes are left out."""
         return cluster.read_reservations()
 
-    def past_jobs(self, cluster: str, since_s: float) -> Read:
+    def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
         """See Scheduler. From sacct."""
         return past_jobs.ask(cluster, since_s)
 
-    def add_scripts(self, read: Read) -> None:
+    def add_scripts(self, read: ReadJobs) -> None:
         """See Scheduler. From ``sacct --batch-script``, where the site stores scripts."""
         past_jobs.add_scripts(read)
 
@@ -162,7 +162,9 @@ class Slurm(Scheduler):
         """See Scheduler. The header of sacct's parsable output."""
         return "|" in line
 
-    def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
+    def read_past_jobs(
+        self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
+    ) -> ReadJobs:
         """See Scheduler."""
         return past_jobs.read_sacct(lines, cluster, source=source, utc=utc)
 

@@ -90,7 +90,7 @@ def _options(line: str) -> dict[str, str]:
         name, mark, value = word.partition("=")
         at += 1
         if not word.startswith("-"):
-            break  # the script: what follows is its own
+            break  # the script: what follows are its own arguments
         if word.startswith("--"):
             if not mark and name in _LONG and at < len(words):
                 value, at = words[at], at + 1
@@ -183,7 +183,9 @@ def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
             parsed = parse_scripts(text, asked_jobs)
             if parsed is not None:
                 scripts.update(parsed)
-            elif len(asked_jobs) > 1:  # all but the job whose script holds such a line
+            elif (
+                len(asked_jobs) > 1
+            ):  # halves, until only the job is left out whose script holds such a line
                 waiting += [asked_jobs[: len(asked_jobs) // 2], asked_jobs[len(asked_jobs) // 2 :]]
     return scripts
 

@@ -33,7 +33,7 @@ def matching_pyslurm() -> Any:
     """Return the module. Raises ToolMissing where it is absent or made for another Slurm."""
     try:
         module = importlib.import_module("pyslurm")
-    except (ImportError, OSError) as error:  # its shared library may be another Slurm's
+    except (ImportError, OSError) as error:  # OSError: its shared library is of another Slurm
         raise ToolMissing(
             "pyslurm",
             needed_for="reading Slurm without its commands",
@@ -78,7 +78,7 @@ def read_cluster() -> ClusterFacts:
         raise
     except (AttributeError, TypeError, ValueError, LookupError) as error:
         raise SchedulerError(f"pyslurm gave something unreadable: {error}") from None
-    except Exception as error:  # its own errors have no base of ours
+    except Exception as error:  # pyslurm's own errors have no common base class
         raise SchedulerError(f"pyslurm failed: {error}") from None
 
 

@@ -62,7 +62,9 @@ class Database:
         try:
             self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             _set_orphans_aside(self.path)
-            with suppress(FileExistsError):  # made meanwhile, or a link to nowhere: opening tells
+            with suppress(
+                FileExistsError
+            ):  # made meanwhile, or a dangling link: opening it will say
                 _make(self.path)
         except OSError as error:
             raise StoreError(
@@ -98,7 +100,7 @@ class Database:
         """Return one sentence and a hint for a driver's error."""
         text = " ".join(str(error).split())
         if self.path is not None:
-            text = _of_file(self.path, text)
+            text = _explained_for_file(self.path, text)
         for needle, sentence, hint in _SENTENCES:
             if needle in text.lower():
                 return StoreError(f"{self.name}: {sentence}", hint=hint)
@@ -130,7 +132,7 @@ class Database:
         return None
 
 
-def _of_file(path: Path, text: str) -> str:
+def _explained_for_file(path: Path, text: str) -> str:
     """Return SQLite's error, in other words where the state of the file says more than SQLite
     does."""
     with suppress(OSError):
@@ -255,7 +257,7 @@ def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
     uri = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
-        # Transactions are ours to begin: the driver's own habit leaves DDL and reads outside them.
+        # We begin transactions ourselves: the driver would leave DDL and reads outside of them.
         connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")

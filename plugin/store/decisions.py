@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import DecisionInputs, DecisionRecord, Ranking
-from berth.plugin.store.statements import count_of
+from berth.plugin.store.statements import count_of, in_pieces
 from berth.policies.codes import Code
 
 T = TypeVar("T")
@@ -44,24 +44,14 @@ _TOGETHER = 10
 """Rows of one statement: more are not faster, and fewer make the recorder's thread and the
 answering one hand the interpreter to each other more often."""
 
-_PIECE = 500
-"""Databases limit the values of one statement."""
-
-
-def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
-    """Yield ``values`` in lists that are short enough for one statement."""
-    listed = list(values)
-    for begin in range(0, len(listed), _PIECE):
-        yield listed[begin : begin + _PIECE]
-
 
 class Decisions:
     """The record of every answer, newest last in time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Compiled once and given to the driver as it is: a third of the time of a Core insert,
-        # and the daemon's recorder shares its interpreter with the answers.
+        # Compiled once and given to the driver as text: that takes a third of the time of a Core
+        # insert, and the daemon's recorder shares its interpreter with the answering thread.
         hole = "?" if database.path is not None else "%s"
         names = (*_OWN, "ranked", "ranking")
         self._inserts = {
@@ -82,7 +72,7 @@ class Decisions:
         shared: dict[str, tuple[str, float]] = {}
         rows = [(*_own(r), *self._ranked(r, shared)) for r in records]
         with self._database.write() as connection:
-            if shared:  # in one order, so that two daemons do not wait for each other
+            if shared:  # in a fixed order, so that two daemons do not wait for each other
                 texts = [(digest, *shared[digest]) for digest in sorted(shared)]
                 connection.exec_driver_sql(self._share, texts)
             whole = len(rows) // _TOGETHER * _TOGETHER

@@ -9,13 +9,14 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, sele
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.decisions import in_pieces
 from berth.plugin.store.outcomes import RECORD
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.statements import (
+    columns_of,
     counter,
     distinct,
+    in_pieces,
     insert_into,
     next_revision,
     upsert,
@@ -122,7 +123,7 @@ class Learning:
 
     def of_all(self, count: int) -> list[EvidenceRecord]:
         """Return the last ``count`` jobs."""
-        # Without a bound SQLite 3.53 reads them all and sorts them.
+        # Without this bound SQLite 3.53 reads all rows and sorts them.
         return self._last(tables.evidence.c.ended_s >= 0.0, count)
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, int]]:
@@ -148,7 +149,7 @@ class Learning:
         the job. ``checked``: with these all forecasts are as all evidence has it; None: not yet.
         False: another daemon was first with some of it, and nothing is stored.
         """
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in evidence]
+        rows = [columns_of(record) for record in evidence]
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         try:
             self._put(rows, learnt, replaces, checked)
@@ -178,7 +179,7 @@ class Learning:
                 seen = [{hole: row[name] for hole, name in _SEEN_OF.items()} for row in rows]
                 connection.execute(_SEEN, seen)
             for record in learnt:
-                values = {name: getattr(record, name) for name in record.__slots__}
+                values = columns_of(record)
                 values["revision"] = revision
                 put = upsert(self._database, tables.learnt, values, ("workload", "user"))
                 connection.execute(put, values)

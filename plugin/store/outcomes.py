@@ -11,10 +11,9 @@ from sqlalchemy import Column, Select, func, select, tuple_
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.decisions import in_pieces
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EndedJob, OutcomeRecord
-from berth.plugin.store.statements import count_of, distinct, upsert
+from berth.plugin.store.statements import columns_of, count_of, distinct, in_pieces, upsert
 
 _KEYS = ("cluster", "job_id")
 RECORD = tuple(tables.outcomes.c[name] for name in OutcomeRecord.__slots__)
@@ -33,9 +32,9 @@ class Outcomes:
         """Store a batch in one transaction; a job that is there already is replaced."""
         if not records:
             return
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        rows = [columns_of(record) for record in records]
         statement = upsert(self._database, tables.outcomes, rows[0], _KEYS)
-        # In one order, so that two daemons that store the same jobs do not wait for each other.
+        # In a fixed order, so that two daemons that store the same jobs do not wait for each other.
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:
             connection.execute(statement, rows)

@@ -11,7 +11,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord
-from berth.plugin.store.statements import next_revision, upsert
+from berth.plugin.store.statements import columns_of, next_revision, upsert
 
 _KEYS = ("cluster", "job_id")
 _PAGE = 1_000
@@ -27,7 +27,7 @@ class PastJobs:
         """Store a batch in one transaction; a job that is there already is replaced."""
         if not records:
             return
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        rows = [columns_of(record) for record in records]
         statement = upsert(self._database, tables.past_jobs, rows[0], _KEYS)
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:
@@ -85,7 +85,7 @@ class MemoryNeeds:
         """Store a batch in one transaction; what is there of the same keys is replaced."""
         if not records:
             return
-        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        rows = [columns_of(record) for record in records]
         rows.sort(key=lambda row: row["digest"])
         statement = upsert(self._database, tables.memory_needs, rows[0], ("digest",))
         with self._database.write() as connection:

@@ -25,8 +25,8 @@ file that is most of the time."""
 _CACHE_KIB = 64 * 1024
 """Pages of every index are changed by each piece: written once where all of them fit."""
 
-# By the row's own address, found by the column's index: rows of one moment may be many, and a
-# join by the primary key reads a second index for each row.
+# Rows are deleted by their address, which the column's index gives: a join by the primary key would
+# read a second index for each row, and many rows may have one and the same time.
 _SQLITE = """
 DELETE FROM {table} WHERE rowid IN
   (SELECT rowid FROM {table} WHERE {column} < :before_s ORDER BY {column} LIMIT :count)
@@ -35,7 +35,8 @@ _OF_INDEX = """
 SELECT count(*) FROM (SELECT {columns} FROM {table} WHERE {column} < :before_s
   ORDER BY {column} LIMIT :count) AS old CROSS JOIN {table} AS same {by} WHERE {equal}
 """
-# From where the last piece ended: PostgreSQL's index holds deleted rows until the next vacuum.
+# Each piece begins where the last one ended: PostgreSQL's index holds deleted rows until the next
+# vacuum.
 _POSTGRESQL = """
 WITH gone AS (
   DELETE FROM {table} WHERE {column} < :before_s AND ctid = ANY (ARRAY(
@@ -105,7 +106,7 @@ class _PiecesOfFile:
         self._ahead = 0
         """Rows that were read and not yet deleted."""
         self._statement = text(_SQLITE.format(table=column.table.name, column=column.name))
-        self._of_indexes = [text(statement) for statement in _of_indexes(column)]
+        self._of_indexes = [text(statement) for statement in _index_statements(column)]
 
     def delete(self, count: int) -> tuple[int, float]:
         """Delete at most ``count`` rows, as ``_Pieces.delete`` does on PostgreSQL."""
@@ -119,7 +120,7 @@ class _PiecesOfFile:
             deleted = int(connection.execute(self._statement, values).rowcount)
         took_s = time.monotonic() - begun_s
         self._ahead -= deleted
-        with self._database.read() as connection:  # what a commit would do while others wait
+        with self._database.read() as connection:  # a commit would do this while others wait
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
         return deleted, took_s
 
@@ -130,7 +131,7 @@ class _PiecesOfFile:
         self._ahead = count
 
 
-def _of_indexes(column: Column[float]) -> Iterator[str]:
+def _index_statements(column: Column[float]) -> Iterator[str]:
     """Yield statements that read the oldest rows' entries in each index, but those that begin with
     the time: these entries lie side by side."""
     table = column.table

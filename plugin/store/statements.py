@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlalchemy import (
     Column,
@@ -21,6 +21,28 @@ from berth.plugin.store.database import Database
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
+
+
+class Record(Protocol):
+    """A frozen value of ``records``: a dataclass with slots, named as the columns are."""
+
+    __slots__: ClassVar[Any]
+
+
+_PIECE = 500
+"""Databases limit the values of one statement."""
+
+
+def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
+    """Yield ``values`` in lists that are short enough for one statement."""
+    listed = list(values)
+    for begin in range(0, len(listed), _PIECE):
+        yield listed[begin : begin + _PIECE]
+
+
+def columns_of(record: Record) -> dict[str, Any]:
+    """Return the values of a record by column."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.Insert:

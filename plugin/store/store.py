@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, Database
-from berth.plugin.store.decisions import Decisions, in_pieces
+from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.learning import Learning, changed_since
 from berth.plugin.store.outcomes import Outcomes
 from berth.plugin.store.past_jobs import MemoryNeeds, PastJobs, memory_needs
@@ -23,7 +23,7 @@ from berth.plugin.store.records import (
     MemoryNeedRecord,
     WorkloadRecord,
 )
-from berth.plugin.store.statements import counter, next_revision, upsert
+from berth.plugin.store.statements import columns_of, counter, in_pieces, next_revision, upsert
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
 
@@ -101,7 +101,7 @@ class Store:
         """Give back the connections."""
         self.database.engine.dispose()
 
-    # Workloads and what is made from them
+    # Workloads, their forecasts and the scripts attached to them
 
     def add(self, record: WorkloadRecord, *, replace: bool = False) -> None:
         """Store a workload. One of the same name is replaced only if asked, or if it is equal."""
@@ -115,7 +115,7 @@ class Store:
                     f"a different workload named {record.name!r} is in the store already",
                     hint="give another --name, or --replace to put this one in its place",
                 )
-            values = _columns(record)
+            values = columns_of(record)
             try:
                 if stored_digest is None:
                     connection.execute(insert(tables.workloads).values(values))
@@ -124,7 +124,7 @@ class Store:
                     connection.execute(
                         update(table).where(table.c.name == record.name).values(values)
                     )
-                    if stored_digest != record.digest:  # its forecasts are of the old content
+                    if stored_digest != record.digest:  # its forecasts are for the old content
                         connection.execute(
                             delete(tables.forecasts).where(
                                 tables.forecasts.c.workload == record.name
@@ -226,7 +226,7 @@ class Store:
     def put_forecast(self, record: ForecastRecord) -> None:
         """Store a forecast; an older one by the same bundle is replaced."""
         with self.database.write() as connection:
-            values = _columns(record) | {"revision": next_revision(connection)}
+            values = columns_of(record) | {"revision": next_revision(connection)}
             try:
                 put = upsert(self.database, tables.forecasts, values, ("workload", "bundle"))
                 connection.execute(put, values)
@@ -263,7 +263,7 @@ class Store:
         with self.database.write() as connection:
             next_revision(connection)
             try:
-                values = _columns(record)
+                values = columns_of(record)
                 put = upsert(self.database, tables.fingerprints, values, ("digest", "owner"))
                 connection.execute(put, values)
             except IntegrityError:
@@ -320,10 +320,6 @@ class Store:
             frozenset(learnt_keys),
             tuple(needs),
         )
-
-
-def _columns(record: WorkloadRecord | ForecastRecord | FingerprintRecord) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def _forecast(row: Row[tuple[object, ...]]) -> ForecastRecord:

@@ -163,7 +163,7 @@ outcomes = Table(
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
     Index("ix_outcomes_end_s", "end_s"),
     Index("ix_outcomes_job_id", "job_id"),
-    # Partial, WHERE UNSEEN: to say so here, SQLAlchemy would load both databases' dialects.
+    # Partial, WHERE UNSEEN: to declare that here, SQLAlchemy would load both databases' dialects.
     Index("ix_outcomes_unseen", "end_s", "cluster", "job_id"),
     comment="'seen_end_s' and 'seen_state': end and state as learning has looked at them",
 )

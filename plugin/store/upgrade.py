@@ -56,7 +56,9 @@ def upgrade(database: Database) -> str | None:
         with patient.write() as connection:
             if patient.path is None:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
-                connection.execute(text("SET LOCAL statement_timeout = 0"))  # indexes of millions
+                connection.execute(
+                    text("SET LOCAL statement_timeout = 0")
+                )  # building indexes of millions of rows takes long
             config = Config()
             config.set_main_option("script_location", "berth.plugin.store:migrations")
             config.attributes["connection"] = connection

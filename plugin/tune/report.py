@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from berth.pilot.units import format_elapsed
 from berth.plugin.pictures import tuning as pictures
-from berth.plugin.report import page
+from berth.plugin.report import html as page
 from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import Part, Report, Table, drawn
 from berth.plugin.tune.folder import Order

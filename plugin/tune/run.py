@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site import Site, load_site
 from berth.plugin.site.edit import Setting, with_settings

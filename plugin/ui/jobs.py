@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, render_template, request, url_for
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.jobs.decisions import decision_of_job, moment, predicted_and_ran
-from berth.plugin.cli.jobs.why import Why, explained
-from berth.plugin.cli.replay.live import Live, live_replays
+from berth.plugin.replay.queue_replay import Live, live_replays
+from berth.plugin.report.known_job import KnownJob, decision_of_job, known_job
+from berth.plugin.report.of_decision import decided, decided_one, decisions_table
 from berth.plugin.report.of_job import job_report, undecided_report
 from berth.plugin.report.of_queue import queue_report
-from berth.plugin.report.parts import Report, Table
+from berth.plugin.report.parts import Report
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.ui.context import Context, context
@@ -30,8 +30,6 @@ PATIENCE_S = 1.2
 """An answer waits so long for a replay that is being made."""
 view = Blueprint("jobs", __name__)
 PAGE = 50
-_HEADER = ("Decision", "Time", "User", "Workload", "Mode", "Action", "Code", "Chosen",
-           "Predicted", "Ran")  # fmt: skip
 
 
 @dataclass
@@ -103,7 +101,9 @@ def jobs() -> str:
         if len(records) > PAGE:
             beyond = urlencode({**asked, "before": records[PAGE - 1].id})
             following = f"{url_for('jobs.jobs')}?{beyond}"
-        table = _table(store, records[:PAGE])
+        shown = decided(store, records[:PAGE])
+        links = [url_for("jobs.one", decision=one.record.id) for one in shown]
+        table = decisions_table(shown, links=links)
     except BerthError as error:
         problem = error
     return render_template(
@@ -119,7 +119,7 @@ def one(decision: str) -> str:
     try:
         store = here.a_store()
         record = _seen(here, store.decisions.get(decision), f"decision {decision}")
-        return _shown(job_report(store, record, _why(here, store, record)))
+        return _shown(job_report(decided_one(store, record), _why(here, store, record)))
     except BerthError as error:
         return render_template("job.html", report=None, problem=error)
 
@@ -148,11 +148,11 @@ def _job(here: Context, store: Store | RemoteStore, job: str) -> str:
         except UsageError:  # whether it is another's or none is not said
             found = None
         record = _seen(here, found, f"job {job}")
-        return _shown(job_report(store, record, _asked(here, store, job)))
-    why = explained(store, job, here.settings.site_file)
-    if why.decision is None:
-        return _shown(undecided_report(why))
-    return _shown(job_report(store, why.decision, why))
+        return _shown(job_report(decided_one(store, record), _asked(here, store, job)))
+    known = known_job(store, job, here.settings.site_file)
+    if known.decision is None:
+        return _shown(undecided_report(known))
+    return _shown(job_report(decided_one(store, known.decision), known))
 
 
 def _shown(report: Report) -> str:
@@ -165,7 +165,7 @@ def _seen(here: Context, record: DecisionRecord | None, what: str) -> DecisionRe
     return record
 
 
-def _why(here: Context, store: Store | RemoteStore, record: DecisionRecord) -> Why | None:
+def _why(here: Context, store: Store | RemoteStore, record: DecisionRecord) -> KnownJob | None:
     """Of the job that the decision was for; None: no job of it is known."""
     ended = store.outcomes.of_decision(record.id)
     if ended:
@@ -180,9 +180,9 @@ def _why(here: Context, store: Store | RemoteStore, record: DecisionRecord) -> W
     return None if job is None else _asked(here, store, job)
 
 
-def _asked(here: Context, store: Store | RemoteStore, job: str) -> Why | None:
+def _asked(here: Context, store: Store | RemoteStore, job: str) -> KnownJob | None:
     try:
-        return explained(store, job, here.settings.site_file)
+        return known_job(store, job, here.settings.site_file)
     except BerthError:
         return None
 
@@ -202,16 +202,3 @@ def _page(here: Context, store: Store | RemoteStore, asked: dict[str, str]) -> l
         workload=asked["workload"] or None,
         before=last,
     )
-
-
-def _table(store: Store | RemoteStore, records: list[DecisionRecord]) -> Table:
-    ended = store.outcomes.of_decisions([record.id for record in records])
-    rows = [
-        (
-            r.id, moment(r.time_s), r.user, r.workload or "-", r.mode, r.action, r.code,
-            r.chosen or "-", *predicted_and_ran(r, ended.get(r.id, [])),
-        )
-        for r in records
-    ]  # fmt: skip
-    links = [url_for("jobs.one", decision=r.id) for r in records]
-    return Table("Decisions, newest first", _HEADER, rows, links=links)

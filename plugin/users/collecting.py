@@ -25,7 +25,7 @@ MOST_FILES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedFile:
     """What became of one file."""
 
     file: str
@@ -35,7 +35,7 @@ class Collected:
     problem: str | None = None
 
 
-def collect(folder: Path, workloads: UserWorkloads) -> Iterator[Collected]:
+def collect(folder: Path, workloads: UserWorkloads) -> Iterator[CollectedFile]:
     """Bring in every ``*.json`` there and remove it; a refused one becomes ``*.refused``.
 
     Raises UsageError where the folder cannot be read, StoreError where the store fails: then files
@@ -50,7 +50,7 @@ def collect(folder: Path, workloads: UserWorkloads) -> Iterator[Collected]:
         yield _collected(folder / name, workloads)
 
 
-def _collected(path: Path, workloads: UserWorkloads) -> Collected:
+def _collected(path: Path, workloads: UserWorkloads) -> CollectedFile:
     user = "?"
     try:
         uid, text = read_owned(path)
@@ -60,9 +60,9 @@ def _collected(path: Path, workloads: UserWorkloads) -> Collected:
         raise
     except BerthError as error:
         _set_aside(path)
-        return Collected(path.name, user, problem=error.message)
+        return CollectedFile(path.name, user, problem=error.message)
     path.unlink(missing_ok=True)
-    return Collected(path.name, user, added.name)
+    return CollectedFile(path.name, user, added.name)
 
 
 def read_owned(path: Path) -> tuple[int, str]:
@@ -111,4 +111,4 @@ def _set_aside(path: Path) -> None:
     try:
         path.rename(path.with_name(path.name + ".refused"))
     except OSError:
-        return  # not ours to rename: said again at the next run
+        return  # we may not rename it: the next run reports it again

@@ -57,7 +57,7 @@ class UserService:
 
     def answer(self, peer: Peer, request: Request) -> Reply:
         """Return the reply. Raises BerthError."""
-        operation = self._operations.get(_of(request, "op", str) or "")
+        operation = self._operations.get(_field(request, "op", str) or "")
         if operation is None:
             raise UsageError(f"op is not one of {', '.join(self._operations)}")
         return operation(peer, request)
@@ -68,24 +68,24 @@ class UserService:
     def _add(self, peer: Peer, request: Request) -> Reply:
         added = self._workloads.add(
             peer,
-            _needed(request, "document"),
-            name=_of(request, "name", str),
-            replace=bool(_of(request, "replace", bool)),
-            share=bool(_of(request, "share", bool)),
+            _required_text(request, "document"),
+            name=_field(request, "name", str),
+            replace=bool(_field(request, "replace", bool)),
+            share=bool(_field(request, "share", bool)),
             script=_script(request),
         )
         return {"name": added.name, "shared": added.shared, "forecast": added.forecast.to_json()}
 
     def _page(self, peer: Peer, request: Request) -> Reply:
-        after = _of(request, "after", str) or ""
-        records = _together(self._workloads.page(peer, after, PAGE))
+        after = _field(request, "after", str) or ""
+        records = _first_of_a_reply(self._workloads.page(peer, after, PAGE))
         return {
             "workloads": [dataclasses.asdict(r) for r in records],
             "bundles": self._store.bundles([r.name for r in records]),
         }
 
     def _workload(self, peer: Peer, request: Request) -> Reply:
-        record = self._workloads.visible(peer, _needed(request, "name"))
+        record = self._workloads.visible(peer, _required_text(request, "name"))
         if record is None:
             return {}
         scripts = self._store.fingerprints(record.name)
@@ -98,41 +98,41 @@ class UserService:
         }
 
     def _remove(self, peer: Peer, request: Request) -> Reply:
-        return {"removed": self._workloads.remove(peer, _needed(request, "name"))}
+        return {"removed": self._workloads.remove(peer, _required_text(request, "name"))}
 
     def _refresh(self, peer: Peer, request: Request) -> Reply:
-        names = _of(request, "names", list) or []
+        names = _field(request, "names", list) or []
         if len(names) > MOST_NAMES or not all(isinstance(name, str) for name in names):
             raise UsageError(f"names is not a list of at most {MOST_NAMES} names")
         return {"refreshed": self._workloads.refresh(peer, names)}
 
     def _share(self, peer: Peer, request: Request) -> Reply:
-        alias = _of(request, "alias", str)
-        return {"shared": self._workloads.share(peer, _needed(request, "name"), alias)}
+        alias = _field(request, "alias", str)
+        return {"shared": self._workloads.share(peer, _required_text(request, "name"), alias)}
 
     # What was decided for the user's own jobs
 
     def _decisions(self, peer: Peer, request: Request) -> Reply:
-        count = _of(request, "last", int) or 20
-        user = _of(request, "user", str) if peer.admin else peer.name
-        before = _of(request, "before", str)
+        count = _field(request, "last", int) or 20
+        user = _field(request, "user", str) if peer.admin else peer.name
+        before = _field(request, "before", str)
         records = self._store.decisions.last(
             max(1, min(count, MOST_DECISIONS)),
             user=user,
-            code=_of(request, "code", str),
-            workload=_of(request, "workload", str),
+            code=_field(request, "code", str),
+            workload=_field(request, "workload", str),
             before=None if before is None else self._store.decisions.get(before),
         )
         return {"decisions": [dataclasses.asdict(r) for r in records]}
 
     def _decision(self, peer: Peer, request: Request) -> Reply:
-        record = self._store.decisions.get(_needed(request, "id"))
+        record = self._store.decisions.get(_required_text(request, "id"))
         if record is None or not (peer.admin or record.user == peer.name):
             return {}
         return {"decision": dataclasses.asdict(record)}
 
     def _outcomes(self, peer: Peer, request: Request) -> Reply:
-        ids = _of(request, "decisions", list) or []
+        ids = _field(request, "decisions", list) or []
         if len(ids) > MOST_DECISIONS or not all(isinstance(decision, str) for decision in ids):
             raise UsageError(f"decisions is not a list of at most {MOST_DECISIONS} ids")
         outcomes = [
@@ -140,7 +140,7 @@ class UserService:
             for of_decision in self._store.outcomes.of_decisions(ids).values()
             for o in of_decision
         ]
-        job = _of(request, "job", str)
+        job = _field(request, "job", str)
         of_job = None if job is None else self._store.outcomes.of_job(job)
         if of_job is not None:
             outcomes.append(of_job)
@@ -148,7 +148,7 @@ class UserService:
         return {"outcomes": [dataclasses.asdict(o) for o in own]}
 
 
-def _together(records: list[WorkloadRecord]) -> list[WorkloadRecord]:
+def _first_of_a_reply(records: list[WorkloadRecord]) -> list[WorkloadRecord]:
     """Return as many of the first records as one reply takes, at least one."""
     size = 0
     for count, record in enumerate(records):
@@ -158,22 +158,22 @@ def _together(records: list[WorkloadRecord]) -> list[WorkloadRecord]:
     return records
 
 
-def _of(request: Request, key: str, kind: type[T]) -> T | None:
+def _field(request: Request, key: str, kind: type[T]) -> T | None:
     value = request.get(key)
     if value is None or type(value) is kind:
         return value
     raise UsageError(f"{key} is not {'true or false' if kind is bool else f'a {kind.__name__}'}")
 
 
-def _needed(request: Request, key: str) -> str:
-    value = _of(request, key, str)
+def _required_text(request: Request, key: str) -> str:
+    value = _field(request, key, str)
     if not value:
         raise UsageError(f"{key} is missing")
     return value
 
 
 def _script(request: Request) -> FingerprintRecord | None:
-    digest = _of(request, "script", str)
+    digest = _field(request, "script", str)
     if digest is None:
         return None
     if not _DIGEST.fullmatch(digest):

@@ -30,7 +30,7 @@ SCRIPTS_PER_USER = 1_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Added:
+class AddedWorkload:
     """What became of a workload that a user added."""
 
     name: str
@@ -57,7 +57,7 @@ class UserWorkloads:
         replace: bool = False,
         share: bool = False,
         script: FingerprintRecord | None = None,
-    ) -> Added:
+    ) -> AddedWorkload:
         """Store a workload's document as the user's own, with its forecast."""
         with self._one_at_a_time() as site:
             parsed = parse_workload(text, source="the workload")
@@ -72,7 +72,7 @@ class UserWorkloads:
             if script is not None:
                 self._attach(peer, script, workload.name)
             shared = self._share(peer, workload.name, None, site) if share else None
-        return Added(workload.name, forecast, shared)
+        return AddedWorkload(workload.name, forecast, shared)
 
     def visible(self, peer: Peer, name: str) -> WorkloadRecord | None:
         """Return the workload that the user means by ``name``: the own one, else the shared one."""
@@ -121,7 +121,7 @@ class UserWorkloads:
             self._check_owner(peer, record)
             return self._share(peer, record.name, alias, site)
 
-    # How it is done
+    # Implementation
 
     def _share(self, peer: Peer, name: str, alias: str | None, site: Site) -> str | None:
         """Store a copy: what its owner does to the original later does not reach the others."""

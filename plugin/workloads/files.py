@@ -185,7 +185,7 @@ def configuration(path: Path) -> dict[str, Any] | None:
         raw = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    # As ``families.language_model.config.is_config``, which is slow to import.
+    # The same test as ``families.language_model.config.is_config``, which is slow to import.
     is_configuration = isinstance(raw, dict) and "schema" not in raw
     return raw if is_configuration and ("model_type" in raw or "architectures" in raw) else None
 

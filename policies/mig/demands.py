@@ -1,4 +1,4 @@
-"""What is to be placed: jobs with the slices that each may run on, in the queue or expected."""
+"""Demands of the planner: jobs with the slices that each may run on, in the queue or expected."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class Arrival:
     """Jobs of a kind that came at one moment in the past."""
 
     at_s: float
-    """Unix time."""
+    """Unix time of their submission."""
     demand: Demand
-    """Which kind of job; its own count and priority do not matter."""
+    """The kind of the jobs; its own count and priority do not matter."""
     count: int = 1
 
 

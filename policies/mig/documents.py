@@ -17,7 +17,7 @@ from berth.policies.digest import of_text
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import GpuState, Layout, Running
 from berth.policies.mig.plan import Plan, steps
-from berth.policies.mig.solution import of_gpu, of_plan
+from berth.policies.mig.solution import gpu_sentence, plan_sentences
 from berth.predictor.hardware.mig.slices import lookup
 
 
@@ -249,7 +249,7 @@ def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
                 uuid=uuids.get(g.state.gpu),
                 before=_words(g.state.layout),
                 after=_words(g.target),
-                why=of_gpu(g),
+                why=gpu_sentence(g),
                 placements=tuple(
                     PlacementEntry(
                         job=p.job,
@@ -274,7 +274,7 @@ def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
         unplaced=tuple(
             UnplacedEntry(job=u.job, count=u.count, reason=u.reason) for u in plan.unplaced
         ),
-        summary=of_plan(plan),
+        summary=plan_sentences(plan),
     )
 
 

@@ -1,4 +1,4 @@
-"""What one GPU can be cut into: instances, layouts, the state of a GPU, and every legal layout."""
+"""Layouts of one GPU: its instances, their rules, the GPU's state, and every legal layout."""
 
 from __future__ import annotations
 
@@ -176,11 +176,6 @@ class GpuState:
         """Return the running instances as a layout: every target must contain it."""
         return Layout(tuple(sorted(r.instance for r in self.running)))
 
-    @property
-    def idle(self) -> Layout:
-        """Return the instances that may be destroyed."""
-        return self.layout.minus(*(r.instance for r in self.running))
-
 
 Counts = tuple[int, ...]
 """How many of each profile, in the geometry's order."""
@@ -200,11 +195,6 @@ class States:
         return tuple(x for x in self.layouts if not x.additions(self.geometry))
 
     @cached_property
-    def index(self) -> frozenset[Layout]:
-        """Return the layouts as a set, to ask whether one is legal."""
-        return frozenset(self.layouts)
-
-    @cached_property
     def bit(self) -> dict[Instance, int]:
         """Return one bit for each place (profile and start), to write layouts as numbers."""
         places = (Instance(s, p.name) for p in self.geometry.profiles for s in p.placements)
@@ -218,11 +208,6 @@ class States:
     def codes(self) -> tuple[tuple[int, Layout, tuple[int, ...]], ...]:
         """Return every layout as a number, itself, and how many of each profile it has."""
         return tuple((self.coded(x), x, self.counts(x)) for x in self.layouts)
-
-    def beside(self, busy: Layout) -> tuple[Layout, ...]:
-        """Return the layouts that keep these instances where they are."""
-        busy_bits = self.coded(busy)
-        return tuple(x for code, x, _ in self.codes if code & busy_bits == busy_bits)
 
     def counts(self, layout: Layout) -> Counts:
         """Return how many of each profile the layout has."""

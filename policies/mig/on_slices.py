@@ -1,4 +1,4 @@
-"""What a workload of any kind does on the slices of one GPU model, ready for ``recommend``.
+"""Predictions for a workload of any kind on the slices of one GPU model, ready for ``recommend``.
 
 There are two sources: a Forecast over the platforms of the slices, for every kind of workload, and
 the slice predictor's own numbers, which say more of a workload that was measured on the whole GPU.
@@ -28,7 +28,7 @@ LEAST_LOG_WIDTH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class OnSlice:
-    """What a workload does on one slice, by unit of work; slow-downs are t_slice / t_whole."""
+    """Prediction for a workload on one slice, by unit of work; slow-downs are t_slice / t_whole."""
 
     slowdown: Interval
     """90 % interval; above 1 is slower than on the whole GPU."""
@@ -58,7 +58,7 @@ class OnSlices:
     units: float | None
     """Units in a whole job; None: not known."""
     on: Mapping[str, OnSlice]
-    """What is predicted on each slice, by name of the profile."""
+    """The predictions, by name of the profile."""
     utilisation: float | None = None
     """Measured utilisation of the whole GPU, from 0 to 1."""
     is_latency: bool = True

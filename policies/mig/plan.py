@@ -81,7 +81,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class GpuPlan:
-    """What becomes of one GPU."""
+    """The plan for one GPU."""
 
     state: GpuState
     target: Layout
@@ -121,7 +121,7 @@ class Reached:
     bound: float | None
     """The best that any plan could reach; None: not computed."""
     priority: int | None = None
-    """Of jobs of which priority, where there are several."""
+    """Priority of the jobs that are counted, where there are several."""
 
     @property
     def gap(self) -> float | None:
@@ -155,11 +155,6 @@ class Plan:
     def recuts(self) -> int:
         """Return how many instances are destroyed or created on all GPUs."""
         return sum(g.recuts for g in self.gpus)
-
-    @property
-    def is_optimal(self) -> bool:
-        """Return whether every objective is proven, each under those before it."""
-        return all(r.gap == 0 for r in self.reached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +223,7 @@ def worth_recutting(
 
 
 class Action(StrEnum):
-    """What a step does."""
+    """The two kinds of steps."""
 
     DESTROY = "destroy"
     CREATE = "create"
@@ -256,14 +251,14 @@ def steps(plans: Iterable[GpuPlan]) -> tuple[Step, ...]:
     now: list[Step] = []
     later: list[Step] = []
     for plan in plans:
-        own_steps = of_gpu(plan)
+        own_steps = gpu_steps(plan)
         cut = next((n for n, s in enumerate(own_steps) if s.after_end_of), len(own_steps))
         now.extend(own_steps[:cut])
         later.extend(own_steps[cut:])
     return (*now, *later)
 
 
-def of_gpu(plan: GpuPlan) -> tuple[Step, ...]:
+def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
     """Return the steps of one GPU; every layout on the way is legal.
 
     Each create stands right behind the destroys that make its room, and what needs no waiting goes
@@ -302,13 +297,3 @@ def of_gpu(plan: GpuPlan) -> tuple[Step, ...]:
     for old in list(going):
         destroy(old)
     return tuple(ordered_steps)
-
-
-def replay(start: Layout, done: Iterable[Step]) -> tuple[Layout, ...]:
-    """Return the layouts after each step, the first being the start."""
-    layouts = [start]
-    for step in done:
-        last = layouts[-1]
-        change = last.minus if step.action is Action.DESTROY else last.plus
-        layouts.append(change(step.instance))
-    return tuple(layouts)

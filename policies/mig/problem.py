@@ -183,7 +183,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What a job of one type gives on a slot of one kind."""
+    """The values of a job of one type on a slot of one kind, in the planner's integers."""
 
     throughput: int
     energy: int
@@ -208,7 +208,7 @@ class Problem:
     types: tuple[DemandType, ...]
     groups: tuple[Group, ...]
     edges: tuple[Mapping[SlotKind, Edge], ...]
-    """What each type of job gives, by kind of slot."""
+    """The values of each type of job, by kind of slot."""
     order: tuple[Objective, ...]
     priorities: tuple[int, ...]
     """The distinct priorities, highest first."""

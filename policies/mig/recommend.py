@@ -28,7 +28,7 @@ from berth.predictor.hardware.mig.slices import part_of_gpu
 
 
 class Aim(StrEnum):
-    """What the best slice is best at, among those that fit and keep the latency limit."""
+    """The aim that chooses the best slice, of those that fit and keep the latency limit."""
 
     SMALLEST = "smallest"
     """Least of the GPU."""
@@ -44,7 +44,7 @@ class Aim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is wanted and what is known of the site."""
+    """The aim, the latency limit and the site's price."""
 
     aim: Aim = Aim.SMALLEST
     latency_limit_s: float | None = None
@@ -71,7 +71,7 @@ class SliceChoice:
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """What the thesis's rules say (A100 40 GB only)."""
+    """The profiles by the thesis's rules (A100 40 GB only)."""
 
     by_memory: str | None
     by_utilisation: str | None

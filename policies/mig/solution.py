@@ -17,6 +17,16 @@ from berth.policies.mig.layout import GpuState, Layout
 from berth.policies.mig.plan import GpuPlan, Objective, Placement, Plan, Reached, Unplaced
 from berth.policies.mig.problem import GpuView, Group, LayoutOption, Problem, Slot, SlotKind
 
+_WORDS = {
+    Objective.JOBS: "jobs placed",
+    Objective.THROUGHPUT: "throughput",
+    Objective.MAKESPAN: "makespan",
+    Objective.ENERGY: "energy",
+    Objective.GPUS: "GPUs with work",
+    Objective.RECUTS: "instances re-cut",
+}
+_UNITS = {Objective.MAKESPAN: " s", Objective.ENERGY: " J"}
+
 
 @dataclass(frozen=True, slots=True)
 class Solution:
@@ -154,17 +164,6 @@ def _trimmed(cut: Cut, placements: tuple[Placement, ...]) -> GpuPlan:
     return GpuPlan(cut.state, target, placements)
 
 
-_WORDS = {
-    Objective.JOBS: "jobs placed",
-    Objective.THROUGHPUT: "throughput",
-    Objective.MAKESPAN: "makespan",
-    Objective.ENERGY: "energy",
-    Objective.GPUS: "GPUs with work",
-    Objective.RECUTS: "instances re-cut",
-}
-_UNITS = {Objective.MAKESPAN: " s", Objective.ENERGY: " J"}
-
-
 def unplaced(problem: Problem, taken: Sequence[tuple[int, SlotKind]]) -> tuple[Unplaced, ...]:
     """Return the jobs that got nothing, by name, each with one sentence."""
     used = Counter(type_ for type_, _ in taken)
@@ -196,7 +195,7 @@ def _reason(problem: Problem, type_: int) -> str:
     return f"every {names} that the layouts allow goes to jobs that serve the objectives better"
 
 
-def of_gpu(plan: GpuPlan) -> str:
+def gpu_sentence(plan: GpuPlan) -> str:
     """Return one sentence: what happens to this GPU and what for."""
     running = plan.state.busy
     awaited = running.minus(*plan.target.instances)
@@ -216,7 +215,7 @@ def _listed(layout: Layout) -> str:
     return ", ".join(f"{n} x {name}" if n > 1 else name for name, n in layout.counts().items())
 
 
-def of_plan(plan: Plan) -> tuple[str, ...]:
+def plan_sentences(plan: Plan) -> tuple[str, ...]:
     """Return sentences about the whole plan: what is reached, how far from the best, by what."""
     lines = []
     for r in plan.reached:

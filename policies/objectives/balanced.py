@@ -25,7 +25,6 @@ class Balanced(Objective):
     name = "balanced"
     superlative = "is predicted the best balance of time and cost"
     missing = NO_PRICE
-    grows = True
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights

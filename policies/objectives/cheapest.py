@@ -11,7 +11,6 @@ class Cheapest(Objective):
     name = "cheapest"
     superlative = "is predicted cheapest"
     comparative = "cheaper"
-    grows = True
     missing = NO_PRICE
 
     def score(self, estimate: Estimate) -> float | None:

@@ -1,4 +1,4 @@
-"""What objectives are made of: the price of a job at a candidate, and how long it may wait
+"""Building blocks of objectives: the price of a job on a candidate, and how long it may wait
 there."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In time, and then as cheap as can be."""
+"""The objective that meets a deadline, and then is as cheap as can be."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNPRICED = 1e9
 
 
 class Deadline(Objective):
-    """Of the candidates in time the cheapest; where none is, the one that is least late.
+    """Chooses the cheapest candidate in time; where none is, the one that is least late.
 
     In time: the job could start there no later than its deadline less its upper predicted time;
     an array, so that its last task ends in time.

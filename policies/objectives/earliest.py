@@ -12,7 +12,6 @@ class Earliest(Objective):
     name = "earliest"
     superlative = "is predicted to finish first"
     comparative = "sooner"
-    grows = True
     waits = True
 
     def score(self, estimate: Estimate) -> float | None:

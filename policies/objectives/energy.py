@@ -11,7 +11,7 @@ from berth.policies.objectives.protocol import Estimate, Term
 
 
 class PowerSource(StrEnum):
-    """Where the mean power of a job is from, best first; as it is shown."""
+    """The sources of the mean power of a job, best first, in the words that are shown."""
 
     MEASURED = "mean power, measured on finished jobs"
     PREDICTED = "mean power, predicted"
@@ -19,7 +19,7 @@ class PowerSource(StrEnum):
 
 
 class Energy(NamedTuple):
-    """What a job is predicted to draw."""
+    """The energy that a job is predicted to draw."""
 
     joules: float
     power_w: float

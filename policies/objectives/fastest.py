@@ -11,7 +11,6 @@ class Fastest(Objective):
     name = "fastest"
     superlative = "is predicted fastest"
     comparative = "faster"
-    grows = True
 
     def score(self, estimate: Estimate) -> float | None:
         """See Objective."""

@@ -12,7 +12,6 @@ class LeastEnergy(Objective):
     name = "least-energy"
     superlative = "is predicted to need least energy"
     comparative = "less energy"
-    grows = True
     missing = NO_ENERGY
 
     def score(self, estimate: Estimate) -> float | None:

@@ -41,13 +41,13 @@ class Estimate(NamedTuple):
     prediction: Prediction
     """The grid point that the numbers come from: energy, basis, bound."""
     request: Request | None = None
-    """What was asked; who asks is looked at by ``live`` objectives only."""
+    """The request; who asks is looked at by ``live`` objectives only."""
     state: CandidateState | None = None
     """The candidate's present state; None: not known, or not looked at yet."""
     now_s: float = 0.0
     """Unix time of the decision, for ``live`` objectives; 0: not known."""
     turn: int = 0
-    """How many decisions were made before this one, for objectives that take ``turns``."""
+    """The number of decisions made before this one, for objectives that take ``turns``."""
     work: float = 1.0
     """For an array: the times of all tasks together, over that of the longest."""
     makespan: Makespan | None = None
@@ -70,11 +70,11 @@ class Objective(Protocol):
     """
 
     name: ClassVar[str]
-    """In the site file and for ``--policy``."""
+    """The name in the site file and for ``--policy``."""
     superlative: ClassVar[str]
-    """In the sentence for the user: ``h200 (...) is predicted fastest: ...``."""
+    """Words of the sentence for the user: ``h200 (...) is predicted fastest: ...``."""
     comparative: ClassVar[str] = "better"
-    """There, too: ``2.0 times faster than ...``."""
+    """Its other words: ``2.0 times faster than ...``."""
     missing: ClassVar[tuple[Code, str]] = (
         Code.NO_SCORE,
         "the objective needs a number that is not known for it",
@@ -85,10 +85,8 @@ class Objective(Protocol):
     waiting."""
     live: ClassVar[bool] = False
     """The score needs who asks, the moment or the turn: it is made anew for every decision."""
-    grows: ClassVar[bool] = False
-    """A longer expected wait never makes the score smaller."""
     turns: ClassVar[bool] = False
-    """It changes with each decision made before; such objectives are ``live``."""
+    """The score changes with each decision made before; such objectives are ``live``."""
     baseline: ClassVar[bool] = False
     """Something to compare with, not a way to run a site: the site file takes it in no mode in
     which jobs are changed."""

@@ -13,7 +13,7 @@ from berth.policies.limits import AT_SHARE
 from berth.policies.objectives.protocol import Estimate, Objective, Term, time_terms
 
 MOST_USE = 2.0
-"""From twice its share on, a user pays no more for scarcity."""
+"""A user who has used twice its share or more pays this much for scarcity."""
 
 
 class ThroughputFair(Objective):

@@ -1,4 +1,4 @@
-"""What would have happened: a trace of jobs on a cluster under a scheduler and a policy.
+"""Replay of a trace of jobs on a cluster, under a scheduler and a policy.
 
 ``replay(trace, cluster, settings, placement)`` gives ``Replayed``, ``metrics(replayed)`` its
 figures. The kernel is compiled where numba is installed (``berth[replay]``).
@@ -14,7 +14,7 @@ from berth.policies.replay.cluster import (
     one_pool,
 )
 from berth.policies.replay.engine import replay
-from berth.policies.replay.metrics import Metrics, difference, metrics
+from berth.policies.replay.metrics import Metrics, metrics
 from berth.policies.replay.placement import Option, Placement, Present
 from berth.policies.replay.replayed import Counts, Recut, Replayed
 from berth.policies.replay.settings import Backfill, Multifactor, Recutting, Settings
@@ -43,7 +43,6 @@ __all__ = [
     "UserChange",
     "by_user",
     "changes_by_user",
-    "difference",
     "metrics",
     "one_pool",
     "replay",

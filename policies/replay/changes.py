@@ -1,4 +1,5 @@
-"""What if the cluster were another one: ``nodes.gpu.count=+4``, ``nodes.a100.mig=10``."""
+"""Changes of the replayed cluster, written as text: ``nodes.gpu.count=+4``,
+``nodes.a100.mig=10``."""
 
 from __future__ import annotations
 

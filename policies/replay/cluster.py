@@ -18,6 +18,9 @@ from berth.policies.mig.layout import Instance, Layout
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 
+MOST_FAILURES = 100_000
+"""Most failures of one replay: more are a mistake in the numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
@@ -42,7 +45,7 @@ class NodeKind:
     price_per_gpu_hour: float | None = None
     price_per_node_hour: float | None = None
     gpu_part: float = 1.0
-    """What part of a whole GPU one of its GPUs is: less than 1 for slices."""
+    """The part of a whole GPU that one of its GPUs is: less than 1 for slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Partition:
     kinds: tuple[str, ...]
     max_time_s: float | None = None
     nodes: tuple[int, ...] | None = None
-    """Which nodes of its single kind, from 0; None: all."""
+    """The nodes of its single kind, from 0; None: all."""
     priority: float = 0.0
     """Share of the partition in multifactor priority, 0 to 1."""
 
@@ -86,7 +89,7 @@ class SlicedGpus:
     geometry: Geometry
     count: int
     layout: Layout
-    """How each GPU is cut at first."""
+    """The layout of each GPU at first."""
     profiles: tuple[str, ...]
     """The profiles that jobs can ask for; a GPU is cut into no others."""
 
@@ -280,10 +283,6 @@ def platform_of(whole_gpu: str, profile: str) -> str:
 def part_of(gpus: SlicedGpus, profile: str) -> float:
     """Return the part of the GPU that others cannot have beside such a slice."""
     return part_of_gpu(gpus.geometry, gpus.geometry.profile(profile))
-
-
-MOST_FAILURES = 100_000
-"""Most failures of one replay: more are a mistake in the numbers."""
 
 
 def random_failures(

@@ -27,6 +27,13 @@ SHORTEST_S = 1e-3
 LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
     "larger than its partition", "no known run time", "an unknown partition", "a negative number",
 )  # fmt: skip
+REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
+"""Why a job is refused, by its number; the first: it is not."""
+_MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
+_PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
+_HOLES = 32
+_SEGMENTS = 64
+_TRIED = 8
 
 
 class Units:
@@ -62,7 +69,7 @@ class Units:
         )
         """[partitions] of slices, where the host's cores and memory do not count."""
         self.known: BoundedCache[tuple[int, ...], tuple[int, Ints, bool]] = BoundedCache(_KNOWN)
-        """What ``row_of`` found."""
+        """The answers of ``row_of``."""
         self.longest: Floats = np.array(
             [np.inf if p.max_time_s is None else p.max_time_s for p in cluster.partitions]
         )
@@ -176,9 +183,6 @@ def inputs_of(trace: Trace, cluster: Cluster, settings: Settings) -> Inputs:
     return Inputs(trace, cluster, settings, units, Columns(trace, cluster, settings, units))
 
 
-REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
-
-
 def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
     """Return ``(units, need, fits)`` of a placement's option."""
     key = option[:5]
@@ -189,13 +193,6 @@ def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
         fits = bool(units.fits(part, count, need)[0])
         row = units.known.put(key, (int(count[0]), need[0], fits))
     return row
-
-
-_MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
-_PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
-_HOLES = 32
-_SEGMENTS = 64
-_TRIED = 8
 
 
 def prepare(inputs: Inputs, room: int | None = None) -> State:

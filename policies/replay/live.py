@@ -89,8 +89,8 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """By what the time until the start is divided at the lower end of the draws' intervals, and
-    multiplied at the upper one.
+    """Factors by which the time until the start is divided at the lower end of the draws'
+    intervals, and multiplied at the upper one.
 
     What jobs have in common, and jobs that are yet to come, are in no draw.
     """

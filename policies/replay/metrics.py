@@ -16,7 +16,7 @@ from berth.policies.carbon import Intensity
 from berth.policies.replay.cluster import NodeKind
 from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.replay.trace import Floats, Ints
-from berth.policies.replay.users import DRAWS, Range, Weeks, bounded_slowdown, by_user, ratio, span
+from berth.policies.replay.users import Range, Weeks, bounded_slowdown, by_user, ratio, span
 
 HOUR_S = 3_600.0
 
@@ -27,7 +27,7 @@ class Metrics:
 
     jobs: int
     makespan_s: float
-    """From the first submission to the last end."""
+    """Time from the first submission to the last end."""
     mean_wait_s: float
     p95_wait_s: float
     p99_wait_s: float
@@ -159,19 +159,6 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
     merged = Counts(**counts)
     merged = replace(merged, ended=merged.replayed - merged.lost - merged.never)  # adds up
     return replace(drawn[0], **means, intervals=ranges, counts=merged)  # type: ignore[arg-type]
-
-
-def difference(
-    a: Replayed, b: Replayed, *, seed: int = 0, draws: int = DRAWS
-) -> tuple[float, Range]:
-    """Return the mean wait of ``b`` less that of ``a`` over jobs that ended in both, with its
-    interval.
-
-    Both are replays of the same trace, job by job: what weeks have in common cancels out.
-    """
-    both = np.flatnonzero(a.ran & b.ran)
-    gain = b.wait_s[both] - a.wait_s[both]
-    return _mean(gain), span(Weeks(a.trace.weeks[both], seed, draws).means(gain))
 
 
 def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Where a job goes at its submission: the interface between a policy and the replay."""
+"""The interface between a policy and the replay: where a job goes at its submission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is predicted of the jobs of a trace: columns of run times, exact or with an error."""
+"""Predictions for the jobs of a trace: columns of run times, exact or with an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTHING = Interval(0.0, 0.0, 1.0)
 
 
 class Predictions(Protocol):
-    """What is known of a job when it is submitted."""
+    """The forecasts of a trace's jobs."""
 
     def forecast(self, job: int) -> Forecast | None:
         """Return the forecast for a row of the trace; None: nothing is predicted."""

@@ -1,4 +1,4 @@
-"""What a policy sees of the cluster during a replay: states, expected waits, users' shares.
+"""The view of the cluster that a policy has during a replay: states, expected waits, users' shares.
 
 Expected waits come from a look-ahead: when a queue has room next, by the predicted ends of its jobs
 in order of arrival. What is placed goes in, waits by size come out.

@@ -1,4 +1,4 @@
-"""How the replayed scheduler orders and starts jobs."""
+"""The settings of the replayed scheduler: how it orders and starts jobs, and cuts GPUs anew."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ PATIENCE = Hysteresis(min_dwell_s=1_800.0, min_gain=0.05)
 
 @dataclass(frozen=True, slots=True)
 class Recutting:
-    """When GPUs are cut anew while jobs come: the rules of ``berth mig auto``."""
+    """Rules by which GPUs are cut anew while jobs come: those of ``berth mig auto``."""
 
     every_s: float = 300.0
-    """How often the queue is looked at."""
+    """Seconds between two looks at the queue."""
     cost_s: float = 60.0
     """From the decision until the new slices take jobs. Until then the GPU is drained: no job
     starts on it; those that run there run on."""
@@ -59,7 +59,7 @@ class Recutting:
     """Jobs that came so lately are expected to go on coming; 0: only what waits counts."""
     horizon_s: float = 1_800.0
     solver: str = "heuristic"
-    """As ``berth mig plan --solver``; the heuristic needs milliseconds for a fleet."""
+    """A name for ``berth mig plan --solver``; the heuristic needs milliseconds for a fleet."""
 
     def __post_init__(self) -> None:
         if not (self.every_s > 0 and self.cost_s >= 0):
@@ -88,12 +88,12 @@ class Settings:
     backfill_s: float = 30.0
     """Seconds between two passes of a backfill that is replanned."""
     resolution_s: float = 0.0
-    """By how much longer than planned it lets a job stand in the way of others."""
+    """Seconds longer than planned that a job stands in the way of others."""
     whole_pools: bool = False
-    """Its reservations hold all of a pool, as Slurm's hold nodes: for a pool that is one node."""
+    """Reservations hold all of a pool, as Slurm's hold nodes: for a pool that is one node."""
     start_overhead_s: float = 0.0
-    """From a job's allocation until it begins."""
+    """Seconds from a job's allocation until it begins."""
     end_overhead_s: float = 0.0
-    """From a job's end until what it held is free."""
+    """Seconds from a job's end until what it held is free."""
     compiled: bool | None = None
     """Use numba; None: where it is installed and the trace is long enough to gain by it."""

@@ -57,7 +57,7 @@ class Trace:
     array_limits: Mapping[int, int] = field(default_factory=dict)
     """Most tasks of an array that run at once; absent: all."""
     start_s: Floats | None = None
-    """When the job really started; None: not recorded."""
+    """The time at which the job really started; None: not recorded."""
     peak_bytes: Floats | None = None
     """Most memory that the job held on a node; NaN: not recorded."""
 

@@ -63,7 +63,7 @@ class Judgement:
     block_s: float
     """Length of the blocks that the intervals resample."""
     reason: str
-    """One sentence."""
+    """The reason in one sentence."""
     others: tuple[Difference, ...] = ()
     """Differences of the metrics that the tune did not look at."""
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig.plan import Hysteresis
-from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay.settings import PATIENCE
 from berth.policies.settings import PolicySettings
 
@@ -28,7 +27,7 @@ class Parameter:
     objectives: tuple[str, ...] = ()
     """The objectives that look at it; empty: all."""
     why: str = ""
-    """What a larger value does, for the report."""
+    """The effect of a larger value, for the report."""
     sliced: bool = False
     """It is about GPUs that are cut into slices, not about the policy."""
     recut: bool = False
@@ -144,12 +143,6 @@ def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
 def matters(parameter: Parameter, objective: str) -> bool:
     """Return whether an objective looks at the parameter."""
     return not parameter.objectives or objective in parameter.objectives
-
-
-def possible(objective: str, *, prices: bool) -> bool:
-    """Return whether a site can use an objective in a tune."""
-    OBJECTIVES.load(objective)
-    return prices or objective != "balanced"
 
 
 _YES, _NO = "yes", "no"

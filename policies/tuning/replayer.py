@@ -1,4 +1,4 @@
-"""What a tune asks of a replay: the figures of a policy on a part of the past, and the metrics.
+"""The replay that a tune asks for: the figures of a policy on a part of the past, and the metrics.
 
 Of every metric smaller is better.
 """

@@ -50,7 +50,7 @@ class StorageUnusable(UsageError):
 
 
 class Patience:
-    """How long something that others answer for may be away."""
+    """A limit on how long something that others answer for may be away."""
 
     def __init__(self, most_s: float = PATIENCE_S, pause_s: float = PAUSE_S) -> None:
         self._most_s, self._pause_s = most_s, pause_s

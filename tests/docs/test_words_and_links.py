@@ -105,3 +105,16 @@ def test_the_first_questions_are_three_clicks_away() -> None:
         pages = [p for t in links if (p := start.parent / t.partition("#")[0]).suffix == ".md"]
         pages = [page for page in pages if page.exists()]
     assert wanted <= reached
+
+
+def test_the_index_has_four_doors_of_at_most_seven_pages_and_leaves_no_page_out() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    lists = re.findall(r":caption: (.*)\n(?:.*\n)*?\n((?:[a-z-]+\n)+)```", index)
+    doors = {name: pages.split() for name, pages in lists}
+    assert [name for name in doors if name.startswith("I ")] == [
+        "I submit jobs", "I run a cluster", "I tune policy", "I build on Berth",
+    ]  # fmt: skip
+    assert all(len(pages) <= 7 for name, pages in doors.items() if name.startswith("I "))
+    listed = [page for pages in doors.values() for page in pages]
+    every = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert sorted(listed) == sorted(every)

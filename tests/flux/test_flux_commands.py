@@ -14,11 +14,11 @@ from flux_bench import recorded
 from flux_daemon import SITE
 
 from berth.pilot.errors import BerthError, DocumentError, SchedulerError, UsageError
-from berth.plugin.cli.jobs.decisions import decision_of_job
 from berth.plugin.cli.site.init import init
 from berth.plugin.flux.cli import flux as flux_command
 from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.flux.jobspec import flux_submit, jobspec, validate
+from berth.plugin.report.known_job import decision_of_job
 from berth.plugin.scheduler import Job
 from berth.plugin.site import load_site
 from berth.plugin.store import Store

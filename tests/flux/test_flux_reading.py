@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from berth.plugin.flux.cluster import parse_cluster
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.services import stamp_of
 from berth.plugin.scheduler import ClusterFacts, state_reader
-from berth.plugin.scheduler.host_lists import hostlist, idset
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 
@@ -133,61 +130,6 @@ def test_any_damage_to_the_replies_is_one_sentence(rng: random.Random) -> None:
         assert parse_cluster(answers, as_of_s=1.0).nodes
     except SchedulerError as error:
         assert len(error.message) < 300
-
-
-# Lists of numbers and hosts
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [("0", [0]), ("0-3", [0, 1, 2, 3]), ("[0-1,7]", [0, 1, 7]), ("", []), ("5,3", [5, 3])],
-)
-def test_idsets(text: str, numbers: list[int]) -> None:
-    assert idset(text) == numbers
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("node[0-2]", ["node0", "node1", "node2"]),
-        ("a[08-10],b", ["a08", "a09", "a10", "b"]),
-        ("c[1,3]-ib", ["c1-ib", "c3-ib"]),
-        ("login", ["login"]),
-        ("a[1-2], b,,c[3]", ["a1", "a2", "b", "c3"]),
-        ("", []),
-    ],
-)
-def test_hostlists(text: str, names: list[str]) -> None:
-    assert hostlist(text) == names
-
-
-@pytest.mark.parametrize("text", ["x", "1-", "-1", "3-1", "0-9999999", None, 7, "1,,2", "[1"])
-def test_what_is_no_idset_is_one_sentence(text: object) -> None:
-    with pytest.raises(SchedulerError):
-        idset(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 200_000, "a[" * 100_000, "a" * 200_000 + "]", "n[1-2][1-2]", "n[1", "n]1",
-        "n[" + ",".join(["0-99999"] * 1000) + "]", ",".join(["n[0-99999]"] * 1000),
-        "n" * 300 + "[0-99999]",
-    ],
-    ids=lambda text: text[:12],
-)  # fmt: skip
-def test_lists_of_hosts_that_cannot_be_take_no_time(text: str) -> None:
-    began_s = time.process_time()
-    with pytest.raises(SchedulerError) as refused:
-        hostlist(text)
-    assert len(refused.value.message) < 300
-    assert time.process_time() - began_s < 5  # hours, where each end is looked for from each begin
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_hosts_or_one_sentence(text: str) -> None:
-    with suppress(SchedulerError):
-        assert all(isinstance(name, str) for name in hostlist(text))
 
 
 # Outcomes

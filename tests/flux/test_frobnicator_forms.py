@@ -99,11 +99,7 @@ GPU = {"type": "gpu", "count": 1}
             ],
         ),
         # Two tasks on three nodes cannot be alike: Flux spreads them.
-        (
-            "n1",
-            {"nodes": 3, "tasks": 4},
-            [{**SLOT, "count": 4, "with": [CORE]}],
-        ),
+        ("n1", {"nodes": 3, "tasks": 4}, [{**SLOT, "count": 4, "with": [CORE]}]),
         (
             "N2n4c2",
             {"nodes": 1},

@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 from fake_daemon import FakeDaemon, move_to
-from flux_bench import (
-    FORMS,
-    FluxBench,
-    Jobspec,
-    asking,
-    flux_config,
-    load_filter,
-    recorded_lines,
-)
+from flux_bench import FORMS, FluxBench, Jobspec, asking, flux_config, load_filter, recorded_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_mutations import mutate, places

@@ -19,38 +19,19 @@ def refused(bench: FluxBench, spec: dict[str, Any], answer: Any) -> None:
 @pytest.mark.parametrize(
     "edits",
     [
-        {"queue": "nowhere"},
-        {"queue": "auto"},
-        {"queue": "anonymous"},
-        {"queue": ""},
-        {"queue": "gpu\n"},
-        {"queue": 3},
-        {"queue": None},
-        {"queue": ["gpu"]},
-        {"nodes": 2},
-        {"queue": "gpu", "nodes": 0},
-        {"queue": "gpu", "nodes": -1},
-        {"queue": "gpu", "nodes": 1.5},
-        {"queue": "gpu", "nodes": True},
-        {"queue": "gpu", "tasks": 10**9},
-        {"queue": "gpu", "cpus_per_task": "8"},
-        {"queue": "gpu", "memory_mib_per_node": -1},
-        {"queue": "gpu", "time_limit_min": 0},
-        {"queue": "gpu", "time_limit_min": 10**9},
         {"queue": "gpu", "gres": "gpu"},
         {"queue": "gpu", "gres": "gpu:0"},
         {"queue": "gpu", "gres": "fpga:1"},
         {"queue": "gpu", "gres": "gpu:1;rm"},
         {"queue": "gpu", "features": "a|b"},
         {"queue": "gpu", "features": "a&"},
-        {"queue": "gpu", "features": ""},
-        {"queue": "gpu", "command": ["evil"]},
-        {"queue": "gpu", "uid": 0},
         {"queue": "gpu", "gres": "gpu:3", "nodes": 1, "tasks": 2},
     ],
     ids=json.dumps,
 )
-def test_an_impossible_edit_is_none_of_them_made(bench: FluxBench, edits: dict[str, Any]) -> None:
+def test_an_edit_that_flux_has_no_form_for_is_none_of_them_made(
+    bench: FluxBench, edits: dict[str, Any]
+) -> None:
     refused(bench, asking(), {"v": 1, "action": "edit", "edits": edits, "stamp": "berth/1 id=x"})
 
 
@@ -133,13 +114,7 @@ def test_without_a_limit_a_job_does_not_go_where_it_needs_one(bench: FluxBench) 
         assert bench.frob(asking())["attributes"]["system"]["duration"] == 1800.0
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"mode": "off"},
-        {"workload": "off"},
-    ],
-)
+@pytest.mark.parametrize("change", [{"mode": "off"}, {"workload": "off"}])
 def test_a_job_that_says_off_is_not_even_asked_about(
     bench: FluxBench, change: dict[str, str]
 ) -> None:
@@ -165,15 +140,6 @@ def test_a_queue_that_flux_would_refuse_is_not_replaced(bench: FluxBench, queue:
     spec = asking()
     spec["attributes"]["system"]["queue"] = queue
     refused(bench, spec, move_to("gpu"))
-
-
-def test_the_kill_switch_holds_at_once_and_ends_at_once(bench: FluxBench) -> None:
-    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
-        bench.kill_switch.touch()
-        assert bench.frob(asking()) == asking()
-        assert daemon.requests == []
-        bench.kill_switch.unlink()
-        assert bench.frob(asking()) != asking()
 
 
 def test_a_kill_switch_that_cannot_be_looked_at_stops_us(bench: FluxBench) -> None:

@@ -35,7 +35,7 @@ from berth.plugin.flux import frobnicator, past_jobs, present_jobs
 from berth.plugin.flux import outcomes as flux_outcomes
 from berth.plugin.history.files import read_past_jobs, read_swf
 from berth.plugin.history.openb import begins_openb, read_openb
-from berth.plugin.history.reading import Read, text_of
+from berth.plugin.history.reading import ReadJobs, text_of
 from berth.plugin.replay.past import trace_of_jobs
 from berth.plugin.scheduler.host_lists import hostlist, idset
 from berth.plugin.site.energy import read_intensity
@@ -221,7 +221,7 @@ def _lines(data: bytes) -> list[str]:
     return [text_of(line) for line in data.split(b"\n")]
 
 
-def _usable(read: Read) -> None:
+def _usable(read: ReadJobs) -> None:
     """Every job can be stored and replayed."""
     for job in read.jobs.values():
         for value in dataclasses.astuple(job):

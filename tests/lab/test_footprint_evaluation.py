@@ -30,8 +30,8 @@ from lab.footprint.memory_labels import (
     trained,
 )
 from lab.footprint.miso import PROGRAMS
-from lab.footprint.networks import convnext_base
 from lab.footprint.printed_table import PrintedFigures, printed_figures, smallest
+from lab.footprint.sketch import convnext_base
 from lab.footprint.slice_fits import SliceFits, slice_fits
 
 

@@ -74,5 +74,5 @@ def test_the_command_prints_shares_and_what_is_beyond(monkeypatch, tmp_path) -> 
     text = CliRunner().invoke(lab, arguments).output
     assert "parameters within 0.5 % of the published: 0.0% (bar 98 %)" in text
     assert "not known" in text.splitlines()[-1]
-    page = json.loads((tmp_path / "graphs-totals.json").read_text())
+    page = json.loads((tmp_path / "evaluation.json").read_text())
     assert (page["graphs"], page["macs_within_2_percent"]) == (1, 0.0)

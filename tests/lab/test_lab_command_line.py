@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from berth.pilot.errors import ToolMissing
 from lab.__main__ import lab, main
 from lab.experiments import command, registry
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.experiments.registry import EXPERIMENTS, Experiment, Needs
 
 OWN = [name for name, one in EXPERIMENTS.items() if not one.own_options]

@@ -189,7 +189,7 @@ def evaluated(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> Report:
     monkeypatch.setattr(run, "rows", lambda: alone)
     monkeypatch.setattr(whole_models, "language_models", absent)
     monkeypatch.setattr(whole_models, "image_models", absent)
-    return run.evaluate(0, size=TINY)
+    return run.operators_report(0, size=TINY)
 
 
 def test_an_evaluation_names_splits_baselines_and_what_it_left_out(

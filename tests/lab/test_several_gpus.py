@@ -11,7 +11,7 @@ from berth.pilot.errors import BerthError
 from berth.predictor.families.graph.several_gpus import shipped
 from lab.__main__ import lab
 from lab.datasets.mlperf import Rate, rates
-from lab.latency.several_gpus import OFFLINE, evaluate, fit, pairs
+from lab.latency.several_gpus import OFFLINE, fit, held_out_errors, pairs
 
 
 def made(lost: float) -> list[Rate]:
@@ -27,7 +27,7 @@ def test_a_loss_is_found_and_beats_n_times_one() -> None:
     every = pairs(made(0.05), OFFLINE)
     assert len(every) == 4 * 3 * 6
     assert fit(every).log_loss == pytest.approx(-math.log(0.95), abs=0.002)
-    found = evaluate(every, every)
+    found = held_out_errors(every, every)
     assert found.mean_error < 0.005 < found.linear_error
     assert (found.accelerators, found.coverage) == (4, 1.0)
 

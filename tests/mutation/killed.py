@@ -34,11 +34,11 @@ BEFORE = (
 TESTS = {
     "policies": (
         "tests/policies/test_decide.py", "tests/policies/test_translate.py",
-        "tests/policies/test_account_limits.py", "tests/policies/test_objectives.py",
-        "tests/policies/test_slices.py", "tests/policies/test_nodes_decided.py",
+        "tests/policies/test_job_limits.py", "tests/policies/test_objectives.py",
+        "tests/policies/test_slices.py", "tests/policies/test_forecast_decided.py",
         "tests/policies/test_exploring.py", "tests/policies/test_digest.py",
-        "tests/policies/test_properties.py", "tests/policies/test_bounds.py",
-        "tests/policies/test_memory_by_core.py",
+        "tests/policies/test_properties.py", "tests/policies/test_memory.py",
+        "tests/policies/test_lists.py",
         "tests/policies/test_drawn_decisions.py",
     ),
     "plugin": (

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from ui_store import decision
 
 from berth.plugin import cli
-from berth.plugin.cli.output.columns import columns, fitted
+from berth.plugin.report.terminal import columns, fitted
 from berth.plugin.store import OutcomeRecord, Store
 
 
@@ -102,7 +102,7 @@ def test_what_has_another_format_keeps_it(tmp_path: Path) -> None:
 
 def test_short_output_is_narrow(store: str) -> None:
     assert run("decisions", "--store", store, "--short").stdout.split("\n")[0].split() == [
-        "ID", "TIME", "USER", "PROFILE", "CODE", "CHOSEN", "RAN",
+        "ID", "TIME", "USER", "WORKLOAD", "CODE", "CHOSEN", "RAN",
     ]  # fmt: skip
     assert "--short belongs to --jobs" in str(
         run("outcomes", "--store", store, "--short").exception

@@ -18,7 +18,7 @@ from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
 from berth.plugin.cli import berth
-from berth.plugin.cli.output.columns import APART
+from berth.plugin.report.terminal import APART
 from berth.predictor.hardware import platforms as catalogue
 
 PLATFORMS = (

@@ -19,9 +19,9 @@ from click.testing import CliRunner, Result
 
 from berth.pilot.documents import to_json
 from berth.plugin.cli import berth, main
-from berth.plugin.cli.jobs.decisions import as_json
 from berth.plugin.doctor.examine import examine
 from berth.plugin.doctor.findings import Status
+from berth.plugin.report.of_decision import Decided, decision_data
 from berth.plugin.site import load_site
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.tables import REVISIONS
@@ -110,7 +110,7 @@ def test_a_daemon_places_by_what_was_added(
     assert "a100-80gb" in explained
     assert "FROM" in explained
     ranked = json.loads(run("decisions", "show", reply["decision"], "--json").stdout)["ranked"]
-    assert all(row["source"] == "program" for row in ranked if "runtime_s" in row)
+    assert all(row["source"] == "program" for row in ranked if row["runtime_s"])
 
 
 def test_a_different_profile_of_that_name_needs_to_be_asked_for(
@@ -301,8 +301,8 @@ def test_a_decision_can_be_read_whatever_was_recorded(site: Harbour) -> None:
     for job in ({}, {"queues": []}, {"comment": "berth:off"}, {"comment": "berth:stream@7"}):
         reply = daemon.decide(**{"queue": "auto", "comment": "berth:stream", **job})
         record = wait_until(lambda r=reply: store.decisions.get(r["decision"]))
-        assert as_json(record)["code"] == reply["code"]
-        assert as_json(replace(record, user="x"))["user"] == "x"
+        assert decision_data(Decided(record))["code"] == reply["code"]
+        assert decision_data(Decided(replace(record, user="x")))["user"] == "x"
 
 
 def statuses(site: Harbour, check: str) -> set[str]:

@@ -12,8 +12,10 @@ from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.cli.jobs.learn import learn
-from berth.plugin.cli.jobs.why import _decided, _elsewhere, _others, why
+from berth.plugin.cli.jobs.why import why
 from berth.plugin.learning.learner import Learner
+from berth.plugin.report.known_job import _elsewhere
+from berth.plugin.report.of_job import decided_sentence, others_sentences
 from berth.plugin.scheduler import JobNow
 from berth.plugin.slurm import commands, present_jobs
 from berth.plugin.slurm.scheduler import Slurm
@@ -186,7 +188,7 @@ def test_what_another_place_would_have_meant_is_said_as_it_was(
     row: dict[str, object], sentence: str
 ) -> None:
     one = _elsewhere({"candidate": "gpu", "platform": "p", **row})
-    assert _others([one]) == [f"  gpu instead: {sentence}"]
+    assert others_sentences([one]) == [f"gpu instead: {sentence}"]
 
 
 @pytest.mark.parametrize(
@@ -213,5 +215,5 @@ def test_what_berth_did_is_told_from_what_it_would_have_done(
     jobs.job("app", 120)
     record = jobs.store.decisions.last(1)[0]
     reason = {"reason": "gpu is fastest.", "chosen": "gpu", "mode": "enforce"}
-    assert _decided(dataclasses.replace(record, **{**reason, **changes})) == sentence
-    assert "it opted out (berth:off), was submitted without Berth" in _decided(None)
+    assert decided_sentence(dataclasses.replace(record, **{**reason, **changes})) == sentence
+    assert "it opted out (berth:off), was submitted without Berth" in decided_sentence(None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request
+from policy_builders import GIB, NOW_S, FixedRights, H, cpu, curve, forecast, gpu, request
 
 from berth.policies import Candidate, CandidateState, Decision, PolicySettings, Request, Translation
 from berth.policies.limits import Denied, Limit, Rights, Scope
@@ -22,38 +22,11 @@ from berth.policies.values import (
     TaskArray,
 )
 from berth.predictor.core.forecast import Forecast, Unit
-from berth.predictor.core.prediction import (
-    Basis,
-    MemoryUse,
-)
+from berth.predictor.core.prediction import Basis, MemoryUse
 from berth.predictor.core.sizes import SizeGrowth
 
 T = TypeVar("T")
-OBJECTIVES = (
-    "fastest",
-    "fastest",
-    "fastest",
-    "cheapest",
-    "balanced",
-    "least-energy",
-    "least-carbon",
-)
-
-
-@dataclass(frozen=True)
-class Drawn(Rights):
-    """Limits that hold for all but root."""
-
-    found: tuple[Limit, ...] | Denied
-
-    @property
-    def digest(self) -> str:
-        return repr(self.found)
-
-    def limits(
-        self, user: str, account: str | None, qos: str | None, queue: str
-    ) -> tuple[Limit, ...] | Denied:
-        return self.found
+OBJECTIVES = (*("fastest",) * 3, "cheapest", "balanced", "least-energy", "least-carbon")
 
 
 @dataclass(frozen=True)
@@ -78,27 +51,6 @@ def case(seed: int) -> Case:
     if changed is not None:
         later[changed] = draw.state(next(p for p in places if p.name == changed))
     return Case(draw.request(), places, draw.forecast(places), draw.settings(), states, later)
-
-
-def crowded(seed: int) -> tuple[Case, tuple[Request, ...]]:
-    """A case with several places on each platform, and jobs that come there one after the other."""
-    drawn, draw = case(seed), _Draw(seed + 1_000_000)
-    places = [
-        other
-        for place in drawn.candidates
-        for other in (place, *draw.beside(place, draw.number(0, 3)))
-    ]
-    states = {
-        place.name: draw.seldom(draw.state(place), drawn.states[place.platform], 0.3)
-        for place in places
-        if place.platform in drawn.states
-    }
-    later = {
-        name: draw.seldom(replace(state, idle_cores=draw.of((0, 8, 128))), state, 0.4)
-        for name, state in states.items()
-    }
-    crowd = replace(drawn, candidates=tuple(places), states=states, later=later)
-    return crowd, tuple(draw.another(drawn.request) for _ in range(8))
 
 
 class _Draw:
@@ -153,41 +105,6 @@ class _Draw:
                 "gpu_memory_bytes": int(40 * GIB * part), "gres": f"gpu:{part:.2f}g",
             }  # fmt: skip
         return gpu(name, price_per_gpu_hour=self.of((0.5, 3.0)), **values)
-
-    def beside(self, place: Candidate, count: int) -> list[Candidate]:
-        """Places on the same platform that differ from it by a little."""
-        return [
-            replace(
-                place,
-                name=f"{place.name}x{number}",
-                queue=self.of(("q0", "q1", "q3", "q4")),
-                cores_per_node=self.seldom(self.of((8, 32, 64)), place.cores_per_node, 0.3),
-                memory_bytes_per_node=self.seldom(16 * GIB, place.memory_bytes_per_node, 0.2),
-                max_time_s=self.seldom(self.of((600.0, 2 * H, None)), place.max_time_s, 0.3),
-                default_time_s=self.seldom(H, place.default_time_s, 0.1),
-                constraint=self.seldom("rome", place.constraint, 0.1),
-                price_per_core_hour=self.seldom(0.07, place.price_per_core_hour, 0.2),
-                translation=self.seldom(
-                    replace(place.translation, keep_memory=not place.translation.keep_memory),
-                    place.translation,
-                ),
-            )
-            for number in range(count)
-        ]
-
-    def another(self, asked: Request) -> Request:
-        """The same job, more or less: mostly another problem size."""
-        memory = self.of((None, GIB, 20 * GIB))
-        return replace(
-            asked,
-            size=self.seldom(asked.size, self.of((500.0, 1000.0, 1500.0, 4000.0)), 0.2),
-            user=self.of(("ada", "bob")),
-            time_limit_s=self.seldom(self.of((None, 600.0, 2 * H)), asked.time_limit_s, 0.3),
-            resources=self.seldom(
-                replace(asked.resources, memory_bytes_per_node=memory), asked.resources, 0.3
-            ),
-            allowed_queues=self.seldom(frozenset({"q0", "q3"}), asked.allowed_queues, 0.2),
-        )
 
     def forecast(self, places: tuple[Candidate, ...]) -> Forecast:
         curves = [
@@ -290,7 +207,7 @@ class _Draw:
             )
         rights: Rights | None = None
         if self._random.random() < 0.2:
-            rights = Drawn(self.seldom(Denied("you have no association"), (self.limit(),)))
+            rights = FixedRights(self.seldom(Denied("you have no association"), (self.limit(),)))
         put_back = RuledOut(place.name, "ada", "lu", "QOSMaxCpuPerJobLimit", "17", NOW_S)
         return CandidateState(
             up=self.often(),

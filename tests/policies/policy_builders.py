@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from berth.policies import Candidate, CandidateState, Request, Resources, Translation
+from berth.policies import (
+    Candidate,
+    CandidateState,
+    Decision,
+    PolicySettings,
+    Ranked,
+    Request,
+    Resources,
+    Translation,
+)
 from berth.policies.carbon import Intensity
+from berth.policies.decide import decide
+from berth.policies.limits import Denied, Limit, Rights
 from berth.policies.memory import with_memory
 from berth.policies.translate import translate
 from berth.predictor.core.forecast import Forecast
@@ -153,3 +166,48 @@ def translated(request: Request, candidate: Candidate) -> Resources | str:
     """The request in the candidate's resources, memory included, or why there are none such."""
     held = translate(request, candidate)
     return held if isinstance(held, str) else with_memory(request, candidate, held, None)
+
+
+CPU, GPU = cpu(), gpu()
+BOTH = (CPU, GPU)
+PREDICTED = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
+"""Eight cores: 100 s; one GPU: 20 s."""
+DEFAULTS = PolicySettings()
+
+
+def decided(
+    asked: Request | None = None,
+    candidates: Sequence[Candidate] = BOTH,
+    predicted: Forecast | None = PREDICTED,
+    *,
+    now: Mapping[str, CandidateState] | None = None,
+    now_s: float = NOW_S,
+    settings: PolicySettings = DEFAULTS,
+    **changes: Any,
+) -> Decision:
+    """The decision for Ada's job, all candidates up and idle; ``changes`` of the settings."""
+    now = states(*candidates) if now is None else now
+    policy = replace(settings, **changes)
+    return decide(asked or request(), candidates, now, predicted, policy, now_s=now_s)
+
+
+def ranked_as(decision: Decision, name: str) -> Ranked:
+    """How a candidate is ranked in the decision."""
+    return next(ranked for ranked in decision.ranked if ranked.candidate == name)
+
+
+@dataclass(frozen=True)
+class FixedRights(Rights):
+    """The same limits in every queue, for everybody or by user (others have none)."""
+
+    everybody: tuple[Limit, ...] | Denied = ()
+    by_user: dict[str, tuple[Limit, ...] | Denied] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        return repr(self)
+
+    def limits(
+        self, user: str, account: str | None, qos: str | None, queue: str
+    ) -> tuple[Limit, ...] | Denied:
+        return self.by_user.get(user, self.everybody)

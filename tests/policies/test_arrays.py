@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, state
+from policy_builders import GIB, NOW_S, FixedRights, H, cpu, curve, forecast, gpu, request, state
 
 from berth.policies import Candidate, CandidateState, Decider, Decision, PolicySettings, Translation
 from berth.policies.arrays import rounds, work_of
-from berth.policies.limits import Denied, Limit, Rights, Scope
+from berth.policies.limits import Denied, Limit, Scope
 from berth.policies.settings import Weights
 from berth.policies.values import Makespan, Request, TaskArray
 from berth.policies.waits import WaitTable
@@ -104,22 +104,6 @@ def test_no_more_run_at_a_time_than_its_user_allows(at_once: int) -> None:
         assert decided(job(TaskArray(60, 1)), idle()).chosen == "gpu"
 
 
-@dataclass(frozen=True)
-class Given(Rights):
-    """What a user may hold."""
-
-    of: dict[str, tuple[Limit, ...] | Denied]
-
-    @property
-    def digest(self) -> str:
-        return repr(self.of)
-
-    def limits(
-        self, user: str, account: str | None, qos: str | None, queue: str
-    ) -> tuple[Limit, ...] | Denied:
-        return self.of.get(user, ())
-
-
 @pytest.mark.parametrize(
     ("limit", "at_once"),
     [
@@ -131,7 +115,7 @@ class Given(Rights):
     ],
 )
 def test_no_more_run_at_a_time_than_user_and_account_may_hold(limit: Limit, at_once: int) -> None:
-    rights = Given({"ada": (limit,), "eve": (Denied("no"),)[:0]})
+    rights = FixedRights(by_user={"ada": (limit,)})
     decider = Decider(PLACES, PolicySettings())
     now = idle(rights=rights)
     found = [
@@ -142,7 +126,9 @@ def test_no_more_run_at_a_time_than_user_and_account_may_hold(limit: Limit, at_o
 
 
 def test_a_place_that_its_user_may_not_use_is_ruled_out_as_before() -> None:
-    found = decided(job(TaskArray(60)), idle(rights=Given({"ada": Denied("no account")})))
+    found = decided(
+        job(TaskArray(60)), idle(rights=FixedRights(by_user={"ada": Denied("no account")}))
+    )
     assert found.chosen is None
     assert found.code == "not-associated"
 

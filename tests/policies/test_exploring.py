@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from policy_builders import NOW_S, cpu, curve, forecast, gpu, request, states
+from policy_builders import BOTH, NOW_S, curve, forecast, request, states
 
 from berth.policies import PolicySettings
 from berth.policies.codes import Code
@@ -17,7 +17,6 @@ from berth.policies.values import CandidateState, Decision, Request, TaskArray
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis
 
-PLACES = (cpu("cpu"), gpu("gpu"))
 OPEN = Allowance(core_hours=100.0, jobs=50, explored=0)
 EXPLORE = Explore(core_hours=100.0, worst=4.0)
 
@@ -40,32 +39,30 @@ def decided(
     **settings: Any,
 ) -> Decision:
     policy = PolicySettings(explore=explore, weights=Weights(wait=0.0), **settings)
-    decider = Decider(PLACES, policy)
+    decider = Decider(BOTH, policy)
     return decider.decide(
-        asked or request(), at or states(*PLACES), forecast or predicted(), NOW_S, allowance
+        asked or request(), at or states(*BOTH), forecast or predicted(), NOW_S, allowance
     )
 
 
 def test_a_job_goes_where_most_is_learnt_and_says_so() -> None:
-    found = decided()
-    assert (found.chosen, found.code) == ("gpu", Code.EXPLORED)
-    assert found.explored is not None
-    assert found.explored.instead_of == "cpu"
-    assert found.explored.value > found.explored.loss > 0
+    decision = decided()
+    assert (decision.chosen, decision.code) == ("gpu", Code.EXPLORED)
+    assert decision.explored.instead_of == "cpu"
+    assert decision.explored.value > decision.explored.loss > 0
     # One GPU of four, of a node of 64 cores, for at most 330 s.
-    assert found.explored.core_hours == pytest.approx(16 * 330 / 3600)
-    assert [row.candidate for row in found.ranked] == ["gpu", "cpu"]
-    assert found.edit is not None
-    assert (found.edit.queue, found.edit.gres) == ("gpu", "gpu:h100:1")
+    assert decision.explored.core_hours == pytest.approx(16 * 330 / 3600)
+    assert [row.candidate for row in decision.ranked] == ["gpu", "cpu"]
+    assert (decision.edit.queue, decision.edit.gres) == ("gpu", "gpu:h100:1")
     for words in ("gpu (1 GPU", "to learn", "100 s in cpu", "4 times", "berth-explore:off"):
-        assert words in found.reason
+        assert words in decision.reason
 
 
 def test_without_an_allowance_the_best_is_chosen_as_ever() -> None:
-    found = decided(allowance=None)
-    assert (found.chosen, found.code, found.explored) == ("cpu", "placed", None)
-    plain = Decider(PLACES, PolicySettings(explore=EXPLORE, weights=Weights(wait=0.0)))
-    assert plain.decide(request(), states(*PLACES), predicted(), NOW_S) == found
+    decision = decided(allowance=None)
+    assert (decision.chosen, decision.code, decision.explored) == ("cpu", "placed", None)
+    plain = Decider(BOTH, PolicySettings(explore=EXPLORE, weights=Weights(wait=0.0)))
+    assert plain.decide(request(), states(*BOTH), predicted(), NOW_S) == decision
 
 
 def test_the_same_request_state_and_budget_give_the_same_decision() -> None:
@@ -89,27 +86,26 @@ def test_the_same_request_state_and_budget_give_the_same_decision() -> None:
         ("the limit would be raised", {"asked": request(time_limit_s=200.0),
                                        "may_raise_time_limit": True}),
         ("the user may not", {"asked": request(allowed_queues=frozenset(("cpu",)))}),
-        ("it is down", {"at": states(PLACES[0]) | states(PLACES[1], up=False)}),
+        ("it is down", {"at": states(BOTH[0]) | states(BOTH[1], up=False)}),
         ("an array that spends too much", {"asked": request(array=TaskArray(100))}),
         ("nobody knows how long the job is", {"forecast": replace(predicted(), unit=Unit.STEP)}),
     ],
 )  # fmt: skip
 def test_it_is_not_sent_where(why: str, changes: dict[str, Any]) -> None:
-    found = decided(**changes)
-    assert (found.chosen, found.code) == ("cpu", "placed"), why
-    assert found.explored is None
+    decision = decided(**changes)
+    assert (decision.chosen, decision.code) == ("cpu", "placed"), why
+    assert decision.explored is None
 
 
 def test_a_long_wait_is_no_uncertainty_that_a_run_ends() -> None:
-    busy = states(*PLACES, idle_cores=0, idle_gpus=0, pending_jobs=200)
+    busy = states(*BOTH, idle_cores=0, idle_gpus=0, pending_jobs=200)
     waits = PolicySettings(explore=EXPLORE, weights=Weights(wait=1.0))
-    found = Decider(PLACES, waits).decide(request(), busy, predicted(), NOW_S, OPEN)
-    assert found.code == "placed"
+    decision = Decider(BOTH, waits).decide(request(), busy, predicted(), NOW_S, OPEN)
+    assert decision.code == "placed"
 
 
 def test_exclusive_nodes_are_paid_for_whole() -> None:
     asked = request()
     asked = replace(asked, needs=replace(asked.needs, exclusive=True))
-    found = decided(asked=asked)
-    assert found.explored is not None
-    assert found.explored.core_hours == pytest.approx(64 * 330 / 3600)
+    decision = decided(asked=asked)
+    assert decision.explored.core_hours == pytest.approx(64 * 330 / 3600)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from hypothesis import assume, given
@@ -14,6 +14,7 @@ from berth.policies import (
     Candidate,
     CandidateState,
     Decider,
+    Decision,
     PolicySettings,
     Request,
     Resources,
@@ -116,15 +117,36 @@ some_states = st.dictionaries(
 )
 
 
-@given(places(), requests, settings_, some_states)
+@dataclass(frozen=True)
+class Situation:
+    """What a decision is made from."""
+
+    candidates: tuple[Candidate, ...]
+    predicted: Forecast
+    asked: Request
+    settings: PolicySettings
+    states: dict[str, CandidateState]
+
+    def decision(self) -> Decision:
+        return decide(
+            self.asked, self.candidates, self.states, self.predicted, self.settings, now_s=NOW_S
+        )
+
+
+@st.composite
+def situations(
+    draw: st.DrawFn, policies: st.SearchStrategy[PolicySettings] = settings_
+) -> Situation:
+    candidates, predicted = draw(places())
+    return Situation(candidates, predicted, draw(requests), draw(policies), draw(some_states))
+
+
+@given(situations())
 def test_what_is_chosen_passed_and_keeps_rights_and_choices(
-    there: tuple[tuple[Candidate, ...], Forecast],
-    asked: Request,
-    settings: PolicySettings,
-    present: dict[str, CandidateState],
+    case: Situation,
 ) -> None:
-    candidates, predicted = there
-    decision = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
+    asked, candidates, settings = case.asked, case.candidates, case.settings
+    decision = case.decision()
     assert sorted(r.candidate for r in decision.ranked) == sorted(c.name for c in candidates)
     for row in decision.ranked:
         assert (row.score is None) == (row.excluded is not None) == (row.code is not None)
@@ -152,7 +174,7 @@ def test_what_is_chosen_passed_and_keeps_rights_and_choices(
     if asked.resources.gpus > 0:
         assert best.resources.gpus == asked.resources.gpus
     # Where it can run, and to the end
-    assert set(place.targets) & set(predicted.targets)
+    assert set(place.targets) & set(case.predicted.targets)
     upper = best.runtime_s.high
     assert place.max_time_s is None or upper <= place.max_time_s
     limit = edit.time_limit_s or asked.time_limit_s
@@ -167,39 +189,29 @@ def test_what_is_chosen_passed_and_keeps_rights_and_choices(
     assert held.cpus_per_task <= place.cores_per_node
     if settings.strict:
         assert best.basis is not Basis.PRIOR or settings.allow_prior
-        assert place.name in present
+        assert place.name in case.states
         assert not best.guess
 
 
-@given(places(), requests, settings_, some_states, st.randoms())
+@given(situations(), st.randoms())
 def test_the_same_input_gives_the_same_decision_in_any_order(
-    there: tuple[tuple[Candidate, ...], Forecast],
-    asked: Request,
-    settings: PolicySettings,
-    present: dict[str, CandidateState],
+    case: Situation,
     random: Random,
 ) -> None:
-    candidates, predicted = there
-    first = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
-    mixed = list(candidates)
-    random.shuffle(mixed)
-    turned = dict(reversed(list(present.items())))
-    assert decide(asked, mixed, turned, predicted, settings, now_s=NOW_S) == first
+    mixed = random.sample(case.candidates, len(case.candidates))
+    turned = dict(reversed(list(case.states.items())))
+    other = replace(case, candidates=tuple(mixed), states=turned)
+    assert other.decision() == case.decision()
 
 
-@given(places(), st.lists(requests, min_size=2, max_size=6), settings_, some_states)
-def test_what_was_decided_before_does_not_matter(
-    there: tuple[tuple[Candidate, ...], Forecast],
-    several: list[Request],
-    settings: PolicySettings,
-    present: dict[str, CandidateState],
-) -> None:
-    assume(not OBJECTIVES.load(settings.objective).turns)
-    candidates, predicted = there
-    decider = Decider(candidates, settings)
+@given(situations(), st.lists(requests, min_size=1, max_size=5))
+def test_what_was_decided_before_does_not_matter(case: Situation, others: list[Request]) -> None:
+    assume(not OBJECTIVES.load(case.settings.objective).turns)
+    decider = Decider(case.candidates, case.settings)
+    several = [case.asked, *others]
     for asked in [*several, *reversed(several)]:
-        fresh = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
-        assert decider.decide(asked, present, predicted, NOW_S) == fresh
+        fresh = replace(case, asked=asked).decision()
+        assert decider.decide(asked, case.states, case.predicted, NOW_S) == fresh
 
 
 changes = st.dictionaries(
@@ -247,61 +259,45 @@ def test_readings_one_after_another_decide_as_each_would_alone(
             assert decider.decide(asked, present, predicted, now_s + 150.0) == aged
 
 
-@given(places(), requests, some_states, st.floats(1.0, 100.0))
-def test_a_dearer_candidate_never_comes_out_better(
-    there: tuple[tuple[Candidate, ...], Forecast],
-    asked: Request,
-    present: dict[str, CandidateState],
-    factor: float,
-) -> None:
-    candidates, predicted = there
-    settings = PolicySettings(objective="cheapest")
-    before = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
-    for name in (c.name for c in candidates):
-        dearer = [
+@given(situations(st.just(PolicySettings(objective="cheapest"))), st.floats(1.0, 100.0))
+def test_a_dearer_candidate_never_comes_out_better(case: Situation, factor: float) -> None:
+    before = case.decision()
+    for name in (c.name for c in case.candidates):
+        dearer = tuple(
             c
             if c.name != name or c.price_per_core_hour is None
             else replace(c, price_per_core_hour=c.price_per_core_hour * factor)
-            for c in candidates
-        ]
-        after = decide(asked, dearer, present, predicted, settings, now_s=NOW_S)
-        if after.chosen == name:
+            for c in case.candidates
+        )
+        if replace(case, candidates=dearer).decision().chosen == name:
             assert before.chosen == name
 
 
-@given(places(), requests, some_states, st.floats(1.0, 100.0))
+@given(situations(st.just(PolicySettings())), st.floats(1.0, 100.0))
 def test_a_longer_partition_limit_never_rules_a_candidate_out(
-    there: tuple[tuple[Candidate, ...], Forecast],
-    asked: Request,
-    present: dict[str, CandidateState],
-    factor: float,
+    case: Situation, factor: float
 ) -> None:
-    candidates, predicted = there
-    settings = PolicySettings()
-    longer = [
+    longer = tuple(
         c if c.max_time_s is None else replace(c, max_time_s=c.max_time_s * factor)
-        for c in candidates
-    ]
-    before = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
-    after = decide(asked, longer, present, predicted, settings, now_s=NOW_S)
-    fitted = {r.candidate for r in before.ranked if r.score is not None}
-    assert fitted <= {r.candidate for r in after.ranked if r.score is not None}
+        for c in case.candidates
+    )
+    before, after = (
+        {r.candidate for r in each.decision().ranked if r.score is not None}
+        for each in (case, replace(case, candidates=longer))
+    )
+    assert before <= after
 
 
-@given(places(), requests, settings_, some_states)
+@given(situations())
 def test_the_digest_tells_requests_apart(
-    there: tuple[tuple[Candidate, ...], Forecast],
-    asked: Request,
-    settings: PolicySettings,
-    present: dict[str, CandidateState],
+    case: Situation,
 ) -> None:
-    candidates, predicted = there
-    decider = Decider(candidates, settings)
+    asked, decider = case.asked, Decider(case.candidates, case.settings)
 
     def digest(changed: Request) -> str:
-        return decider.decide(changed, present, predicted, NOW_S).inputs_digest
+        return decider.decide(changed, case.states, case.predicted, NOW_S).inputs_digest
 
-    assume(not OBJECTIVES.load(settings.objective).turns)
+    assume(not OBJECTIVES.load(case.settings.objective).turns)
     assert digest(asked) == digest(replace(asked))
     assert digest(asked) != digest(replace(asked, user="eve"))
     assert digest(asked) != digest(replace(asked, time_limit_s=77.0))

@@ -6,11 +6,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, request, state, states
+from policy_builders import (
+    DEFAULTS,
+    GIB,
+    NOW_S,
+    cpu,
+    curve,
+    decided,
+    forecast,
+    gpu,
+    ranked_as,
+    request,
+    state,
+    states,
+)
 
 from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.constraints import names_no_type
-from berth.policies.decide import decide
 from berth.policies.settings import SliceAim, UntypedGpus
 from berth.predictor.core.prediction import Basis
 
@@ -35,16 +47,8 @@ SMALL, MEDIUM, LARGE = (
     part("2g.10gb", 2 / 7, 9.75),
     part("3g.20gb", 0.5, 19.6),
 )
-DEFAULTS = PolicySettings()
 SLICES = (SMALL, MEDIUM, LARGE)
 TIMES_S = {"slice-1g.5gb": 2000.0, "slice-2g.10gb": 900.0, "slice-3g.20gb": 800.0}
-
-
-def curves(memory_gib: float = 2.0, **changes: Any) -> list[Any]:
-    return [
-        curve(name, seconds, gpus=True, needs_bytes=memory_gib * GIB, **changes)
-        for name, seconds in TIMES_S.items()
-    ]
 
 
 def choose(
@@ -55,37 +59,35 @@ def choose(
     curve_changes: dict[str, Any] | None = None,
     **asked: Any,
 ) -> Decision:
-    found = states(*candidates)
-    for name, changes in (present or {}).items():
-        found[name] = state(**changes)
-    made = forecast(*curves(memory_gib, **(curve_changes or {})), curve("cpu", 1e5))
+    now = states(*candidates) | {name: state(**new) for name, new in (present or {}).items()}
+    curves = [
+        curve(name, seconds, gpus=True, needs_bytes=memory_gib * GIB, **(curve_changes or {}))
+        for name, seconds in TIMES_S.items()
+    ]
+    predicted = forecast(*curves, curve("cpu", 1e5))
     wanted = request(**{"tasks": 1, "wants_placement": True, "queue": "auto", **asked})
-    return decide(wanted, candidates, found, made, settings, now_s=NOW_S)
-
-
-def row(decision: Decision, name: str) -> Any:
-    return next(r for r in decision.ranked if r.candidate == name)
+    return decided(wanted, candidates, predicted, now=now, settings=settings)
 
 
 def test_the_smallest_slice_whose_memory_reaches_the_upper_end_is_taken() -> None:
     for memory_gib, name in ((2.0, SMALL.name), (7.0, MEDIUM.name), (14.0, LARGE.name)):
-        made = choose(*SLICES, memory_gib=memory_gib)
-        assert made.chosen == name
-        assert "smallest slice that will do" in made.reason
+        decision = choose(*SLICES, memory_gib=memory_gib)
+        assert decision.chosen == name
+        assert "smallest slice that will do" in decision.reason
     assert choose(*SLICES, memory_gib=18.0).chosen is None, "18 GiB x 1.2 may not fit 19.6"
 
 
 def test_a_larger_slice_is_passed_over_and_says_for_which() -> None:
-    passed = row(choose(*SLICES), LARGE.name)
+    passed = ranked_as(choose(*SLICES), LARGE.name)
     assert (passed.code, passed.score) == ("other-slice", None)
     assert SMALL.name in passed.excluded
 
 
 def test_a_slice_that_no_node_has_now_is_never_asked_for() -> None:
-    made = choose(*SLICES, present={SMALL.name: {"usable_nodes": 0}})
-    assert made.chosen == MEDIUM.name
-    assert row(made, SMALL.name).code == "not-cut"
-    assert "has a 1g.5gb slice" in row(made, SMALL.name).excluded
+    decision = choose(*SLICES, present={SMALL.name: {"usable_nodes": 0}})
+    assert decision.chosen == MEDIUM.name
+    assert ranked_as(decision, SMALL.name).code == "not-cut"
+    assert "has a 1g.5gb slice" in ranked_as(decision, SMALL.name).excluded
     gone = {c.name: {"usable_nodes": 0} for c in SLICES}
     assert choose(*SLICES, present=gone).code == "not-cut"
 
@@ -109,9 +111,9 @@ def test_the_site_says_which_slice_is_offered(aim: SliceAim, objective: str, nam
 
 
 def test_the_objective_still_compares_the_slice_with_other_places() -> None:
-    made = choose(*SLICES, cpu())
-    assert made.chosen == SMALL.name
-    assert "times faster than cpu" in made.reason
+    decision = choose(*SLICES, cpu())
+    assert decision.chosen == SMALL.name
+    assert "times faster than cpu" in decision.reason
     whole = gpu("whole", platform="slice-3g.20gb")
     assert choose(*SLICES, whole).chosen == "whole", "the fastest of one slice and a whole GPU"
 
@@ -130,37 +132,34 @@ def test_several_gpus_are_no_slices_unless_their_type_was_named() -> None:
 
 
 def test_a_gpu_of_any_type_gets_the_type_of_the_slice() -> None:
-    made = choose(*SLICES, gpus=1, gres="gpu:1")
-    assert made.edit is not None
-    assert (made.edit.gres, made.edit.adds_type) == ("gpu:1g.5gb:1", True)
+    decision = choose(*SLICES, gpus=1, gres="gpu:1")
+    assert (decision.edit.gres, decision.edit.adds_type) == ("gpu:1g.5gb:1", True)
 
 
 def test_a_named_type_is_kept() -> None:
-    made = choose(*SLICES, gpus=1, gres="gpu:3g.20gb:1")
-    assert made.chosen == LARGE.name
-    assert made.edit is not None
-    assert not made.edit.adds_type
-    assert made.edit.gres is None
+    decision = choose(*SLICES, gpus=1, gres="gpu:3g.20gb:1")
+    assert decision.chosen == LARGE.name
+    assert not decision.edit.adds_type
+    assert decision.edit.gres is None
 
 
 def test_a_site_may_leave_untyped_gpus_alone() -> None:
     leave = PolicySettings(untyped_gpus=UntypedGpus.LEAVE)
-    made = choose(*SLICES, settings=leave, gpus=1, gres="gpu:1")
-    assert (made.chosen, made.code) == (None, "untyped-gpu")
+    decision = choose(*SLICES, settings=leave, gpus=1, gres="gpu:1")
+    assert (decision.chosen, decision.code) == (None, "untyped-gpu")
     assert choose(*SLICES, settings=leave, gpus=1, gres="gpu:1g.5gb:1").chosen == SMALL.name
     assert choose(*SLICES, settings=leave).chosen == SMALL.name, "no GPU was asked for"
 
 
 def test_types_of_whole_gpus_are_not_added() -> None:
     whole = gpu("whole", platform="slice-3g.20gb", gres="gpu:a100")
-    made = choose(whole, gpus=1, gres="gpu:1")
-    assert made.edit is not None
-    assert not made.edit.adds_type
+    decision = choose(whole, gpus=1, gres="gpu:1")
+    assert not decision.edit.adds_type
 
 
 def test_slices_read_before_the_scheduler_started_anew_do_not_count() -> None:
-    made = choose(*SLICES, scheduler_since_s=NOW_S - 2)
-    assert (made.chosen, made.code) == (None, "stale-state")
+    decision = choose(*SLICES, scheduler_since_s=NOW_S - 2)
+    assert (decision.chosen, decision.code) == (None, "stale-state")
     assert choose(*SLICES, scheduler_since_s=NOW_S - 60).chosen == SMALL.name
     assert choose(cpu(), scheduler_since_s=NOW_S - 2).chosen == "cpu", "only slices change so"
 

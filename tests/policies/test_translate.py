@@ -16,17 +16,33 @@ def rule(**values: Any) -> Translation:
     return Translation(**values)
 
 
-def test_cpu_job_keeps_its_shape() -> None:
-    assert translated(request(tasks=8, cpus_per_task=2), cpu()) == Resources(1, 8, 2)
+GPU_OF_16 = gpu(translation=rule(gpus=1, tasks_per_gpu=16, cpus_per_gpu=4, keep_tasks=False))
+KEEPS = gpu(translation=rule(gpus=1, keep_tasks=True))
+NOTHING_ASKED = request(tasks=0, cpus_per_task=0)
 
 
-def test_mpi_job_becomes_one_gpu_with_eight_cores() -> None:
-    assert translated(request(tasks=32), gpu()) == Resources(1, 1, 8, 1)
-
-
-def test_one_gpu_for_each_so_many_tasks() -> None:
-    place = gpu(translation=rule(gpus=1, tasks_per_gpu=16, cpus_per_gpu=4, keep_tasks=False))
-    assert translated(request(tasks=33), place) == Resources(1, 3, 4, 3)
+@pytest.mark.parametrize(
+    ("why", "asked", "place", "held"),
+    [
+        ("a CPU job keeps its shape", request(cpus_per_task=2), cpu(), Resources(1, 8, 2)),
+        ("MPI becomes one GPU", request(tasks=32), gpu(), Resources(1, 1, 8, 1)),
+        ("one GPU for 16 tasks", request(tasks=33), GPU_OF_16, Resources(1, 3, 4, 3)),
+        ("GPUs that were asked stay with their tasks",
+         request(tasks=2, cpus_per_task=6, gpus=2), gpu(), Resources(1, 2, 6, 2)),
+        ("one GPU stays one", request(tasks=32, gpus=1),
+         gpu(translation=rule(gpus=2, cpus_per_gpu=8)), Resources(1, 32, 1, 1)),
+        ("nothing asked is one core", NOTHING_ASKED, cpu(), Resources(1, 1, 1)),
+        ("and one GPU", NOTHING_ASKED, KEEPS, Resources(1, 1, 1, 1)),
+        ("a large job spreads", request(tasks=100), cpu(), Resources(4, 100, 1)),
+        ("two tasks of 12 cores fit a node of 32",
+         request(tasks=3, cpus_per_task=12), cpu(), Resources(2, 3, 12)),
+        ("pinned nodes stay", request(nodes=3, pinned=("nodes",)), cpu(), Resources(3, 8, 1)),
+    ],
+)  # fmt: skip
+def test_a_request_becomes_the_candidates_resources(
+    why: str, asked: Any, place: Candidate, held: Resources
+) -> None:
+    assert translated(asked, place) == held, why
 
 
 def test_tasks_and_cores_are_kept_unless_the_site_says_otherwise() -> None:
@@ -62,29 +78,6 @@ def test_a_kept_shape_that_does_not_fit_rules_the_place_out() -> None:
     assert translated(request(nodes=2, tasks=2), place) == (
         "it takes 2 nodes, which is more than its 1 GPU"
     )
-
-
-def test_asked_gpus_are_kept_with_their_tasks() -> None:
-    asked = request(tasks=2, cpus_per_task=6, gpus=2)
-    assert translated(asked, gpu()) == Resources(1, 2, 6, 2)
-    one = request(tasks=32, gpus=1)
-    place = gpu(translation=rule(gpus=2, cpus_per_gpu=8))
-    assert translated(one, place) == Resources(1, 32, 1, 1)
-
-
-def test_a_job_that_says_nothing_is_one_task_on_one_core() -> None:
-    assert translated(request(tasks=0, cpus_per_task=0), cpu()) == Resources(1, 1, 1)
-    place = gpu(translation=rule(gpus=1, keep_tasks=True))
-    assert translated(request(tasks=0, cpus_per_task=0), place) == Resources(1, 1, 1, 1)
-
-
-def test_large_job_spreads_over_nodes() -> None:
-    assert translated(request(tasks=100), cpu()) == Resources(4, 100, 1)
-
-
-def test_tasks_do_not_straddle_nodes() -> None:
-    # 3 tasks of 12 cores: two fit a node of 32, so two nodes.
-    assert translated(request(tasks=3, cpus_per_task=12), cpu()) == Resources(2, 3, 12)
 
 
 def test_memory_of_a_node_and_in_all_is_never_less_than_asked() -> None:
@@ -138,6 +131,8 @@ def test_what_does_not_fit_is_a_sentence(asked: Any, place: Candidate, why: str)
     assert translated(asked, place) == why
 
 
-def test_pinned_nodes_are_kept() -> None:
-    asked = request(nodes=3, tasks=8, pinned=("nodes",))
-    assert translated(asked, cpu()) == Resources(3, 8, 1)
+def test_as_many_tasks_as_asked_fit_on_a_node_even_where_there_are_fewer() -> None:
+    asked = request(nodes=1, tasks=4, needs=Needs(tasks_per_node=40))
+    assert translated(asked, cpu()) == "your tasks per node take 40 cores and a node has 32"
+    assert translated(asked, cpu(cores_per_node=40)) == Resources(1, 4, 1)
+    assert translated(asked, gpu()) == Resources(1, 1, 8, 1)

@@ -45,16 +45,30 @@ def tuning(replayer: StandIn | None = None, *, identity: str = "one", first: boo
     )
 
 
+def tuned(*tried: Tried, front: tuple[Tried, ...] | None = None) -> Tuned:
+    """The result of these trials, the first one today's policy."""
+    return Tuned(tried[0], tried, tried if front is None else front, None)  # type: ignore[arg-type]
+
+
+def trial(number: int, wait: float, *scores: float, killed: int = 0) -> Tried:
+    return Tried(number, {"weights.wait": wait}, scores, killed)
+
+
+def begun(folder: Path, replayer: StandIn | None = None) -> tuple[Tuning, optuna.Study]:
+    made = tuning(replayer)
+    return made, made.study(str(folder / "journal"))
+
+
+BETTER = tuned(trial(0, 0.2, 10.0), trial(1, 2.0, 5.0), front=(trial(1, 2.0, 5.0),))
+
+
 def test_it_finds_what_is_better_and_starts_from_todays(tmp_path: Path) -> None:
-    made = tuning()
-    study = made.study(str(tmp_path / "journal"))
+    made, study = begun(tmp_path)
     made.work(study, 40, seed=1)
     found = made.found(study)
     assert found.progress.finished >= 40
-    assert found.today is not None
     assert found.today.values["weights.wait"] == 0.2
     best = pick(found)
-    assert best is not None
     assert best.scores[0] < found.today.scores[0]
     assert best.scores[1] <= 1.01 * found.today.scores[1]
     scores = [one.scores for one in found.front]
@@ -70,8 +84,7 @@ def test_it_finds_what_is_better_and_starts_from_todays(tmp_path: Path) -> None:
 
 def test_hopeless_trials_see_the_first_part_only(tmp_path: Path) -> None:
     replayer = StandIn()
-    made = tuning(replayer)
-    study = made.study(str(tmp_path / "journal"))
+    made, study = begun(tmp_path, replayer)
     made.work(study, 40, seed=1)
     progress = progress_of(study)
     assert progress.stopped > 0
@@ -111,8 +124,7 @@ def test_a_storage_that_cannot_be_used_is_refused(storage: str) -> None:
 
 
 def test_a_policy_that_raises_stops_the_tune_with_its_reason(tmp_path: Path) -> None:
-    made = tuning(StandIn(broken=True))
-    study = made.study(str(tmp_path / "journal"))
+    made, study = begun(tmp_path, StandIn(broken=True))
     with pytest.raises(BerthError, match="trials fail: the policy raised"):
         made.work(study, 50, seed=1)
 
@@ -160,8 +172,7 @@ def test_a_killed_worker_costs_its_own_trial_only(tmp_path: Path) -> None:
 
 
 def test_trials_that_nobody_works_on_are_lost_or_surplus(tmp_path: Path) -> None:
-    made = tuning()
-    study = made.study(str(tmp_path / "journal"))
+    made, study = begun(tmp_path)
     made.work(study, 2, seed=1)
     for worker in ("killed", "stopped", "stopped", "elsewhere", "", ""):
         trial = study.ask()
@@ -176,15 +187,13 @@ def test_trials_that_nobody_works_on_are_lost_or_surplus(tmp_path: Path) -> None
 
 
 def test_todays_policy_is_replayed_again_where_its_worker_was_killed(tmp_path: Path) -> None:
-    made = tuning()
-    study = made.study(str(tmp_path / "journal"))
+    made, study = begun(tmp_path)
     study.ask()
     settle_running(study)
     made.work(study, 5, seed=1)
     assert made.found(study).today is None
     made.replay_today(study)
     today = made.found(study).today
-    assert today is not None
     assert today.values["weights.wait"] == 0.2
     made.replay_today(study)
     assert progress_of(study).finished == 6
@@ -261,31 +270,28 @@ def test_equal_policies_differ_by_nothing_and_nothing_is_recommended() -> None:
         assert not one.better
         assert not one.worse
     same = Tried(0, values_of(TODAY, PARAMETERS.values()), (10.0, 10.0), 0)
-    tuned = Tuned(same, (same,), (same,), None)  # type: ignore[arg-type]
-    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), TEST)
+    verdict = judge(tuned(same), StandIn(), TODAY, (METRICS["finish"],), TEST)
     assert verdict.recommended is None
     assert not verdict.shown
 
 
 def test_what_is_worse_on_the_test_weeks_is_not_recommended() -> None:
-    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
-    lucky = Tried(1, {"weights.wait": 4.0}, (9.0,), 0)
-    killing = Tried(2, {"weights.wait": 2.0}, (8.0,), 5)
-    tuned = Tuned(today, (today, lucky, killing), (killing, lucky), None)  # type: ignore[arg-type]
-    assert pick(tuned) == lucky
-    verdict = judge(tuned, StandIn(), replace(TODAY, weights=Weights(wait=2.0)),
-                    (METRICS["finish"],), TEST)  # fmt: skip
+    lucky, killing = trial(1, 4.0, 9.0), trial(2, 2.0, 8.0, killed=5)
+    result = tuned(trial(0, 0.2, 10.0), lucky, killing, front=(killing, lucky))
+    assert pick(result) == lucky
+    today = replace(TODAY, weights=Weights(wait=2.0))
+    verdict = judge(result, StandIn(), today, (METRICS["finish"],), TEST)
     assert not verdict.shown
     assert verdict.reason.endswith("is worse: keep today's.")
 
 
 def test_why_nothing_is_judged_is_said_as_it_is() -> None:
-    today = Tried(0, {"weights.wait": 0.2}, (10.0, 1.0), 0)
     metrics = (METRICS["finish"], METRICS["cost"])
 
     def reason(*others: Tried) -> str:
-        tuned = Tuned(today, (today, *others), (today, *others), None)  # type: ignore[arg-type]
-        return judge(tuned, StandIn(), TODAY, metrics, TEST).reason
+        return judge(
+            tuned(trial(0, 0.2, 10.0, 1.0), *others), StandIn(), TODAY, metrics, TEST
+        ).reason
 
     assert reason() == "No trial was better than today's policy on the training weeks: keep it."
     assert "better in one metric was worse in another" in reason(Tried(1, {}, (5.0, 2.0), 0))
@@ -293,21 +299,15 @@ def test_why_nothing_is_judged_is_said_as_it_is() -> None:
 
 
 def test_one_day_of_jobs_has_no_interval_and_nothing_is_recommended() -> None:
-    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
-    better = Tried(1, {"weights.wait": 2.0}, (5.0,), 0)
-    tuned = Tuned(today, (today, better), (better,), None)  # type: ignore[arg-type]
     day = Part(20 * DAY_S, 21 * DAY_S)
-    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), day)
+    verdict = judge(BETTER, StandIn(), TODAY, (METRICS["finish"],), day)
     assert not verdict.shown
     assert not verdict.differences[0].known
     assert "less than two days of jobs" in verdict.reason
 
 
 def test_what_a_change_does_to_other_metrics_is_judged_too() -> None:
-    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
-    better = Tried(1, {"weights.wait": 2.0}, (5.0,), 0)
-    tuned = Tuned(today, (today, better), (better,), None)  # type: ignore[arg-type]
-    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), TEST)
+    verdict = judge(BETTER, StandIn(), TODAY, (METRICS["finish"],), TEST)
     names = {one.metric.name for one in verdict.others}
     assert names == set(METRICS) - {"finish", "energy"}  # of which the stand-in knows nothing
 

@@ -104,32 +104,3 @@ def test_both_filters_do_the_same_with_an_answer(
     assert slurm.get("gres") == edits.get("gres")
     if not edits:
         assert without_notes(flux) == without_notes(asking())
-
-
-@pytest.mark.parametrize(
-    "edits",
-    [
-        {"queue": "nowhere"},
-        {"queue": "gpu", "nodes": 0},
-        {"queue": "gpu", "cpus_per_task": "8"},
-        {"queue": "gpu", "uid": 0},
-        {"nodes": 2},
-        {"queue": "gpu", "time_limit_min": 1},
-    ],
-    ids=json.dumps,
-)
-def test_both_filters_refuse_the_same_answers(
-    tmp_path: Path, bench: FluxBench, edits: dict[str, Any]
-) -> None:
-    require_lua()
-    reply = {"v": 1, "action": "edit", "edits": edits, "stamp": "berth/1 id=x"}
-    lua = FilterBench(tmp_path)
-    job = {"partition": "auto", "comment": "berth:stream", "time_limit": 60}
-    with FakeDaemon(lua.socket, lambda _: reply):
-        slurm = lua.submit(job).job
-    spec = asking()
-    spec["attributes"]["system"]["duration"] = 3600.0
-    with FakeDaemon(bench.socket, lambda _: reply):
-        assert bench.frob(spec) == spec
-    assert slurm["partition"] == "auto"
-    assert slurm.get("admin_comment") is None

@@ -23,7 +23,7 @@ from pathlib import Path
 from slurm_cluster import ClusterUnavailable, wait_until
 from two_kinds import TwoKinds, two_kinds
 
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
 from berth.plugin.slurm.filter import FILTER_PATH
 
 BERTH = str(Path(sys.executable).with_name("berth"))

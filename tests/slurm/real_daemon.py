@@ -66,27 +66,12 @@ cores_per_node = 32
 memory_per_node = "120G"
 max_time = "2d"
 default_time = "1h"
-
+"""
+_GPU_CANDIDATE = """
 [[candidates]]
-name = "gpu"
-platform = "lassen-v100"
-partition = "gpu"
-gres = "gpu:h200"
-nodes = 1
-cores_per_node = 64
-memory_per_node = "500G"
-gpus_per_node = 4
-instruction_sets = []
-architecture = "x86_64"
-targets = ["cpu", "cuda"]
-max_time = "1d"
-default_time = "1h"
-translation = {{ gpus = 1, cpus_per_gpu = 4 }}
-
-[[candidates]]
-name = "reserved"
-platform = "h200-141gb"
-partition = "reserved"
+name = "NAME"
+platform = "PLATFORM"
+partition = "NAME"
 gres = "gpu:h200"
 nodes = 1
 cores_per_node = 64
@@ -99,6 +84,10 @@ max_time = "1d"
 default_time = "1h"
 translation = {{ gpus = 1, cpus_per_gpu = 4 }}
 """
+SITE += "".join(
+    _GPU_CANDIDATE.replace("NAME", name).replace("PLATFORM", platform)
+    for name, platform in (("gpu", "lassen-v100"), ("reserved", "h200-141gb"))
+)
 
 
 _GPUS = ("lassen-v100", "h200-141gb")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import time
 from pathlib import Path
 
 import pytest
+from login_node import login_node
 from real_daemon import FORECASTS, by_time_alone, real_daemon
 from slurm_cluster import Cluster, wait_until
 
-from berth.plugin.slurm.filter import CLIENT_FILTER_PATH
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 
@@ -23,17 +22,10 @@ DIGEST = hashlib.sha256(MODEL).hexdigest()
 @pytest.fixture
 def client(slurm: Cluster) -> dict[str, str]:
     """The environment of a login node whose sbatch loads the filter, with digests turned on."""
-    folder = slurm.root / "login"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(slurm.etc, folder)
-    with (folder / "slurm.conf").open("a") as file:
-        file.write("CliFilterPlugins=lua\n")
-    shutil.copy(CLIENT_FILTER_PATH, folder / "cli_filter.lua")
-    (folder / "client.conf").write_text("# of this site\nfile_digests = on\n")
-    return {
-        "SLURM_CONF": str(folder / "slurm.conf"),
-        "BERTH_CLIENT_CONFIG": str(folder / "client.conf"),
-    }
+    environment = login_node(slurm)
+    config = slurm.root / "login" / "client.conf"
+    config.write_text("# of this site\nfile_digests = on\n")
+    return {**environment, "BERTH_CLIENT_CONFIG": str(config)}
 
 
 def comment(slurm: Cluster, environment: dict[str, str], text: str) -> str:

@@ -54,10 +54,7 @@ def test_however_the_owner_ends_nothing_of_the_cluster_is_left(ending: str) -> N
     folders = [str(here), str(here.parent / "support")]
     text = OWNER.format(folders=folders, ending=line)
     owner = subprocess.Popen(
-        [sys.executable, "-c", text],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert owner.stdout is not None
     root = owner.stdout.readline().strip()

@@ -115,14 +115,7 @@ def test_what_sbatch_does_not_read_as_such_a_choice_keeps_nothing(
     assert not is_kept(submitted(bench, script.encode()))
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "#SBATCH -n 1\n" * 2000,
-        "# x\n" * 6000,
-        f"#{'x' * 1_100_000}\n",
-    ],
-)
+@pytest.mark.parametrize("head", ["#SBATCH -n 1\n" * 2000, "# x\n" * 6000, f"#{'x' * 1_100_000}\n"])
 def test_a_script_whose_directives_have_no_end_keeps_the_job_in_bounded_time(
     bench: FilterBench, head: str
 ) -> None:

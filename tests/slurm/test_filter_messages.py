@@ -89,3 +89,14 @@ def test_a_long_sentence_does_not_cut_what_restores_the_job(bench: FilterBench) 
     outcome = submitted(bench, "berth-client:tty", reply)
     assert " was=partition:auto" in outcome.job["admin_comment"]
     assert len(outcome.job["admin_comment"]) <= 2100
+
+
+def test_who_asked_for_a_place_hears_that_there_is_none_now_where_the_site_wants_it(
+    bench: FilterBench,
+) -> None:
+    assert bench.submit(AUTO).user == []
+    bench.settings = {"messages": "all"}
+    assert bench.submit(AUTO).user == [
+        "berth: note: no placement now, the job stays in partition auto"
+    ]
+    assert bench.submit({}).user == []

@@ -12,12 +12,7 @@ from real_daemon import FORECASTS, RealDaemon, by_time_alone, forecast, real_dae
 from slurm_cluster import USER, Cluster, wait_until
 
 from berth.plugin.store import Store
-from berth.plugin.store.records import (
-    DecisionRecord,
-    ForecastRecord,
-    OutcomeRecord,
-    WorkloadRecord,
-)
+from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
 
 PROGRAMS = tuple(f"learner{n}" for n in range(5))
 CPU_S, GPU_S = 2, 4

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
-from differential.verdicts import Verdict
 from slurm_cluster import OTHER_ROOT, ClusterUnavailable, require_slurm
 from slurm_differential import forms
+from slurm_differential.opened import WorldVerdicts, verdicts_of
 from slurm_differential.outcome_cases import OUTCOME_CASES, OutcomeCase
 from slurm_differential.outcome_worlds import OUTCOME_WORLDS
 from slurm_differential.outcomes import Outcome, OutcomeAsk, differences, judge
@@ -25,16 +24,7 @@ PAIRS = 10
 SEEDS = {world.name: 2001 + number for number, world in enumerate(OUTCOME_WORLDS)}
 
 
-@dataclass(frozen=True)
-class Found:
-    """What one world said; ``missing``: why there is none here."""
-
-    cases: dict[str, Verdict[Outcome]] = field(default_factory=dict)
-    at_random: list[Verdict[Outcome]] = field(default_factory=list)
-    missing: str = ""
-
-
-def _opened(world: World) -> Found:
+def _opened(world: World) -> WorldVerdicts[Outcome]:
     mine = [case for case in OUTCOME_CASES if case.world is world]
     drawn = forms.asks(SEEDS[world.name], PAIRS)
     try:
@@ -42,29 +32,21 @@ def _opened(world: World) -> Found:
         with open_world(world) as slurm:
             verdicts = judge(slurm, [*(case.ask for case in mine), *drawn])
     except ClusterUnavailable as missing:
-        return Found(missing=str(missing))
+        return WorldVerdicts(missing=str(missing))
     named = {case.name: verdict for case, verdict in zip(mine, verdicts, strict=False)}
-    return Found(named, verdicts[len(mine) :])
+    return WorldVerdicts(named, verdicts[len(mine) :])
 
 
 @pytest.fixture(scope="module")
-def worlds() -> Iterator[Callable[[World], Found]]:
+def worlds() -> Iterator[Callable[[World], WorldVerdicts[Outcome]]]:
     """What each world said; all are opened when the first of them is looked at."""
-    with ThreadPoolExecutor(len(OUTCOME_WORLDS)) as pool:
-        begun = {world.name: pool.submit(_opened, world) for world in OUTCOME_WORLDS}
-
-        def found(world: World) -> Found:
-            result = begun[world.name].result()
-            if result.missing:
-                pytest.skip(f"SLURM TESTS SKIPPED: {result.missing}")
-            return result
-
-        yield found
+    with verdicts_of(OUTCOME_WORLDS, _opened, at_once=len(OUTCOME_WORLDS)) as verdicts:
+        yield verdicts
 
 
 @pytest.mark.parametrize("case", OUTCOME_CASES, ids=lambda case: case.name)
 def test_the_job_does_what_it_does_without_berth(
-    case: OutcomeCase, worlds: Callable[[World], Found]
+    case: OutcomeCase, worlds: Callable[[World], WorldVerdicts[Outcome]]
 ) -> None:
     verdict = worlds(case.world).cases[case.name]
     if case.refused:
@@ -88,7 +70,7 @@ def test_the_job_does_what_it_does_without_berth(
 
 @pytest.mark.parametrize("world", OUTCOME_WORLDS, ids=lambda world: world.name)
 def test_random_jobs_do_what_they_do_without_berth(
-    world: World, worlds: Callable[[World], Found]
+    world: World, worlds: Callable[[World], WorldVerdicts[Outcome]]
 ) -> None:
     found = worlds(world).at_random
     assert [str(verdict) for verdict in found if verdict.differences] == []

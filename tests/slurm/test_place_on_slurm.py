@@ -11,15 +11,7 @@ from click.testing import CliRunner
 from slurm_cluster import Cluster
 
 from berth.pilot.documents import write_json
-from berth.pilot.profile import (
-    Measurement,
-    Profile,
-    Provenance,
-    Quality,
-    RunsOn,
-    Runtime,
-    Workload,
-)
+from berth.pilot.profile import Measurement, Profile, Provenance, Quality, RunsOn, Runtime, Workload
 from berth.plugin.cli.place.command import place
 from berth.plugin.cli.site.init import init
 from berth.plugin.doctor.cluster import check_cluster

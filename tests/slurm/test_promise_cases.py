@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 import pytest
 from accounting_database import DatabaseUnavailable
@@ -17,6 +15,7 @@ from differential.verdicts import Verdict
 from fake_daemon import FakeDaemon, move_to
 from slurm_cluster import Cluster, ClusterUnavailable, require_slurm, wait_until
 from slurm_differential.cases import ACCOUNTS, CASES, HET, LIMITS, PLAIN, WORLDS, Case
+from slurm_differential.opened import WorldVerdicts, verdicts_of
 from slurm_differential.options import asks, option_names
 from slurm_differential.pairs import Seen, judge
 from slurm_differential.worlds import World, open_world, placing
@@ -30,16 +29,7 @@ AT_ONCE = 3
 """Worlds that run at a time."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """What one world said; ``missing``: why there is none here."""
-
-    cases: dict[str, Verdict[Seen]] = field(default_factory=dict)
-    at_random: list[Verdict[Seen]] = field(default_factory=list)
-    missing: str = ""
-
-
-def _opened(world: World, seeds: list[int]) -> Found:
+def _opened(world: World, seeds: list[int]) -> WorldVerdicts[Seen]:
     mine = [case for case in CASES if case.world is world]
     try:
         require_slurm()
@@ -51,13 +41,13 @@ def _opened(world: World, seeds: list[int]) -> Found:
                 made = asks(seed, PAIRS, names, batch_only=True)
                 at_random += judge(slurm, made, settle_s=60)
     except (ClusterUnavailable, DatabaseUnavailable) as missing:
-        return Found(missing=str(missing))
+        return WorldVerdicts(missing=str(missing))
     named = {case.name: verdict for case, verdict in zip(mine, judged, strict=True)}
-    return Found(named, at_random)
+    return WorldVerdicts(named, at_random)
 
 
 @pytest.fixture(scope="module")
-def worlds(request: pytest.FixtureRequest) -> Iterator[Callable[[World], Found]]:
+def worlds(request: pytest.FixtureRequest) -> Iterator[Callable[[World], WorldVerdicts[Seen]]]:
     """What each world said; all are opened when the first of them is looked at."""
     asked = {
         item.callspec.params["world"].name
@@ -70,21 +60,17 @@ def worlds(request: pytest.FixtureRequest) -> Iterator[Callable[[World], Found]]
         for world in WORLDS
     }
     order = sorted(WORLDS, key=lambda world: not seeds[world.name])
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        begun = {world.name: pool.submit(_opened, world, seeds[world.name]) for world in order}
 
-        def found(world: World) -> Found:
-            result = begun[world.name].result()
-            if result.missing:
-                pytest.skip(f"SLURM TESTS SKIPPED: {result.missing}")
-            return result
+    def opened(world: World) -> WorldVerdicts[Seen]:
+        return _opened(world, seeds[world.name])
 
-        yield found
+    with verdicts_of(order, opened, at_once=AT_ONCE) as verdicts:
+        yield verdicts
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_job_is_taken_and_started_as_without_berth(
-    case: Case, worlds: Callable[[World], Found]
+    case: Case, worlds: Callable[[World], WorldVerdicts[Seen]]
 ) -> None:
     verdict = worlds(case.world).cases[case.name]
     assert not verdict.differences, str(verdict)
@@ -103,7 +89,7 @@ def test_the_job_is_taken_and_started_as_without_berth(
     ids=lambda world: world.name,
 )
 def test_random_jobs_are_taken_and_started_as_without_berth(
-    world: World, worlds: Callable[[World], Found]
+    world: World, worlds: Callable[[World], WorldVerdicts[Seen]]
 ) -> None:
     found = worlds(world).at_random
     assert len(found) == PAIRS

@@ -61,8 +61,7 @@ def test_without_berths_file_the_rules_hold_alone(slurm: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
-    ['error("a fault of the site\'s")', "while true do end", "return nil", 'return "yes"'],
+    "broken", ['error("a fault of the site\'s")', "while true do end", "return nil", 'return "yes"']
 )
 def test_a_rule_that_breaks_on_the_edited_job_moves_nothing_and_refuses_nothing(
     site: Cluster, broken: str

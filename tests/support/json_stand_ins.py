@@ -20,7 +20,7 @@ from toy_profiles import profile
 
 from berth.pilot.campaign import CampaignResult
 from berth.pilot.documents import to_json, write_json
-from berth.plugin.cli.replay.live import Start
+from berth.plugin.replay.queue_replay import Start
 from berth.plugin.scheduler import JobNow, NodeJob
 from berth.plugin.scheduler import ruled_out as ruled_out_places
 from berth.plugin.scheduler.jobs import Replacing
@@ -114,8 +114,8 @@ def queried(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     def now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
         return known.get(job), "slurmctld does not answer" if job == "78" else None, [job]
 
-    patch.setattr("berth.plugin.cli.jobs.why._now", now)
-    patch.setattr("berth.plugin.cli.replay.live.start_of", lambda job, *_: starts[job])
+    patch.setattr("berth.plugin.report.known_job._now", now)
+    patch.setattr("berth.plugin.replay.queue_replay.start_of", lambda job, *_: starts[job])
 
 
 def replaced(patch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
 from hypothesis import strategies as st
 
 from berth.policies.mig import Geometry, GpuState, Layout, Running, known_gpus, lookup
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import enumerate_states
+from berth.policies.mig.plan import Action, Plan, Step, steps
 
 geometries: st.SearchStrategy[Geometry] = st.sampled_from([lookup(n) for n in known_gpus()])
 
@@ -41,3 +45,39 @@ def demands(draw: st.DrawFn, geometry: Geometry, most: int = 4) -> list[Demand]:
         )
         found.append(Demand(f"job{n}", options, draw(st.integers(1, 3)), draw(st.integers(0, 1))))
     return found
+
+
+def replay(start: Layout, done: Iterable[Step]) -> tuple[Layout, ...]:
+    """The layouts after each step, the first being the start."""
+    layouts = [start]
+    for step in done:
+        last = layouts[-1]
+        change = last.minus if step.action is Action.DESTROY else last.plus
+        layouts.append(change(step.instance))
+    return tuple(layouts)
+
+
+def check(
+    made: Plan, fleet: Sequence[GpuState], jobs: Sequence[Demand], horizon_s: float = 0.0
+) -> None:
+    """What every plan must hold, whoever made it."""
+    placed: Counter[str] = Counter()
+    allowed = {d.name: {o.profile for o in d.options} for d in jobs}
+    for gpu in made.gpus:
+        stay = {
+            r.instance for r in gpu.state.running if r.free_at_s is None or r.free_at_s > horizon_s
+        }
+        assert gpu.target.problem(gpu.state.geometry) is None
+        assert stay <= set(gpu.target.instances)
+        given_away = [p.instance for p in gpu.placements]
+        assert len(set(given_away)) == len(given_away)
+        assert set(given_away) <= set(gpu.target.instances)
+        assert not stay & set(given_away)
+        assert all(p.instance.profile in allowed[p.job] for p in gpu.placements)
+        assert replay(gpu.state.layout, steps([gpu]))[-1] == gpu.target
+        placed.update(p.job for p in gpu.placements)
+    left = Counter({d.name: 0 for d in jobs})
+    for u in made.unplaced:
+        left[u.job] += u.count
+    assert all(placed[d.name] + left[d.name] == d.count for d in jobs)
+    assert sorted(g.state.gpu for g in made.gpus) == sorted(s.gpu for s in fleet)

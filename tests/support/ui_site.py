@@ -13,7 +13,7 @@ from toy_profiles import profile
 from ui_store import REQUEST, decision
 
 from berth.pilot.documents import to_json, write_json
-from berth.plugin.report import page
+from berth.plugin.report import html as page
 from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import Report
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts

@@ -15,7 +15,7 @@ SAMPLES = (0, 16)
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Median errors at 0 and 16 labels."""
+    """Return median errors at 0 and 16 labels."""
     made: dict[str, float] = {}
     for curve in evaluate_adapted(
         read_examples(), platforms.shipped(), seed=work.seed, advance=work.advance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lab.gate.part import Work
 from lab.latency.timm_runs import runs
-from lab.published.graph_networks.evaluate_networks import TRAINING, evaluate, plan
+from lab.published.graph_networks.evaluate_networks import TRAINING, networks_report, plan
 
 SPLITS = {"unseen model": "model", "unseen family": "family"}
 METHODS = {
@@ -16,8 +16,8 @@ METHODS = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors of unseen models and families."""
-    found = evaluate(runs(), seed=work.seed, parts=plan(TRAINING)[:2], advance=work.advance)
+    """Return mean errors of unseen models and families."""
+    found = networks_report(runs(), seed=work.seed, parts=plan(TRAINING)[:2], advance=work.advance)
     return {
         f"{SPLITS[one.split]}.{METHODS[one.family]}.mape": one.figures.mean_error
         for one in found.data["results"]

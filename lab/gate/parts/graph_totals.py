@@ -7,7 +7,7 @@ from lab.graphs.totals import evaluate_totals
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Shares of graphs whose totals are right, and how many operators are unknown."""
+    """Return shares of graphs whose totals are right, and how many operators are unknown."""
     found = evaluate_totals(advance=work.advance)
     return {
         "parameters": found.parameters_right,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.predictor.hardware import platforms
 from lab.gate.part import Work
-from lab.kernels.evaluate_programs import evaluate
+from lab.kernels.evaluate_programs import evaluate_methods
 from lab.kernels.examples import read_examples
 from lab.kernels.methods import METHODS
 
@@ -20,8 +20,8 @@ SHOWN = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Errors, order and coverage of the three tasks, and the order of three platforms."""
-    found = evaluate(
+    """Return errors, order and coverage of the three tasks, and the order of three platforms."""
+    found = evaluate_methods(
         read_examples(), platforms.shipped(), seed=work.seed, jobs=1,
         methods=METHODS[:1], advance=work.advance,
     )  # fmt: skip

@@ -6,9 +6,9 @@ Of tokens a second two of the five folds of random rows are computed, of the res
 from __future__ import annotations
 
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
-from lab.experiments.language_models import errors
 from lab.gate.part import Work
 from lab.llm.cases import table
+from lab.llm.language_models import errors
 from lab.llm.situations import ACCELERATORS, BLOCKS, ROWS, coverage, folds, leave_out, predicted
 
 HEADS = {"throughput": OFFLINE, "first-token": TTFT, "each-token": TPOT}
@@ -18,7 +18,7 @@ COVERED = (("throughput", "blocks"), ("throughput", "accelerators"))
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Median and mean errors by quantity and split; coverage of tokens a second."""
+    """Return median and mean errors by quantity and split; coverage of tokens a second."""
     made: dict[str, float] = {}
     for name, head in HEADS.items():
         for short, split in SPLITS.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
 from berth.predictor.learning.resume import Resume
-from lab.experiments.language_models import split_results
 from lab.gate.part import Work
+from lab.llm.language_models import split_results
 from lab.llm.situations import ACCELERATORS, BLOCKS, PAIRS, ROWS
 
 HEADS = {"throughput": OFFLINE, "first-token": TTFT, "each-token": TPOT}
@@ -13,7 +13,7 @@ SPLITS = {"rows": ROWS, "blocks": BLOCKS, "pairs": PAIRS, "accelerators": ACCELE
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Median and mean errors of the shipped method, and its coverage."""
+    """Return median and mean errors of the shipped method, and its coverage."""
     made: dict[str, float] = {}
     for name, head in HEADS.items():
         for short, split in SPLITS.items():

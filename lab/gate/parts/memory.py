@@ -9,7 +9,8 @@ from lab.gate.part import Work
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Errors and profiles of table 4.5, wrong answers on MISO's slices, errors of own runs."""
+    """Return errors and profiles of table 4.5, wrong answers on MISO's slices, errors of own
+    runs."""
     found = evaluate_memory(work.advance)
     errors = [case.error for case in found.printed.cases if case.error is not None]
     ours = found.slices.rows[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.experiments.mig_slices import MISO, PARVA, all_results
 from lab.gate.part import Work
+from lab.slices.mig_slices import MISO, PARVA, all_results
 from lab.slices.slice_cases import fits_figures
 
 METHODS = {
@@ -22,7 +22,7 @@ MEDIANS = ("miso.counters", "parva.sweep")
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors of all methods, medians and coverage of those that are used most."""
+    """Return mean errors of all methods, medians and coverage of those that are used most."""
     results, _ = all_results(work.seed, work.advance)
     by_name = {(one.task, one.method): one.figures for one in results}
     made = {f"{name}.mean": by_name[key].mean_error for name, key in METHODS.items()}

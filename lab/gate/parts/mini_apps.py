@@ -8,7 +8,7 @@ from lab.relative.mini_apps import evaluate_apps
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Median errors of the nested choice, by mini-app."""
+    """Return median errors of the nested choice, by mini-app."""
     found = evaluate_apps(mini_apps())
     work.advance()
     return {each.app.lower(): each.median_error["nested"] for each in found}

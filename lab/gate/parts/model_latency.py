@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from lab.gate.part import Work
-from lab.latency.evaluate_latency import OURS, evaluate
+from lab.latency.evaluate_latency import OURS, latency_report
 
 SPLITS = {"rows": "random rows", "model": "unseen model", "family": "unseen family"}
 GRAPH, ALL, OWN = "with a graph", "all rows", "our own CPU"
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors, shares within 10 % and coverage of the shipped method."""
-    found = evaluate(work.seed, ("random", "model", "family", "own"), work.advance)
+    """Return mean errors, shares within 10 % and coverage of the shipped method."""
+    found = latency_report(work.seed, ("random", "model", "family", "own"), work.advance)
     ours = {(one.split, one.rows_of): one for one in found.data["results"] if one.family == OURS}
     made: dict[str, float] = {}
     for short, split in SPLITS.items():

@@ -14,7 +14,7 @@ DRAWN = "drawn"
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Share within 10 % and mean error, of the shipped process."""
+    """Return share within 10 % and mean error, of the shipped process."""
     found = evaluate_few_shot(
         timm_cases(), seed=work.seed, methods=METHODS[:1], samples=SAMPLES, advance=work.advance
     )

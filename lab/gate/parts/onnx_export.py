@@ -24,7 +24,7 @@ from lab.steps.step_bundle import TOLERANCE
 
 
 def figures(work: Work) -> dict[str, float]:
-    """In natural logarithms of seconds."""
+    """Return differences in natural logarithms of seconds."""
     return {
         "kernels": _kernels(work.seed),
         "cost-model": _cost_model(work.seed),

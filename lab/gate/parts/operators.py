@@ -11,7 +11,7 @@ from lab.operators.evaluate_operators import (
     MODELS_OWN,
     OURS,
     OWN,
-    evaluate,
+    operators_report,
 )
 
 PLAIN = "inference and training"
@@ -35,8 +35,8 @@ SHOWN = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors, and medians of the L4. Raises BerthError where a data set is missing."""
-    found = evaluate(work.seed, work.advance)
+    """Return mean errors, and medians of the L4. Raises BerthError where a data set is missing."""
+    found = operators_report(work.seed, work.advance)
     for section, missing in found.data["skipped"].items():
         raise BerthError(f"{section}: {missing}")
     ours = {

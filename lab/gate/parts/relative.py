@@ -23,7 +23,7 @@ SHOWN = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Figures of the cost model that the documentation prints."""
+    """Return figures of the cost model that the documentation prints."""
     found = evaluate(
         aiwc_rows(), families.chosen(["cost-model"]), data="AIWC", seeds=(work.seed,),
         resume=Resume(work.folder),

@@ -29,7 +29,7 @@ CALLS = 200
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Errors on fitted rows, and the least time of one prediction."""
+    """Return errors on fitted rows, and the least time of one prediction."""
     made = _programs()
     work.advance()
     made["llm.median"] = _llm()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from lab.datasets.mlperf import rates
 from lab.gate.part import Work
-from lab.latency.several_gpus import OFFLINE, evaluate, pairs
+from lab.latency.several_gpus import OFFLINE, held_out_errors, pairs
 from lab.steps.data_parallel import coverage, mean_error, measured_steps
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors and coverage; each model, device or accelerator left out."""
+    """Return mean errors and coverage; each model, device or accelerator left out."""
     rows, _ = measured_steps()
     mine = pairs(rates(), OFFLINE)
-    found = evaluate(mine, mine)
+    found = held_out_errors(mine, mine)
     work.advance()
     return {
         "training.model": mean_error(rows, lambda one: one.model),

@@ -17,7 +17,7 @@ SPLITS = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Mean errors and shares within 10 % of the step time, by split."""
+    """Return mean errors and shares within 10 % of the step time, by split."""
     shipped = [one for one in families(Encoded({}, {})) if one.name == OURS]
     made: dict[str, float] = {}
     for data, steps in (("gpu", step_rows.gpu()), ("cpu", step_rows.cpu())):

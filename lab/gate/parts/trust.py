@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from berth.predictor.learning.resume import Resume
-from lab.experiments.uncertainty import of_family
 from lab.gate.part import Work
 from lab.relative import families
 from lab.relative.data import aiwc_rows
+from lab.relative.uncertainty import of_family
 
 PROBES = {
     "probes.none": "no probe",

@@ -27,7 +27,7 @@ _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 
 def require_language(needed_for: str) -> None:
-    """Raises ToolMissing where the extra ``language`` is not installed."""
+    """Check the extra. Raises ToolMissing where the extra ``language`` is not installed."""
     for module in ("transformers", "peft", "safetensors", "tokenizers"):
         if importlib.util.find_spec(module) is None:
             raise ToolMissing(module, needed_for=needed_for, hint="pip install 'berth[language]'")
@@ -112,7 +112,7 @@ def _names_and_shapes(path: Path) -> str:
 
 
 def quiet_transformers() -> Any:
-    """The library, without bars and warnings of its own."""
+    """Return the library, without bars and warnings of its own."""
     import transformers  # noqa: PLC0415 - the extra `language`
 
     transformers.utils.logging.set_verbosity_error()
@@ -121,17 +121,17 @@ def quiet_transformers() -> Any:
 
 
 def tokenizer(found: Checkpoint) -> Any:
-    """The checkpoint's tokenizer. Raises DocumentError where it cannot be read."""
+    """Return the checkpoint's tokenizer. Raises DocumentError where it cannot be read."""
     return _read(quiet_transformers().AutoTokenizer, found, "tokenizer", use_fast=True)
 
 
 def causal_model(found: Checkpoint, dtype: torch.dtype) -> Any:
-    """The causal language model. Raises DocumentError for a checkpoint of another kind."""
+    """Return the causal language model. Raises DocumentError for a checkpoint of another kind."""
     return _whole(quiet_transformers().AutoModelForCausalLM, found, dtype, "causal language model")
 
 
 def text_encoder(found: Checkpoint) -> Any:
-    """A model that gives each token of a text a vector (a BERT, say)."""
+    """Return a model that gives each token of a text a vector (a BERT, say)."""
     return _whole(quiet_transformers().AutoModel, found, torch.float32, "text encoder")
 
 
@@ -173,7 +173,8 @@ class RandomModel(Document):
 
 
 def random_folder(out: Path, size: RandomModel, texts: Sequence[str], seed: int) -> Path:
-    """A folder in ``out``, named by all that it depends on; written where it is not there."""
+    """Return a folder in ``out``, named by all that it depends on; written where it is not
+    there."""
     wanted = json.dumps([size.model_dump(mode="json"), sorted(set(texts)), seed])
     folder = out / f"random-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
     if not folder.is_dir():

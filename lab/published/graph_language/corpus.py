@@ -46,7 +46,7 @@ class Group:
     value: str
 
     def rows(self, runs: Runs) -> Flags:
-        """[rows] those of the group."""
+        """Return [rows] those of the group."""
         return np.asarray(getattr(runs, self.column) == self.value)
 
 
@@ -68,7 +68,7 @@ class Division:
 
     @property
     def all(self) -> list[Places]:
-        """Every part."""
+        """Return every part."""
         return [self.base, *(part for one in self.adaptations for part in (one.given, one.test))]
 
 

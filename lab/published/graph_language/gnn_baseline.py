@@ -41,12 +41,13 @@ class Baseline:
 
     @property
     def parts(self) -> Parts:
-        """What all stages share."""
+        """Return what all stages share."""
         return self.stages.parts
 
     @cached_property
     def context(self) -> Tensor:
-        """[rows, columns] what stands beside the graph. Raises DocumentError (sentence encoder)."""
+        """Return [rows, columns] what stands beside the graph. Raises DocumentError (sentence
+        encoder)."""
         corpus = self.parts.corpus
         if self.name == GNN:
             return columns(corpus.runs, corpus.division.base.tolist())
@@ -67,23 +68,23 @@ class Baseline:
 
     @cached_property
     def centre(self) -> float:
-        """Mean logarithm of the base's seconds."""
+        """Return mean logarithm of the base's seconds."""
         runs, division = self.parts.corpus.runs, self.parts.corpus.division
         return float(np.log(runs.seconds[division.base]).mean())
 
     def learn(self) -> None:
-        """From the base's rows."""
+        """Learn from the base's rows."""
         wanted, rows = self.parts.config.regressor, self.parts.corpus.division.base.tolist()
         self._train(self.name, rows, wanted.epochs, wanted.rate, None)
 
     def adapt(self, wanted: AdaptConfig) -> None:
-        """From the given rows of a group, after ``learn``."""
+        """Learn from the given rows of a group, after ``learn``."""
         rows, config = self.stages.dealt(wanted).given.tolist(), self.parts.config.regressor
         stage = f"{self.name}-{wanted.stage}"
         self._train(stage, rows, config.adapt_epochs, config.rate / 3, wanted)
 
     def predict(self, wanted: AdaptConfig, *, before: bool = False) -> Floats:
-        """[tested rows] seconds, after the adaptation or before it."""
+        """Return [tested rows] seconds, after the adaptation or before it."""
         if before:
             self.learn()
         else:
@@ -133,7 +134,8 @@ class Baseline:
 
 
 def columns(runs: Runs, base: Sequence[int]) -> Tensor:
-    """[rows, columns] the settings of each run as numbers, standardised by the base's rows."""
+    """Return [rows, columns] the settings of each run as numbers, standardised by the base's
+    rows."""
     rows = scalars(runs, with_totals=False)
     mean, deviation = rows[list(base)].mean(axis=0), rows[list(base)].std(axis=0)
     # A device that the base never saw has a column that never moved: it has its own scale.
@@ -143,7 +145,8 @@ def columns(runs: Runs, base: Sequence[int]) -> Tensor:
 
 @torch.no_grad()
 def sentences(found: Checkpoint, texts: Sequence[str]) -> Tensor:
-    """[texts, width] the mean of each text's token vectors, of length 1 (sentence-BERT's way)."""
+    """Return [texts, width] the mean of each text's token vectors, of length 1 (sentence-BERT's
+    way)."""
     words, model = checkpoints.tokenizer(found), checkpoints.text_encoder(found).eval()
     distinct, rows = sorted(set(texts)), []
     for start in range(0, len(distinct), 32):

@@ -16,22 +16,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import Data
 
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, Kind, mean_nodes
+from lab.published.graph_networks.latency_network import Encoder, EncoderSettings, Kind, mean_nodes
 from lab.published.networks import perceptron
 
 
 def gin(layers: int, width: int) -> Encoder:
-    """A new encoder of the thesis's kind."""
+    """Return a new encoder of the thesis's kind."""
     return Encoder(EncoderSettings(Kind.GIN, width, layers))
 
 
 def codes(encoder: Encoder, batch: Data) -> Tensor:
-    """[graphs, width] the mean of each graph's nodes (equation 7.5)."""
+    """Return [graphs, width] the mean of each graph's nodes (equation 7.5)."""
     return mean_nodes(encoder(batch.x, batch.edge_index), batch)
 
 
 def scaled_cosine_error(guess: Tensor, truth: Tensor, power: float) -> Tensor:
-    """Mean of ``(1 - cosine)^power`` over rows (GraphMAE, equation 4)."""
+    """Return mean of ``(1 - cosine)^power`` over rows (GraphMAE, equation 4)."""
     return ((1 - functional.cosine_similarity(guess, truth, dim=-1)) ** power).mean()
 
 
@@ -79,7 +79,7 @@ class MaskedAutoEncoder(nn.Module):
         self.restore = nn.Linear(settings.width, settings.inputs)
 
     def forward(self, batch: Data) -> Tensor:
-        """The loss of one batch of graphs, masks drawn from torch's generator."""
+        """Return the loss of one batch of graphs, masks drawn from torch's generator."""
         hidden = hide(len(batch.x), self.masking)
         masked = hidden.masked.to(batch.x.device)
         found = self.encoder(self.covered(batch.x, hidden), batch.edge_index)
@@ -87,12 +87,12 @@ class MaskedAutoEncoder(nn.Module):
         return scaled_cosine_error(guess[masked], batch.x[masked], self.masking.power)
 
     def remasked(self, found: Tensor, masked: Tensor) -> Tensor:
-        """[n, width] what the decoder sees: nothing of the hidden nodes' own codes."""
+        """Return [n, width] what the decoder sees: nothing of the hidden nodes' own codes."""
         bridged: Tensor = self.bridge(found)
         return bridged.index_fill(0, masked, 0.0)
 
     def covered(self, features: Tensor, hidden: Hidden) -> Tensor:
-        """[n, features] with the hidden nodes replaced."""
+        """Return [n, features] with the hidden nodes replaced."""
         place = torch.arange(len(features))
         place[hidden.swapped] = hidden.donors
         blank = torch.zeros(len(features), 1, dtype=torch.bool)
@@ -115,7 +115,7 @@ class Projection(nn.Module):
         self.register_buffer("size", torch.tensor(size))
 
     def forward(self, found: Tensor) -> Tensor:
-        """[graphs, codes] to [graphs, tokens], of root mean square ``size``."""
+        """Return [graphs, codes] to [graphs, tokens], of root mean square ``size``."""
         scaled: Tensor = self.norm(self.layers(found)) * self.size
         return scaled
 
@@ -130,7 +130,7 @@ class Regressor(nn.Module):
         self.head = perceptron((encoder.settings.width + statics + width, width, width, 1))
 
     def forward(self, batch: Data, at: Tensor, statics: Tensor, context: Tensor) -> Tensor:
-        """[rows] from the batch's graphs; ``at``: [rows] the graph of each row."""
+        """Return [rows] from the batch's graphs; ``at``: [rows] the graph of each row."""
         known = torch.relu(self.context(context))
         rows = torch.cat([codes(self.encoder, batch)[at], statics, known], dim=1)
         guess: Tensor = self.head(rows)

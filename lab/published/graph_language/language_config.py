@@ -93,7 +93,7 @@ class AdaptConfig(StageConfig):
 
     @property
     def stage(self) -> str:
-        """The name of its stage."""
+        """Return the name of its stage."""
         column, value = self.group
         return f"adapt-{column}-{''.join(c if c.isalnum() else '-' for c in value)}"
 

@@ -64,7 +64,7 @@ class GraphLanguage(nn.Module):
 
     @property
     def width(self) -> int:
-        """Of a token's vector."""
+        """Return the width of a token's vector."""
         return int(self.embedding.weight.shape[1])
 
     @property
@@ -106,7 +106,7 @@ class GraphLanguage(nn.Module):
         return Laid(vectors, attended.to(device), labels.to(device))
 
     def loss(self, graphs: Tensor, prompts: Sequence[str], answers: Sequence[str]) -> Tensor:
-        """Mean cross entropy of the answers' tokens; ``graphs``: [batch, tokens]."""
+        """Return mean cross entropy of the answers' tokens; ``graphs``: [batch, tokens]."""
         laid = self.lay(graphs, prompts, answers)
         kept = int((laid.labels != IGNORED).any(dim=0).nonzero().min())
         logits = self.model(
@@ -119,7 +119,7 @@ class GraphLanguage(nn.Module):
 
     @torch.no_grad()
     def answer(self, graphs: Tensor, prompts: Sequence[str], longest: int) -> list[str]:
-        """The likeliest text token by token, at most ``longest`` of them."""
+        """Return the likeliest text token by token, at most ``longest`` of them."""
         laid = self.lay(graphs, prompts, None)
         settings = checkpoints.quiet_transformers().GenerationConfig(
             max_new_tokens=longest, do_sample=False, num_beams=1, eos_token_id=self.end,
@@ -131,7 +131,7 @@ class GraphLanguage(nn.Module):
         return [self._text(row) for row in written.tolist()]
 
     def _text(self, ids: Sequence[int]) -> str:
-        """All that was written before the end; with a mark where there was none."""
+        """Return all that was written before the end; with a mark where there was none."""
         ended = self.end in ids
         kept = ids[: ids.index(self.end)] if ended else ids
         text = str(self.words.decode(kept, skip_special_tokens=False))

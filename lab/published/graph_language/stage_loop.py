@@ -81,7 +81,7 @@ class States:
         return filled
 
     def read(self, stage: str, settings: str) -> tuple[StateCard, dict[str, Tensor]] | None:
-        """What was stored; None where the stage was not begun.
+        """Return what was stored; None where the stage was not begun.
 
         Raises DocumentError where the tensors are not those that were written, or where other
         settings made them.
@@ -126,16 +126,16 @@ class Stage:
 
     @property
     def steps_per_epoch(self) -> int:
-        """The last batch of an epoch may be smaller."""
+        """Return the last batch of an epoch may be smaller."""
         return math.ceil(self.examples / self.batch)
 
     @property
     def steps(self) -> int:
-        """In all."""
+        """Return the number of steps in all."""
         return self.epochs * self.steps_per_epoch
 
     def weights(self) -> dict[str, Tensor]:
-        """All weights and buffers of the modules but those that are never trained."""
+        """Return all weights and buffers of the modules but those that are never trained."""
         return {
             f"{name}.{key}": value
             for name, module in self.modules.items()
@@ -144,7 +144,7 @@ class Stage:
         }
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """What the optimiser moves."""
+        """Return what the optimiser moves."""
         return {
             f"{name}.{key}": value
             for name, module in self.modules.items()
@@ -164,19 +164,19 @@ class Stage:
 
 
 def _frozen(module: nn.Module) -> set[str]:
-    """Names of weights that are not trained, each name of a tied one."""
+    """Return names of weights that are not trained, each name of a tied one."""
     named = module.named_parameters(remove_duplicate=False)
     return {key for key, value in named if not value.requires_grad}
 
 
 def draw(seed: int, *what: object) -> int:
-    """A seed of its own for each thing."""
+    """Return a seed of its own for each thing."""
     text = ":".join(str(part) for part in (seed, *what))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little")
 
 
 def ended(stage: Stage, states: States) -> StateCard | None:
-    """The stage's card with its weights put in place; None where it is not done."""
+    """Return the stage's card with its weights put in place; None where it is not done."""
     found = states.read(stage.name, stage.settings)
     if found is None or not found[0].done:
         return None
@@ -277,7 +277,7 @@ def _step(
 
 
 def _after(card: StateCard, stage: Stage, loss: float) -> StateCard:
-    """One step further."""
+    """Return one step further."""
     steps, total = card.steps + 1, card.running_loss + loss
     if steps % stage.steps_per_epoch:
         return card.model_copy(update={"steps": steps, "running_loss": total})

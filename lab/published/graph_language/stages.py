@@ -74,7 +74,7 @@ class Parts:
         return self.base / self.config.out
 
     def drawn(self, what: str, make: Callable[[], nn.Module]) -> nn.Module:
-        """A module whose weights depend on the seed and its name alone."""
+        """Return a module whose weights depend on the seed and its name alone."""
         with seeded(draw(self.config.seed, what)):
             return make().to(self.device)
 
@@ -89,7 +89,8 @@ class Parts:
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
-        """The language model's folder, checked; a random one is written first. DocumentError."""
+        """Return the language model's folder, checked; a random one is written first.
+        DocumentError."""
         wanted = self.config.language_model
         if wanted.path is not None:
             return checkpoints.checkpoint(self.base / wanted.path)
@@ -99,7 +100,7 @@ class Parts:
 
     @cached_property
     def language(self) -> GraphLanguage:
-        """The language model with its adapter."""
+        """Return the language model with its adapter."""
         wanted = self.config.language_model
         adapter = Adapter(wanted.rank, wanted.alpha, wanted.dropout)
         dtype = getattr(torch, wanted.precision)
@@ -107,7 +108,7 @@ class Parts:
 
     @cached_property
     def projection(self) -> Projection:
-        """From a graph's code to a token."""
+        """Return the module from a graph's code to a token."""
         inputs = self.config.encoder.width + (STATICS if self.config.encoder.statics else 0)
         language = self.language
         return self.drawn(
@@ -115,14 +116,14 @@ class Parts:
         )
 
     def graph_codes(self, graphs: Sequence[int]) -> Tensor:
-        """[graphs, codes] what the projection takes."""
+        """Return [graphs, codes] what the projection takes."""
         found = codes(self.autoencoder.encoder, self.corpus.batch(graphs, self.device))
         if not self.config.encoder.statics:
             return found
         return torch.cat([found, self.corpus.statics[list(graphs)].to(self.device)], dim=1)
 
     def tokens(self, rows: Sequence[int]) -> Tensor:
-        """[rows, tokens] of their graphs, through encoder and projection as they stand."""
+        """Return [rows, tokens] of their graphs, through encoder and projection as they stand."""
         graphs = self.corpus.runs.graph[list(rows)].tolist()
         distinct = sorted(set(graphs))
         place = {graph: n for n, graph in enumerate(distinct)}
@@ -131,18 +132,18 @@ class Parts:
         return projected
 
     def answers(self, rows: Sequence[int]) -> list[str]:
-        """The times of these rows as text."""
+        """Return the times of these rows as text."""
         seconds = self.corpus.runs.seconds
         return [write(float(seconds[row]), self.config.notation) for row in rows]
 
     @cached_property
     def modules(self) -> dict[str, nn.Module]:
-        """What stage 3 and adaptations train, by the name they are stored under."""
+        """Return what stage 3 and adaptations train, by the name they are stored under."""
         return {"encoder": self.autoencoder.encoder, "projection": self.projection,
                 "language": self.language.model}  # fmt: skip
 
     def settings(self, stage: str, *more: object) -> str:
-        """Digest of all that the weights after a stage depend on."""
+        """Return digest of all that the weights after a stage depend on."""
         config = self.config
         parts: list[object] = [FORMAT, self.corpus.digest, config.seed]
         parts += [config.encoder.model_dump(mode="json"), config.pretrain.model_dump(mode="json")]
@@ -155,7 +156,7 @@ class Parts:
 
 
 def digest_of(*parts: object) -> str:
-    """Of anything that JSON can hold."""
+    """Return a digest of anything that JSON can hold."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -198,7 +199,7 @@ class Stages:
         return done | {config.stage: self.adapt(config) for config in self.parts.config.adapt}
 
     def dealt(self, wanted: AdaptConfig) -> Adaptation:
-        """An adaptation's rows."""
+        """Return an adaptation's rows."""
         place = self.parts.config.adapt.index(wanted)
         return self.parts.corpus.division.adaptations[place]
 

@@ -34,7 +34,7 @@ class Notation(StrEnum):
 
 
 def write(seconds: float, notation: Notation) -> str:
-    """The text of a time; right within 0.05 % (scientific) or 0.12 % (logarithm).
+    """Return the text of a time; right within 0.05 % (scientific) or 0.12 % (logarithm).
 
     Raises ValueError for a time that is not positive and finite, or under 1 us in ``logarithm``.
     """
@@ -61,7 +61,7 @@ def read(text: str, notation: Notation) -> float | None:
 
 
 def prompts(runs: Runs) -> list[str]:
-    """[rows] the question that each row answers."""
+    """Return [rows] the question that each row answers."""
     columns = (runs.device, runs.precision, runs.layout, runs.torch, runs.compiled, runs.batch,
                runs.image_size)  # fmt: skip
     return [
@@ -82,7 +82,8 @@ def depth(graph: ModelGraph) -> int:
 
 
 def summary(graph: ModelGraph) -> str:
-    """The text of a graph that stage 2 learns to write (thesis, section 7.7.3), at its batch."""
+    """Return the text of a graph that stage 2 learns to write (thesis, section 7.7.3), at its
+    batch."""
     rows = summarise(graph).operators[:OPERATORS]
     named = ", ".join(f"{row.operator} {row.nodes}" for row in rows)
     return (

@@ -22,8 +22,10 @@ import numpy as np
 import torch
 import xgboost
 
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.families.graph.latency.features import ROOF_FEATURES, graph_features, work_of
 from berth.predictor.graphs.graph import ModelGraph
+from lab.experiments.experiment import Options
 from lab.ground.evaluate import Family, Result, held_out
 from lab.ground.figures import figures
 from lab.ground.report import Report, Section, results_section
@@ -34,9 +36,14 @@ from lab.latency.fit_latency import learnt
 from lab.latency.samples import sample_of, settings
 from lab.latency.timm_devices import roof_of_device
 from lab.latency.timm_runs import FAMILY, MODEL, RANDOM, Runs, roof_rows, scalars
-from lab.published.graph_networks.encoder import EncoderSettings, Kind
 from lab.published.graph_networks.fit_network import Training, answers, fit
-from lab.published.graph_networks.latency_network import TARGETS, Readout, Shape
+from lab.published.graph_networks.latency_network import (
+    TARGETS,
+    EncoderSettings,
+    Kind,
+    Readout,
+    Shape,
+)
 from lab.published.graph_networks.node_features import (
     CompactGraph,
     Floats32,
@@ -65,13 +72,13 @@ class Part:
 
     @property
     def name(self) -> str:
-        """With the number of folds where it is not all."""
+        """Return the split, with the number of folds where it is not all."""
         every = self.folds == self.split.count
         return self.split.name if every else f"{self.split.name}, fold 1 of {self.split.count}"
 
 
 def plan(training: Training) -> tuple[Part, ...]:
-    """What is compared on what."""
+    """Return what is compared on what."""
 
     def network(name: str, kind: Kind = Kind.SAGE, how: Readout = Readout.MEAN,
                 *, ratio: bool = False) -> Family[Runs]:  # fmt: skip
@@ -94,7 +101,7 @@ def plan(training: Training) -> tuple[Part, ...]:
 def by_network(
     train: Runs, test: Runs, seed: int, *, shape: Shape, training: Training, ratio: bool = False
 ) -> Floats:
-    """[test] log seconds; ``ratio``: the roofline's are the base."""
+    """Return [test] log seconds; ``ratio``: the roofline's are the base."""
     data = examples(train)
     if ratio:
         base = roofline(train)
@@ -106,13 +113,14 @@ def by_network(
 
 
 def by_trees(train: Runs, test: Runs, seed: int) -> Floats:
-    """[test] log seconds; the ratio to the roofline is learnt."""
+    """Return [test] log seconds; the ratio to the roofline is learnt."""
     model = trees_of(seed).fit(tree_features(train), np.log(train.seconds) - roofline(train))
     return np.asarray(model.predict(tree_features(test)), np.float64) + roofline(test)
 
 
 def by_served(train: Runs, test: Runs, seed: int) -> Floats:
-    """[test] log seconds; where a setting has too few rows, the roofline times one factor."""
+    """Return [test] log seconds; where a setting has too few rows, the roofline times one
+    factor."""
     known = timm_runs.graphs()
     samples = [
         sample_of(
@@ -126,7 +134,7 @@ def by_served(train: Runs, test: Runs, seed: int) -> Floats:
 
 
 def trees_of(seed: int) -> xgboost.XGBRegressor:
-    """On one thread."""
+    """Return untrained trees on one thread."""
     return xgboost.XGBRegressor(
         n_estimators=500, learning_rate=0.05, max_depth=6, subsample=0.7, colsample_bytree=0.5,
         objective="reg:absoluteerror", n_jobs=1, random_state=seed,
@@ -139,7 +147,7 @@ def _roofs(rows: Runs) -> Floats:
 
 
 def roofline(rows: Runs) -> Floats:
-    """[rows] log seconds of an image: operators one after the other at full roofs, and their
+    """Return [rows] log seconds of an image: operators one after the other at full roofs, and their
     launches."""
     roofs = _roofs(rows)
     launch_s = np.array([roof_of_device(device).launch_s for device in rows.device.tolist()])
@@ -148,24 +156,24 @@ def roofline(rows: Runs) -> Floats:
 
 
 def tree_features(rows: Runs) -> Floats:
-    """[rows, ...] settings, published totals, graph features and roofs, as logarithms."""
+    """Return [rows, ...] settings, published totals, graph features and roofs, as logarithms."""
     graph = np.log1p(timm_runs.graphs().features[rows.graph])
     return np.column_stack((scalars(rows), graph, np.log(_roofs(rows) + _TINY), roofline(rows)))
 
 
 def steps(parts: Sequence[Part]) -> int:
-    """How often ``evaluate`` calls ``advance``."""
+    """Return how often ``evaluate`` calls ``advance``."""
     return sum(part.folds * len(part.families) for part in parts) + (MODEL.count or 0)
 
 
-def evaluate(
+def networks_report(
     rows: Runs,
     parts: Sequence[Part],
     *,
     seed: int = 0,
     advance: Callable[..., None] = lambda *_: None,
 ) -> Report:
-    """The parts of the plan on rows that have a graph. Raises UsageError: too few groups."""
+    """Return the parts of the plan on rows that have a graph. Raises UsageError: too few groups."""
     rows = rows[rows.has_graph]
     results = [one for part in parts for one in _of_part(rows, part, seed, advance)]
     own, costs = _own_runs(seed, advance), speed(rows, seed=seed)
@@ -211,7 +219,7 @@ def _of_part(rows: Runs, part: Part, seed: int, advance: Callable[..., None]) ->
 
 
 def _own_runs(seed: int, advance: Callable[..., None]) -> list[Result]:
-    """Each target that was measured, on folds of models."""
+    """Return each target that was measured, on folds of models."""
     rows, labels = own_labels()
     found, split = np.empty_like(labels), Split("unseen model", "model")
     for fold in split.folds(rows, seed):
@@ -268,13 +276,13 @@ def speed(rows: Runs, *, graphs: int = 40, seed: int = 0) -> dict[str, tuple[flo
 
 
 def features(graph: ModelGraph) -> tuple[CompactGraph, Floats32]:
-    """All that a network sees of a graph; a copy has nothing cached."""
+    """Return all that a network sees of a graph; a copy has nothing cached."""
     own = replace(graph)
     return compact(own), static_features(own)
 
 
 def tree_graph(graph: ModelGraph) -> Floats:
-    """All that trees see of a graph but its roofs."""
+    """Return all that trees see of a graph but its roofs."""
     return graph_features(work_of(replace(graph)))
 
 
@@ -285,3 +293,10 @@ def _fastest_ms(ask: Callable[[], object]) -> float:
         ask()
         spent.append(time.perf_counter() - start)
     return 1e3 * min(spent)
+
+
+def evaluate(options: Options) -> Report:
+    """Report kinds, readouts and trees on the same folds, and what an answer costs."""
+    parts = plan(TRAINING)
+    with step_bar("evaluating", steps(parts)) as advance:
+        return networks_report(timm_runs.runs(), parts, seed=options.seed, advance=advance)

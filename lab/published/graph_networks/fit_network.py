@@ -67,7 +67,7 @@ def descend(
 
 
 def answers(network: nn.Module, data: Sequence[Data], graphs: int = 64) -> Floats:
-    """[runs, targets] predictions in the order of ``place``; labels are not looked at."""
+    """Return [runs, targets] predictions in the order of ``place``; labels are not looked at."""
     found: list[tuple[Tensor, Tensor]] = []
     network.eval()
     with torch.no_grad():
@@ -79,7 +79,7 @@ def answers(network: nn.Module, data: Sequence[Data], graphs: int = 64) -> Float
 
 
 def masked_huber(guess: Tensor, labels: Tensor, turn: float) -> Tensor:
-    """Mean over the labels that are known (not NaN); 0 where none is."""
+    """Return mean over the labels that are known (not NaN); 0 where none is."""
     known = torch.isfinite(labels)
     aim = torch.where(known, labels, guess.detach())
     loss = nn.functional.huber_loss(guess, aim, reduction="none", delta=turn) / turn
@@ -94,7 +94,8 @@ def fit(
     seed: int = 0,
     advance: Callable[..., None] = lambda *_: None,
 ) -> tuple[Network, list[float]]:
-    """A network that learnt these runs, and its losses. Raises BerthError without any label."""
+    """Return a network that learnt these runs, and its losses. Raises BerthError without any
+    label."""
     labels = torch.cat([one.labels for one in data]).double().numpy()
     known = np.isfinite(labels)
     if not known.any():

@@ -13,15 +13,97 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.utils import scatter
 
 from lab.ground.table import Floats
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, mean_nodes
-from lab.published.graph_networks.node_features import LOG_WORK, RATES
+from lab.published.graph_networks.node_features import LOG_WORK, NODE_FEATURES, RATES, STEPS
 from lab.published.networks import Standardise, perceptron
+
+
+class Kind(StrEnum):
+    """Kinds of network: those of the thesis's Table 4.4."""
+
+    SAGE = "sage"
+    GCN = "gcn"
+    GAT = "gat"
+    GIN = "gin"
+    MLP = "mlp"
+
+
+HEADS = 4
+_LOOPED = (Kind.GCN, Kind.GAT)
+"""Kinds that add each node to its neighbours. An edge of a shared row to itself leads to another
+of its nodes, so the layers must not take it for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """Shape of an encoder. Graphs must be ``compact`` for at least ``layers`` steps."""
+
+    kind: Kind = Kind.SAGE
+    width: int = 64
+    """The thesis: 512. Of GAT a multiple of its 4 heads."""
+    layers: int = STEPS
+    dropout: float = 0.05
+    inputs: int = len(NODE_FEATURES)
+
+
+def _layer(kind: Kind, inputs: int, outputs: int) -> nn.Module:
+    match kind:
+        case Kind.SAGE:
+            return SAGEConv(inputs, outputs)
+        case Kind.GCN:
+            return GCNConv(inputs, outputs, add_self_loops=False)
+        case Kind.GAT:
+            return GATConv(inputs, outputs // HEADS, HEADS, add_self_loops=False)
+        case Kind.GIN:
+            return GINConv(perceptron((inputs, outputs, outputs)), train_eps=True)
+        case Kind.MLP:
+            return nn.Linear(inputs, outputs)
+
+
+class Encoder(nn.Module):
+    """Layers of message passing, each with layer normalisation, ReLU and dropout."""
+
+    def __init__(self, settings: EncoderSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        widths = [settings.inputs, *[settings.width] * settings.layers]
+        self.layers = nn.ModuleList(_layer(settings.kind, a, b) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(nn.LayerNorm(settings.width) for _ in self.layers)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        """Return [rows, width] of standardised features [rows, inputs]."""
+        kind = self.settings.kind
+        if kind in _LOOPED:
+            edges = torch.cat(
+                (edges, torch.arange(rows.shape[0], device=rows.device).expand(2, -1)), dim=1
+            )
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            made = layer(rows) if kind is Kind.MLP else layer(rows, edges)
+            rows = self.dropout(torch.relu(norm(made)))
+        return rows
+
+
+def summed_nodes(rows: Tensor, batch: Data) -> Tensor:
+    """Return [graphs, width] sum over each graph's nodes."""
+    weighed = rows * batch.count.unsqueeze(1)
+    found: Tensor = scatter(weighed, batch.batch, dim_size=batch.num_graphs)
+    return found
+
+
+def mean_nodes(rows: Tensor, batch: Data) -> Tensor:
+    """Return [graphs, width] mean over each graph's nodes (thesis, equation 7.5)."""
+    nodes = scatter(batch.count, batch.batch, dim_size=batch.num_graphs)
+    return summed_nodes(rows, batch) / nodes.clamp(min=1).unsqueeze(1)
+
 
 TARGETS = ("latency", "memory", "energy")
 """Heads, in this order: logarithms of seconds an image, bytes, joules an image."""
@@ -71,7 +153,7 @@ class Network(nn.Module):
         self.rates = Rates(width, inputs, shape.rank) if shape.readout is Readout.SUM else None
 
     def forward(self, batch: Data) -> Tensor:
-        """Of a batch of ``graph_data.batches``."""
+        """Answer a batch of ``graph_data.batches``."""
         rows = self.encoder(self.nodes(batch.x), batch.edge_index)
         graph, settings = batch.columns_batch, self.columns(batch.columns)
         whole, statics = mean_nodes(rows, batch), self.statics(batch.statics)
@@ -88,7 +170,7 @@ class Network(nn.Module):
     def one_graph(
         self, features: Tensor, edges: Tensor, count: Tensor, statics: Tensor, columns: Tensor
     ) -> Tensor:
-        """The same for one graph with ``statics`` [1, ...], without a loop over its runs."""
+        """Return the same for one graph with ``statics`` [1, ...], without a loop over its runs."""
         rows = self.encoder(self.nodes(features), edges)
         share = count / count.sum().clamp(min=1)
         whole = (rows * share.unsqueeze(1)).sum(0, keepdim=True)
@@ -103,7 +185,7 @@ class Network(nn.Module):
         return found
 
     def _timed(self, found: Tensor, seconds: Tensor) -> Tensor:
-        """The nodes' seconds in place of the latency's head."""
+        """Return the nodes' seconds in place of the latency's head."""
         log_s = seconds.clamp(min=1e-30).log().unsqueeze(1)
         return torch.cat((log_s, found[:, 1:]), dim=1)
 
@@ -127,7 +209,8 @@ class Rates(nn.Module):
     def forward(
         self, rows: Tensor, features: Tensor, count: Tensor, settings: Tensor, columns: Tensor
     ) -> Tensor:
-        """[runs] seconds of an image: the sum over one graph's rows, each ``count`` times."""
+        """Return [runs] seconds of an image: the sum over one graph's rows, each ``count``
+        times."""
         node_own, node_many = self._parts(self.of_node(rows))
         run_own, run_many = self._parts(self.of_run(settings))
         met = torch.matmul(run_many.transpose(0, 1), node_many.permute(1, 2, 0))

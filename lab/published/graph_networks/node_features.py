@@ -76,7 +76,7 @@ class CompactGraph:
 
 
 def compact(graph: ModelGraph, steps: int = STEPS) -> CompactGraph:
-    """A graph (of batch 1) for a network of at most ``steps`` layers."""
+    """Return a graph (of batch 1) for a network of at most ``steps`` layers."""
     kept, pairs = _without_views(graph)
     there = np.concatenate((pairs, pairs[::-1]), axis=1)
     there = there[:, np.argsort(there[1], kind="stable")]
@@ -115,7 +115,7 @@ def _without_views(graph: ModelGraph) -> tuple[Integers, Integers]:
 
 
 def kind_features(graph: ModelGraph) -> Floats32:
-    """[kinds, len(NODE_FEATURES)]"""
+    """Return [kinds, len(NODE_FEATURES)]"""
     place = {name: n for n, name in enumerate(OPERATORS)}
     known = np.array([place.get(name, -1) for name in graph.operators])[graph.kind_operator]
     made = np.zeros((len(graph.kinds), len(NODE_FEATURES)), np.float32)
@@ -137,7 +137,7 @@ _NUMBERS = [
 
 
 def static_features(graph: ModelGraph) -> Floats32:
-    """[len(STATIC_FEATURES)] of a graph (of batch 1)."""
+    """Return [len(STATIC_FEATURES)] of a graph (of batch 1)."""
     dense = sum(graph.count(name) for name in _DENSE)
     totals = (
         graph.total_macs, graph.count("Conv"), dense, graph.count("Relu"), len(graph),
@@ -147,7 +147,7 @@ def static_features(graph: ModelGraph) -> Floats32:
 
 
 def _sum_at(values: Hashes, degree: NDArray[np.int64]) -> Hashes:
-    """[n] sums (wrapping) of ``values``, which stand by target, ``degree`` of them each."""
+    """Return [n] sums (wrapping) of ``values``, which stand by target, ``degree`` of them each."""
     total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)))
     end = np.cumsum(degree)
     found: Hashes = total[end] - total[end - degree]
@@ -155,7 +155,7 @@ def _sum_at(values: Hashes, degree: NDArray[np.int64]) -> Hashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Each number scattered over 64 bits (splitmix64's finaliser)."""
+    """Return each number scattered over 64 bits (splitmix64's finaliser)."""
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

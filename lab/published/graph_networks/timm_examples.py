@@ -26,7 +26,7 @@ COLUMNS = (
 
 @cache
 def compacted() -> tuple[tuple[Data, ...], Floats]:
-    """All of timm's graphs, and [graphs, static features]; made once in a process (1 s)."""
+    """Return all of timm's graphs, and [graphs, static features]; made once in a process (1 s)."""
     read = timm_runs.graphs().graphs
     return (
         tuple(data_of(compact(graph)) for graph in read),
@@ -49,7 +49,7 @@ def examples(rows: Runs, labels: Floats | None = None) -> list[Data]:
 
 
 def columns(rows: Runs) -> Floats:
-    """[rows, len(COLUMNS)] the setting of a run, the logarithm of its batch first."""
+    """Return [rows, len(COLUMNS)] the setting of a run, the logarithm of its batch first."""
     found = scalars(rows, with_totals=False)
     batch = np.log(rows.batch).astype(np.float64)
     return np.column_stack((batch, np.delete(found, 1, axis=1)))

@@ -20,8 +20,8 @@ from torch_geometric.nn import GAE
 from torch_geometric.utils import batched_negative_sampling, coalesce
 
 from lab.ground.table import Floats
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings
 from lab.published.graph_networks.fit_network import Training, descend
+from lab.published.graph_networks.latency_network import Encoder, EncoderSettings
 from lab.published.networks import Standardise, seeded
 
 
@@ -54,7 +54,7 @@ class NodeEncoder(nn.Module):
         self.latent = nn.Linear(design.width, design.width)
 
     def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
-        """[rows, width]"""
+        """Return [rows, width]"""
         found: Tensor = self.latent(self.encoder(self.scale(rows), edges))
         return found
 
@@ -63,13 +63,14 @@ class InnerProduct(nn.Module):
     """Chance of an edge: the inner product over the root of the width."""
 
     def forward(self, embedding: Tensor, pairs: Tensor, sigmoid: bool = True) -> Tensor:
-        """[pairs]"""
+        """Return [pairs]"""
         inner = (embedding[pairs[0]] * embedding[pairs[1]]).sum(dim=1) / embedding.shape[1] ** 0.5
         return inner.sigmoid() if sigmoid else inner
 
 
 def auto_encoder(data: Sequence[Data], design: Design) -> GAE:
-    """As it was drawn, for graphs ``compact`` for ``design.layers`` steps or more."""
+    """Return the network as it was drawn, for graphs ``compact`` for ``design.layers`` steps or
+    more."""
     nodes = torch.cat([one.x for one in data]).double().numpy()
     return GAE(NodeEncoder(nodes, design), InnerProduct())
 
@@ -86,7 +87,7 @@ def pairs(batch: Data) -> tuple[Tensor, Tensor]:
 
 
 def link_loss(model: GAE, batch: Data) -> Tensor:
-    """The loss of all edges of a batch and as many pairs that are none."""
+    """Return the loss of all edges of a batch and as many pairs that are none."""
     embedding = model.encode(batch.x, batch.edge_index)
     edges, others = pairs(batch)
     if not (edges.numel() and others.numel()):
@@ -104,7 +105,7 @@ class Frozen:
     """Mean of each epoch; empty for one as it was drawn."""
 
     def embeddings(self, data: Sequence[Data]) -> Floats:
-        """[graphs, width] sums over nodes of their embeddings."""
+        """Return [graphs, width] sums over nodes of their embeddings."""
         with torch.no_grad():
             return np.array([
                 (self.model.encode(one.x, one.edge_index) * one.count[:, None]).sum(0).numpy()
@@ -140,7 +141,7 @@ class Links:
 
 
 def links(frozen: Frozen, data: Sequence[Data], *, seed: int, hidden: float = 0.0) -> Links:
-    """On each graph, of its edges and as many pairs that are none.
+    """Score, on each graph, its edges and as many pairs that are none.
 
     ``hidden``: that share of the edges passes no messages, and only those are asked for. Graphs
     with fewer than two edges or two other pairs are left out.

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, summed_nodes
 from lab.published.graph_networks.fit_network import Training, answers, descend
+from lab.published.graph_networks.latency_network import Encoder, EncoderSettings, summed_nodes
 from lab.published.networks import Standardise, masked_error, seeded
 
 
@@ -65,7 +65,7 @@ class Regressor(nn.Module):
         )  # fmt: skip
 
     def forward(self, batch: Data) -> Tensor:
-        """[runs, targets] logarithms."""
+        """Return [runs, targets] logarithms."""
         pooled = summed_nodes(self.encoder(self.nodes(batch.x), batch.edge_index), batch)
         graph = torch.cat([signed_log(pooled), self.frozen(signed_log(batch.frozen))], dim=1)
         rows = torch.cat([graph[batch.columns_batch], self.columns(batch.columns)], dim=1)
@@ -73,7 +73,7 @@ class Regressor(nn.Module):
         return found
 
     def loss(self, batch: Data) -> Tensor:
-        """Mean squared error of standardised labels that are there."""
+        """Return mean squared error of standardised labels that are there."""
         return masked_error(self(batch) / self.deviation, batch.labels / self.deviation)
 
 

@@ -48,7 +48,7 @@ RANDOM_NETWORKS = 8
 def unlabelled(
     *, seed: int = 0, advance: Callable[[str], None] = lambda _: None
 ) -> dict[str, tuple[ModelGraph, ...]]:
-    """By source, at batch 1. What the machine cannot export is left out.
+    """Return graphs by source, at batch 1. What the machine cannot export is left out.
 
     Raises ToolMissing where timm's graphs are absent.
     """
@@ -87,7 +87,7 @@ def _drawn(seed: int, advance: Callable[[str], None]) -> Iterator[ModelGraph]:
 
 
 def random_network(draw: np.random.Generator) -> Any:
-    """A convolutional network of random depth, widths, branches and activations."""
+    """Return a convolutional network of random depth, widths, branches and activations."""
     import torch  # noqa: PLC0415 - the extra
     from torch import nn  # noqa: PLC0415
 

@@ -36,16 +36,16 @@ class CalibratedVae(nn.Module):
         self.decoder = perceptron((latent, *reversed(hidden), inputs))
 
     def encode(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance, rows x latent each."""
+        """Return mean and log variance, rows x latent each."""
         mean, log_variance = self.encoder(rows).split(self.latent, dim=1)
         return mean, log_variance.clamp(-12.0, 12.0)
 
     def sample(self, mean: Tensor, log_variance: Tensor) -> Tensor:
-        """A draw of the code, differentiable."""
+        """Return a draw of the code, differentiable."""
         return mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The code's mean: what is used once trained."""
+        """Return the code's mean: what is used once trained."""
         return self.encode(rows)[0]
 
 

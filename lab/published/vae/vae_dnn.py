@@ -25,7 +25,7 @@ from berth.predictor.learning.relative.splits import (
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.datasets.aiwc import CPUS
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.published import networks as export
 from lab.published.vae.network import Network, VaeDnn, train_network
@@ -44,12 +44,12 @@ class FittedVae:
     platforms: tuple[str, ...]
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back."""
+        """Return rows x platforms; a time that is known is given back."""
         guess = rows.log_reference[:, None] - export.apply(self.network, log_features(rows))
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
     def onnx(self, rows: Rows) -> bytes:
-        """Log features -> log speedups, as ``relative.bundle`` serves them.
+        """Return log features -> log speedups, as ``relative.bundle`` serves them.
 
         Raises BerthError where it differs from the network by more than 1e-4 on ``rows``.
         """
@@ -76,7 +76,7 @@ class VaeFamily:
 
     @property
     def what(self) -> str:
-        """In one line."""
+        """Return what it is in one line."""
         rows = "CPU profiles" if self.counted_on_cpu else "rows fastest on a CPU"
         return (
             f"sigma-VAE (latent {self.settings.latent}, calibrated first on the {rows}), "
@@ -116,7 +116,7 @@ TEN_FOLDS = Split("unseen kernel", "ten folds of kernels, none in two of them", 
 
 
 def train(options: Options) -> str:
-    """A bundle of the network from a site's own profiles, or from the AIWC data set."""
+    """Return a bundle of the network from a site's own profiles, or from the AIWC data set."""
     site = site_input(options.profiles, options.reference, options.platforms)
     if site is None:
         public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
@@ -130,7 +130,7 @@ def train(options: Options) -> str:
 
 
 def evaluate(options: Options) -> Report:
-    """On AIWC and RAJAPerf, seen and unseen applications."""
+    """Report on AIWC and RAJAPerf, seen and unseen applications."""
     seeds = options.every_seed
     total = sum(steps(rows, entries, seeds, splits) for _, rows, entries, splits in _plan())
     with step_bar("evaluating", total) as advance:
@@ -153,7 +153,7 @@ def evaluate(options: Options) -> Report:
 def evaluate_both(
     seeds: Sequence[int], resume: Resume, advance: Callable[[], None] = lambda: None
 ) -> dict[str, Sequence[Result]]:
-    """The network and the forest on both data sets."""
+    """Return the network and the forest on both data sets."""
     return {
         data: evaluate_entries(
             rows, entries, data=data, seeds=seeds, splits=splits, more_figures=_more,

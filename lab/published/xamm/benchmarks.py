@@ -31,11 +31,11 @@ class Benchmarks:
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """In their order."""
+        """Return the machines in their order."""
         return tuple(self.samples)
 
     def complete(self) -> tuple[str, ...]:
-        """The machines that have at least one sample with at least one value."""
+        """Return the machines that have at least one sample with at least one value."""
         return tuple(
             name for name, values in self.samples.items() if np.isfinite(values).any(axis=1).any()
         )
@@ -82,7 +82,8 @@ def _sample(signature: Signature, *, core: bool) -> list[float]:
 
 
 def signatures(rows: Rows, anchors: Sequence[tuple[str, str]] = ANCHORS) -> Benchmarks:
-    """Platform -> sizes x anchors that are among ``rows``: log time over that on the reference."""
+    """Return platform -> sizes x anchors that are among ``rows``: log time over that on the
+    reference."""
     cells = {
         (a, k, s): i
         for i, (a, k, s) in enumerate(zip(rows.applications, rows.kernels, rows.sizes, strict=True))

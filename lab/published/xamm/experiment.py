@@ -23,7 +23,7 @@ from berth.plugin.cli.train.training_input import SiteInput
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from lab.datasets import aiwc
-from lab.experiments.options import Options
+from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.embedding import Attention, Embedding
@@ -36,8 +36,14 @@ from lab.published.xamm.family import (
     fit,
 )
 from lab.published.xamm.machine_models import Aggregation, Scale, machine_labels
-from lab.published.xamm.machine_tables import Runs, read_benchmarks, read_runs
-from lab.published.xamm.samples import Samples, samples_of_runs, times
+from lab.published.xamm.samples import (
+    Runs,
+    Samples,
+    read_benchmarks,
+    read_runs,
+    samples_of_runs,
+    times,
+)
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.evaluation import Entry

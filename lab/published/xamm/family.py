@@ -60,7 +60,7 @@ class Choices:
 
 
 def regressor(kind: Downstream, seed: int) -> Any:
-    """An untrained regressor (scikit-learn's interface) on one thread."""
+    """Return an untrained regressor (scikit-learn's interface) on one thread."""
     if kind is Downstream.ADABOOST:
         return AdaBoostRegressor(random_state=seed)
     if kind is Downstream.BAGGING:
@@ -115,7 +115,7 @@ class FittedXamm:
     without_machines: Any
 
     def log_speedup(self, samples: Samples) -> Floats:
-        """Samples x targets; where a machine has no vector, by the model without AMMs."""
+        """Return samples x targets; where a machine has no vector, by the model without AMMs."""
         embedded = apply(self.embedder, samples.features)
         count = len(samples.targets)
         blind = self.without_machines.predict(joined(embedded, samples.sources, [""], None))
@@ -131,13 +131,13 @@ class FittedXamm:
         return found
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back."""
+        """Return rows x platforms; a time that is known is given back."""
         samples = samples_of(rows, [rows.reference], self.platforms)
         guess = rows.log_reference[:, None] - self.log_speedup(samples)
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
     def onnx(self, rows: Rows) -> bytes:
-        """Log features -> log speedups over the rows' reference, as one graph.
+        """Return log features -> log speedups over the rows' reference, as one graph.
 
         Raises BerthError where it differs from the parts by more than 1e-4 on ``rows``.
         """
@@ -160,11 +160,11 @@ class FittedXamm:
         return raw
 
     def blind_onnx(self, samples: Samples) -> bytes:
-        """The model without AMMs, proved on the samples."""
+        """Return the model without AMMs, proved on the samples."""
         return trees_onnx(self.without_machines, apply(self.embedder, samples.features))
 
     def trees_onnx(self, samples: Samples) -> bytes:
-        """The model with AMMs, proved on the samples whose machines have one."""
+        """Return the model with AMMs, proved on the samples whose machines have one."""
         at = [i for i, name in enumerate(samples.sources) if name in self.vectors]
         targets = [name for name in samples.targets if name in self.vectors]
         embedded = apply(self.embedder, samples.features)[at]
@@ -223,14 +223,14 @@ class XammFamily:
 
     @property
     def name(self) -> str:
-        """In tables."""
+        """Return the name in tables."""
         c = self.choices
         beside = {Machines.AMM: f" + AMM ({c.aggregation})", Machines.NAMES: " + names"}
         return f"xAMM: {c.embedding}{beside.get(c.machines, '')}, {c.downstream}"
 
     @property
     def what(self) -> str:
-        """In one line."""
+        """Return what it is in one line."""
         return f"{self.name}; Dhakal et al."
 
     def fit(self, rows: Rows, seed: int) -> FittedXamm:

@@ -22,8 +22,7 @@ from berth.predictor.core.arrays import Floats
 from lab.published.networks import apply
 from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.embedding import PUBLISHED, Attention, Embedder, Embedding, learn
-from lab.published.xamm.machine_tables import Runs
-from lab.published.xamm.samples import times
+from lab.published.xamm.samples import Runs, times
 
 LEAK = 0.01
 
@@ -75,7 +74,7 @@ class MachineModels:
     """Machine -> samples x width."""
 
     def vectors(self, aggregation: Aggregation, scale: Scale) -> dict[str, Floats]:
-        """Machine -> its abstract machine model."""
+        """Return machine -> its abstract machine model."""
         return {
             name: machine_model(rows, aggregation, scale) for name, rows in self.embedded.items()
         }
@@ -87,7 +86,7 @@ def learn_machines(
     seed: int,
     attention: Attention = PUBLISHED,
 ) -> MachineModels:
-    """An embedding of benchmark runs that predicts ``labels``, and all machines through it.
+    """Return an embedding of benchmark runs that predicts ``labels``, and all machines through it.
 
     ``labels``: machine -> its mean log speedup over the reference for each group of training
     workloads (NaN: not known), the relative performance that the paper's attention queries. A
@@ -110,7 +109,7 @@ def learn_machines(
 def mean_speedups(
     log_seconds: Floats, machines: Sequence[str], groups: Sequence[str]
 ) -> dict[str, Floats]:
-    """Machine -> mean log speedup over the mean machine, for each group of workloads.
+    """Return machine -> mean log speedup over the mean machine, for each group of workloads.
 
     ``log_seconds``: workloads x machines. Relative to the mean of all machines rather than to one,
     so that no machine's labels are all 0. Machines without any time are left out.
@@ -128,7 +127,7 @@ def mean_speedups(
 
 
 def machine_labels(runs: Runs) -> dict[str, Floats]:
-    """For ``learn_machines``: mean log speedup of each machine for each application."""
+    """Return, for ``learn_machines``, mean log speedup of each machine for each application."""
     keys, machines, table = times(runs)
     several = np.isfinite(table).sum(axis=1) > 1
     chosen = [application for (application, _), keep in zip(keys, several, strict=True) if keep]

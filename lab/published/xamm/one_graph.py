@@ -17,14 +17,14 @@ from lab.published.networks import OPSET, TOLERANCE, check_agreement, to_onnx
 
 
 def network_onnx(network: Any, rows: Floats) -> bytes:
-    """A network, proved on ``rows``. Raises BerthError."""
+    """Return a network, proved on ``rows``. Raises BerthError."""
     made = to_onnx(network, rows.shape[1])
     check_agreement(made, network, rows)
     return made
 
 
 def trees_onnx(model: Any, rows: Floats) -> bytes:
-    """An ensemble of xgboost or scikit-learn, proved on ``rows``. Raises BerthError."""
+    """Return an ensemble of xgboost or scikit-learn, proved on ``rows``. Raises BerthError."""
     if isinstance(model, xgboost.XGBRegressor):
         made = convert.to_onnx(model, rows.shape[1])
     else:

@@ -12,10 +12,11 @@ import click
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.options.common import json_option
-from berth.plugin.cli.options.where import open_store, store_options
+from berth.plugin.cli.options.where import store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, Advice, advise
 from berth.plugin.history.matching import plain_name
+from berth.plugin.site.installed import open_store
 
 
 @click.command(name="advise")

@@ -14,13 +14,14 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.options.where import find_site, open_store, store_options
+from berth.plugin.cli.options.where import store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
-from berth.plugin.history.reading import Read, summary
-from berth.plugin.history.workloads import Made, make_workloads
+from berth.plugin.history.reading import ReadJobs, summary
+from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
+from berth.plugin.site.installed import find_site, open_store
 from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0
@@ -149,18 +150,18 @@ def refresh(*, json_: bool, site_file: Path | None, store_url: str | None) -> No
     answer(_predicting(made), dataclasses.asdict(made), json_=json_)
 
 
-def _predicting(made: Made) -> str:
+def _predicting(made: HistorySummary) -> str:
     return f"{made.workloads} workloads from {made.runs} runs predict the next jobs"
 
 
-def _workloads(site: Site, site_file: Path | None, store_url: str | None) -> Made:
+def _workloads(site: Site, site_file: Path | None, store_url: str | None) -> HistorySummary:
     store = open_store(site_file, store_url)
     return make_workloads(
         store, site, forecaster=forecaster_for(site), platforms=platforms_for(site)
     )
 
 
-def _as_json(read: Read, new: int, made: Made | None) -> dict[str, object]:
+def _as_json(read: ReadJobs, new: int, made: HistorySummary | None) -> dict[str, object]:
     return {
         "jobs": len(read.jobs),
         "new": new,

@@ -10,9 +10,10 @@ import click
 from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.common import seconds_of
-from berth.plugin.cli.options.where import find_site, open_store, store_options
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.options.where import store_options
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
+from berth.plugin.report.terminal import columns
+from berth.plugin.site.installed import find_site, open_store
 from berth.policies.mig.documents import (
     FleetDocument,
     JobsDocument,

@@ -11,7 +11,7 @@ import click
 from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
 from berth.policies.mig import Geometry, GpuState, SliceProfile, diff, known_gpus, lookup
 from berth.policies.mig.documents import FleetDocument, fleet_document, states_of
 from berth.policies.mig.layout import enumerate_states

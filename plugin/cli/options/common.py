@@ -11,8 +11,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import parse_duration_s, whole_number
-
-SITE_FILE = Path("/etc/berth/berth.toml")
+from berth.plugin.site.installed import SITE_FILE
 
 
 class Counts(click.ParamType[tuple[int, ...]]):

@@ -9,8 +9,8 @@ import click
 
 from berth.pilot.platform import Platform
 from berth.pilot.units import counted, format_bytes, format_seconds
-from berth.plugin.cli.output.columns import MEMORY_HEADER, columns
 from berth.plugin.cli.output.intervals import as_numbers
+from berth.plugin.report.terminal import MEMORY_HEADER, columns
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 

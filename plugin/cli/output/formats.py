@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from berth.plugin.cli.options.common import SentenceJson
-from berth.plugin.cli.output.columns import tables_as_csv
+from berth.plugin.report.csv_tables import tables_as_csv
 
 TEXT, CSV = "text", "csv"
 _NAME, _OTHER_NAME = "--format", "--output-format"

@@ -27,10 +27,10 @@ from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
 from berth.pilot.units import format_bytes, format_seconds, parse_bytes
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
 from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.cli.workload.options import read_sizes
+from berth.plugin.report.terminal import columns
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.values import TYPE_NAMES
 from berth.predictor.hardware import platforms as catalogue

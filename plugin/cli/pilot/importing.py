@@ -26,7 +26,7 @@ from berth.pilot.importers.profiles import (
 from berth.pilot.importers.reading import SECONDS
 from berth.pilot.profile import NAME_PATTERN, Profile, Target
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.output.columns import record
+from berth.plugin.report.csv_tables import record
 
 _HEADER = ("profile", "region", "time", "counters")
 MOST_ROWS = 40

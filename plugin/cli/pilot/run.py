@@ -20,7 +20,6 @@ from berth.pilot.profile import Measurement, Profile, Quality, SizePoint, Target
 from berth.pilot.run import run_pilot
 from berth.pilot.runs_on import Overrides
 from berth.pilot.units import counted, format_bytes, format_count, format_seconds
-from berth.plugin.cli.output.columns import record
 from berth.plugin.cli.pilot.common import (
     check_output,
     parse_counts,
@@ -28,6 +27,7 @@ from berth.plugin.cli.pilot.common import (
     parse_words,
     progress,
 )
+from berth.plugin.report.csv_tables import record
 
 if TYPE_CHECKING:
     from berth.plugin.cli.pilot.deliver import Destination

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.forecast_text import memory_cells, sources_json, sources_text
 from berth.plugin.placing import Placing
+from berth.plugin.report.terminal import columns
 from berth.plugin.site.site import Site
 from berth.policies.objectives.protocol import CURRENCY
 from berth.policies.sentences import UNCERTAIN, resources

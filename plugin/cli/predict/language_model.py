@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.forecast_text import best_points, explain_sources, sources_json, usable
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.report.terminal import columns
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.core.workload import Workload

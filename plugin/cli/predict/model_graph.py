@@ -15,11 +15,11 @@ import click
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import format_count, format_seconds
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.forecast_text import explain_sources, sources_json
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.plugin.cli.predict import model_memory
 from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.report.terminal import columns
 from berth.plugin.workloads.files import MODEL_FILES, configuration
 from berth.predictor.core.prediction import Basis, Bound
 

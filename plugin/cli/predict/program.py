@@ -12,7 +12,6 @@ from berth.pilot.platform import Platform
 from berth.pilot.plausible import is_contention
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.forecast_text import (
     explain_sources,
     memory_cells,
@@ -29,6 +28,7 @@ from berth.plugin.cli.predict.elsewhere import (
     in_words,
     read_elsewhere,
 )
+from berth.plugin.report.terminal import columns
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA

@@ -12,12 +12,12 @@ import click
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.forecast_text import explain_sources, sources_json
 from berth.plugin.cli.output.reasons import reason_document
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.predict.elsewhere import as_document, in_words, read_elsewhere
 from berth.plugin.pictures import explained
+from berth.plugin.report.terminal import columns
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.program.predictor import usable_cores

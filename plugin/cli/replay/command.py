@@ -12,12 +12,11 @@ import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.where import find_site, open_store
-from berth.plugin.cli.replay.live import show_live
 from berth.plugin.cli.replay.options import Options, replay_options
 from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
+from berth.plugin.replay.queue_replay import live_replays
 from berth.plugin.replay.shown import (
     as_json,
     counted,
@@ -44,7 +43,9 @@ from berth.plugin.replay.truth import (
     columns_of,
     truth_of,
 )
+from berth.plugin.report.of_queue import queue_data, queue_text
 from berth.plugin.scheduler.registry import open_scheduler
+from berth.plugin.site.installed import find_site, open_store
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
@@ -81,10 +82,10 @@ def replay_command(options: Options) -> None:
     """
     if options.live:
         _check_live(options)
-        show_live(
-            options.site_file, options.store_url, options.backfills, options.policies,
-            json_=options.json_,
-        )  # fmt: skip
+        live = live_replays(
+            options.site_file, options.store_url, options.backfills, options.policies
+        )
+        click.echo(json.dumps(queue_data(live), indent=2) if options.json_ else queue_text(live))
         return
     past = _past(options)
     jobs = past.trace
@@ -145,7 +146,7 @@ def _write_html(
     path: Path, past: PastJobs, variants: Sequence[Variant], found: Sequence[Column]
 ) -> None:
     """The first draw of each; pictures are left out without matplotlib."""
-    from berth.plugin.report import page  # noqa: PLC0415 - slow only where used
+    from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
     from berth.plugin.report.of_replay import Shown, replay_report  # noqa: PLC0415
     from berth.policies.tuning.trace_replayer import TraceReplayer  # noqa: PLC0415
 

@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options.common import SITE_FILE, seconds_of
-from berth.plugin.cli.options.where import find_site
+from berth.plugin.cli.options.common import seconds_of
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
+from berth.plugin.site.installed import SITE_FILE, find_site
 from berth.plugin.site.site import Site
 from berth.plugin.tune.folder import (
     DIFFERENCE,

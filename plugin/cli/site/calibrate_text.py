@@ -10,7 +10,7 @@ from berth.pilot.network.links import in_words
 from berth.pilot.node import doubts
 from berth.plugin.calibrate.learning import Measured, Quality, qualities
 from berth.plugin.calibrate.state import Folder
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
 from berth.plugin.site.site import Site
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS

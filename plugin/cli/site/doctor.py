@@ -14,12 +14,13 @@ import click
 from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import REGISTERED
-from berth.plugin.cli.options.common import SITE_FILE, answer, json_option
-from berth.plugin.cli.options.where import find_site, site_option
+from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options.where import site_option
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.support import gather, write_archive
 from berth.plugin.scheduler import SCHEDULERS
+from berth.plugin.site.installed import SITE_FILE, find_site
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES
 from berth.predictor.core.workload import KINDS

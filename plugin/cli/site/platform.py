@@ -13,7 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.options.common import SentenceJson, answer, json_option
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.report.terminal import columns
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named

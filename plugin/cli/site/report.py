@@ -12,8 +12,9 @@ import click
 
 from berth.pilot.documents import read_json, write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.where import find_site, open_store, open_view, store_options
+from berth.plugin.cli.options.where import store_options
 from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.site.installed import find_site, open_store, open_view
 from berth.plugin.workloads.files import WorkloadOptions
 
 if TYPE_CHECKING:
@@ -54,21 +55,22 @@ def job(
     Example:
       berth report job 4711 --html job.html
     """
-    from berth.plugin.cli.jobs.why import explained  # noqa: PLC0415 - store and scheduler
+    from berth.plugin.report.known_job import known_job  # noqa: PLC0415 - store and scheduler
+    from berth.plugin.report.of_decision import decided_one  # noqa: PLC0415
     from berth.plugin.report.of_job import job_report, undecided_report  # noqa: PLC0415
 
     store, pictures = open_view(site_file, store_url), html is not None or json_
     record = store.decisions.get(job)
     if record is not None:
         ended = store.outcomes.of_decision(record.id)
-        found = explained(store, ended[0].job_id, site_file) if ended else None
-        _put(job_report(store, record, found, pictures=pictures), html, json_=json_)
+        found = known_job(store, ended[0].job_id, site_file) if ended else None
+        _put(job_report(decided_one(store, record), found, pictures=pictures), html, json_=json_)
         return
-    found = explained(store, job, site_file)
+    found = known_job(store, job, site_file)
     if found.decision is None:
         _put(undecided_report(found), html, json_=json_)
     else:
-        shown = job_report(store, found.decision, found, pictures=pictures)
+        shown = job_report(decided_one(store, found.decision), found, pictures=pictures)
         _put(shown, html, json_=json_)
 
 
@@ -161,7 +163,9 @@ def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: b
 
 def _put(found: Report, path: Path | None, *, json_: bool) -> None:
     """Write it, print it, or both."""
-    from berth.plugin.report import page, plain  # noqa: PLC0415 - slow only where used
+    from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
+    from berth.plugin.report.json_data import as_json  # noqa: PLC0415
+    from berth.plugin.report.terminal import report_text  # noqa: PLC0415
 
     if path is not None:
         _need_matplotlib()
@@ -170,9 +174,9 @@ def _put(found: Report, path: Path | None, *, json_: bool) -> None:
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     if json_:
-        click.echo(json.dumps(plain.as_json(found), indent=2))
+        click.echo(json.dumps(as_json(found), indent=2))
     elif path is None:
-        click.echo(plain.text(found))
+        click.echo(report_text(found))
     else:
         click.echo(f"The report is in {path}.")
 

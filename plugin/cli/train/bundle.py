@@ -13,8 +13,8 @@ import click
 
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.train.training_input import require_training
+from berth.plugin.report.terminal import columns
 from berth.predictor.core.bundle import CARD, BundleManifest
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR
 from berth.predictor.families.graph.latency.transfer import bundle as transfer

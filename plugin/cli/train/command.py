@@ -13,7 +13,6 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import (
     SiteInput,
@@ -21,6 +20,7 @@ from berth.plugin.cli.train.training_input import (
     require_training,
     site_input,
 )
+from berth.plugin.report.terminal import columns
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware import platforms as known

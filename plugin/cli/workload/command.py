@@ -15,14 +15,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.options.common import json_option
-from berth.plugin.cli.options.where import (
-    find_site,
-    open_store,
-    open_view,
-    store_options,
-    users_socket,
-)
-from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.options.where import store_options
 from berth.plugin.cli.output.forecast_text import (
     best_points,
     doubts,
@@ -37,7 +30,9 @@ from berth.plugin.cli.workload.text import Summary, described, learnt_text, summ
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.report.terminal import columns
 from berth.plugin.site import Site
+from berth.plugin.site.installed import find_site, open_store, open_view, users_socket
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore

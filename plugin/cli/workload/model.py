@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from berth.pilot.units import format_bytes, format_count
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.workload.options import read_sizes
+from berth.plugin.report.terminal import columns
 from berth.predictor.graphs.front_ends.any_model import of_path
 from berth.predictor.graphs.summary import KindRow, Summary, intensity, summarise
 

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError
 from berth.plugin.slurm.mig.slots import with_node_gres
 
@@ -25,14 +25,14 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandEnd:
     """How it ended, with the last line that it wrote to its standard error ("": none)."""
 
     status: int
     last_line: str
 
 
-def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> Ended:
+def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> CommandEnd:
     """Run it, with ``sent`` on its standard input. Raises BerthError where it does not end."""
     try:
         done = subprocess.run(
@@ -48,7 +48,7 @@ def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = 
     except OSError as error:
         raise BerthError(f"{command[0]} could not be started: {error.strerror}") from None
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return Ended(done.returncode, lines[-1] if lines else "")
+    return CommandEnd(done.returncode, lines[-1] if lines else "")
 
 
 RESTART_TIMEOUT_S = 120.0
@@ -109,7 +109,7 @@ def _is_locked(lock: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # this file system knows no locks: as good as it gets
+        return True  # this file system has no locks: go on without one
     return True
 
 
@@ -125,22 +125,9 @@ def read_config_file(path: Path) -> str:
 
 def replace_config_file(path: Path, text: str) -> None:
     """Write atomically and flush to the disk; a symbolic link keeps pointing where it does."""
-    real = path.resolve()
-    temporary = None
     try:
-        before = real.stat()
-        handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fchmod(stream.fileno(), before.st_mode & 0o7777)
-            if os.geteuid() == 0:
-                os.fchown(stream.fileno(), before.st_uid, before.st_gid)
-            os.fsync(stream.fileno())
-        Path(temporary).replace(real)
+        write_text(path.resolve(), text, durable=True)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise BerthError(f"{path}: cannot be written: {error.strerror}") from None
 
 

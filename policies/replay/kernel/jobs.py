@@ -1,4 +1,4 @@
-"""What happens to a job: it becomes eligible, starts, ends, exceeds its plan, loses its node."""
+"""The life of a job: it becomes eligible, starts, ends, exceeds its plan, loses its node."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ COUNTERS: Final = 9
 # Places in ``clock``.
 NOW: Final = 0
 RANKED: Final = 1
-"""When priorities were last computed."""
+"""Time of the last computation of priorities."""
 CHARGED: Final = 2
-"""Until when usage is counted."""
+"""Time until which usage is counted."""
 AGE: Final = 3
 MAX_AGE: Final = 4
 FAIR: Final = 5
@@ -48,7 +48,7 @@ PERIOD: Final = 9
 CYCLE: Final = 10
 """Passes begin at whole multiples of it; 0: at once."""
 PASS_AT: Final = 11
-"""When the next pass begins, where one is pending."""
+"""Time at which the next pass begins, where one is pending."""
 BACKFILL_EVERY: Final = 12
 RESOLUTION: Final = 13
 UNTIL: Final = 14
@@ -80,9 +80,9 @@ J_USER: Final = 0
 J_AFTER: Final = 1
 J_ARRAY: Final = 2
 J_FIRST: Final = 3
-"""First option."""
+"""Its first option."""
 J_COUNT: Final = 4
-"""Options."""
+"""The number of its options."""
 J_STATUS: Final = 5
 J_CHOSEN: Final = 6
 """Option that it runs or ran by."""
@@ -121,7 +121,7 @@ S_PLAN: Final = 1
 S_LIMIT: Final = 2
 S_PLAN_END: Final = 3
 S_DUE: Final = 4
-"""When it will in fact end."""
+"""Time at which it will really end."""
 S_RESERVED: Final = 5
 """Start of its reservation; infinite: none."""
 S_PRIORITY: Final = 6
@@ -142,25 +142,25 @@ P_RUN_COUNT: Final = 7
 P_AT: Final = 8
 """Its first row in ``part_units``."""
 P_BLOCKED: Final = 9
-"""On nodes: a job ahead waits for this partition."""
+"""1 on nodes: a job ahead waits for this partition."""
 P_SEG_COUNT: Final = 10
 P_HOLE_COUNT: Final = 11
 P_TRIED: Final = 12
 """Rows of ``tried`` that count in this pass."""
 P_HOLE_OLD: Final = 13
-"""How many of its holes were there before this pass."""
+"""The number of its holes that were there before this pass."""
 P_PLACES: Final = 14
 """Jobs that a conservative backfill has looked at."""
 PART_COLUMNS: Final = 15
 
 # Columns of ``part_values``.
 V_WAKE: Final = 0
-"""When a reservation begins."""
+"""Time at which the next reservation begins."""
 V_SHADOW: Final = 1
-"""When the first waiting job can start."""
+"""Time at which the first waiting job can start."""
 V_PRIORITY: Final = 2
 V_BACKFILL: Final = 3
-"""The next backfill is not before."""
+"""Time before which no backfill is made."""
 VALUE_COLUMNS: Final = 4
 
 # Columns of ``nodes``.
@@ -188,7 +188,7 @@ TRIED_COLUMNS: Final = 2 * RESOURCES + 1
 E_PLAN: Final = 0
 E_LIMIT: Final = 1
 E_HOLE: Final = 2
-"""When the first of these holes begins."""
+"""Time at which the first of these holes begins."""
 SPANS_TRIED: Final = 3
 
 # Columns of ``failures``, ``arrays``, ``users`` and ``hole_times``.

@@ -64,10 +64,7 @@ ncores = 6
 duration = "1d"
 """,
 )
-KEEP = World(
-    "keep-tasks",
-    site=(("cpus_per_gpu = 2", "cpus_per_gpu = 2\nkeep_tasks = true"),),
-)
+KEEP = World("keep-tasks", site=(("cpus_per_gpu = 2", "cpus_per_gpu = 2\nkeep_tasks = true"),))
 CLOSED = World(
     "closed",
     extra=FEASIBILITY,

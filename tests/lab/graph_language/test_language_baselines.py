@@ -13,8 +13,8 @@ pytest.importorskip("xgboost")
 
 import tiny_latency
 
-from lab.published.graph_language.cheap_baselines import PROCESS, few_shot, trees
 from lab.published.graph_language.corpus import Group, divide
+from lab.published.graph_language.evaluate_language import PROCESS, few_shot, trees
 
 GROUPS = [Group("device", "5090"), Group("family", "vit")]
 

@@ -18,10 +18,10 @@ import tiny_latency
 from berth.pilot.errors import DocumentError
 from lab.__main__ import lab
 from lab.latency import timm_runs as data
-from lab.published.graph_language import cheap_baselines
+from lab.published.graph_language.evaluate_language import PROCESS, TOTALS
 from lab.published.graph_language.language_config import LanguageConfig
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "graph-language.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "published.md"
 CONFIG = """
 rows = 20
 samples = 3
@@ -63,12 +63,12 @@ def test_train_then_evaluate_on_what_was_trained(file, tmp_path) -> None:
     shown = run(file, "--report", tmp_path / "report")
     assert shown.exit_code == 0, shown.exception
     assert "base of 20 rows without device 5090; 3 rows of each group given" in shown.output
-    for method in ("GNN ", "GNN + language model", cheap_baselines.PROCESS, cheap_baselines.TOTALS):
+    for method in ("GNN ", "GNN + language model", PROCESS, TOTALS):
         assert method in shown.output
     assert (tmp_path / "graph-language" / "regress.json").read_text() == kept
 
     printed = json.loads(run(file, "--json").output)
-    assert printed == json.loads((tmp_path / "report" / "graph-language.json").read_text())
+    assert printed == json.loads((tmp_path / "report" / "evaluation.json").read_text())
     assert {result["figures"]["rows"] for result in printed["results"]} == {6}
 
 

@@ -15,7 +15,12 @@ import torch
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from lab.ground.splits import few
 from lab.published.graph_language.corpus import Group, divide
-from lab.published.graph_language.evaluate_language import LANGUAGE, described, evaluate, results
+from lab.published.graph_language.evaluate_language import (
+    LANGUAGE,
+    described,
+    language_report,
+    results,
+)
 from lab.published.graph_language.stages import REGRESS
 from lab.published.graph_language.texts import depth, summary
 
@@ -172,8 +177,8 @@ def test_every_method_is_tested_on_the_same_rows_and_failures_count(make_stages,
     for one in told:
         if one.failures == one.figures.rows:
             assert (one.figures.mean_error, one.figures.within_10) == (1.0, 0.0)
-    again = evaluate(make_stages(tmp_path)).text()
-    assert evaluate(stages).text() == again, "stored answers give the same table"
+    again = language_report(make_stages(tmp_path)).text()
+    assert language_report(stages).text() == again, "stored answers give the same table"
 
 
 def test_a_random_model_is_called_random(make_stages, tmp_path) -> None:

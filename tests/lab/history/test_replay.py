@@ -11,8 +11,7 @@ import pytest
 from berth.predictor.learning.history import RunTimePredictor
 from berth.predictor.learning.history.replay import Event
 from lab.datasets.ricc import Trace
-from lab.history.baselines import baselines
-from lab.history.replay import events, replay
+from lab.history.run_times import baselines, events, replay
 
 
 def trace(submit_s: list[float], runtime_s: list[float], wait_s: float = 0.0) -> Trace:

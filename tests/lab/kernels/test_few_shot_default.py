@@ -6,7 +6,6 @@ import pytest
 from toy_profiles import examples
 
 from berth.predictor.hardware import platforms
-from lab.ground import new_machines
 from lab.kernels import few_shot
 
 
@@ -26,17 +25,3 @@ def test_both_labelled_platforms_are_new_in_turn(monkeypatch: pytest.MonkeyPatch
         assert all(0 <= share <= 1 for share in curve.coverage)
         assert curve.mean_log_error[1] < curve.mean_log_error[0] + 0.05
         assert all(factor > 1 for factor in curve.factor)
-
-
-def test_a_calibrated_platform_is_known_nearly_as_well_as_a_labelled_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(few_shot, "DRAWS", 2)
-    found = few_shot.evaluate_new(examples(kernels=24), platforms.load(), seed=0)
-    assert [one.machine for one in found] == ["quartz", "lassen-v100"]
-    for one in found:
-        assert one.calibrated.factor < one.before.factor
-        assert one.calibrated.error < one.before.error
-        assert one.labelled.error < one.before.error
-    text = "\n".join(" ".join(row) for row in new_machines.section("t", found).rows)
-    assert "1.3)" in text

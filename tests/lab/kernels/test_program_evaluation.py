@@ -15,8 +15,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.learning.metrics import kendall, r2
 from berth.predictor.learning.programs.columns import columns
 from berth.predictor.learning.programs.model import Settings
-from lab.experiments.programs import report_of
-from lab.kernels.evaluate_programs import evaluate, leave_one_kernel_out, steps
+from lab.kernels.evaluate_programs import evaluate_methods, leave_one_kernel_out, report_of, steps
 from lab.kernels.figures import figures
 from lab.kernels.methods import METHODS, SHIPPED
 from lab.kernels.select import Guess
@@ -99,7 +98,9 @@ def test_the_interval_covers_what_it_promises() -> None:
 def test_the_whole_evaluation_runs_and_reports(tmp_path: Path) -> None:
     ticks = []
     made = examples(kernels=12)
-    found = evaluate(made, ALL, seed=0, jobs=1, methods=FEW, advance=lambda: ticks.append(1))
+    found = evaluate_methods(
+        made, ALL, seed=0, jobs=1, methods=FEW, advance=lambda: ticks.append(1)
+    )
     assert len(ticks) == steps(made, FEW)
     tasks = list(dict.fromkeys(result.task for result in found.results))
     assert len(tasks) == 4

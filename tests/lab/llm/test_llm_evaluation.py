@@ -14,7 +14,7 @@ from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
 from berth.predictor.learning.resume import Resume
 from lab.__main__ import main
-from lab.experiments import language_models as run
+from lab.llm import language_models as run
 from lab.llm import llm_baselines
 from lab.llm.cases import Cases
 from lab.llm.situations import ACCELERATORS, BLOCKS, as_served, folds

@@ -13,8 +13,8 @@ from small_models import attention, convolutional, graph_of
 from torch_geometric.data import Batch
 
 from berth.predictor.graphs.graph import ModelGraph
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, Kind, mean_nodes
 from lab.published.graph_networks.graph_data import data_of
+from lab.published.graph_networks.latency_network import Encoder, EncoderSettings, Kind, mean_nodes
 from lab.published.graph_networks.node_features import (
     CompactGraph,
     compact,

@@ -15,10 +15,15 @@ from torch_geometric.data import Data
 
 from berth.pilot.errors import BerthError
 from lab.ground.table import Floats
-from lab.published.graph_networks.encoder import EncoderSettings, Kind
 from lab.published.graph_networks.fit_network import Training, answers, fit
 from lab.published.graph_networks.graph_data import data_of, with_runs
-from lab.published.graph_networks.latency_network import Network, Readout, Shape
+from lab.published.graph_networks.latency_network import (
+    EncoderSettings,
+    Kind,
+    Network,
+    Readout,
+    Shape,
+)
 from lab.published.graph_networks.node_features import (
     CompactGraph,
     compact,

@@ -67,7 +67,9 @@ def test_the_table_has_every_method_of_its_plan(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(networks, "OWN_TRAINING", SHORT)
     part = networks.plan(SHORT)[2]
     told: list[None] = []
-    found = networks.evaluate(tiny_latency.runs(), [part], advance=lambda *_: told.append(None))
+    found = networks.networks_report(
+        tiny_latency.runs(), [part], advance=lambda *_: told.append(None)
+    )
     results = found.data["results"]
     mixed = [f"mean of {name} and {networks.SUMMED}" for name in (networks.TREES, networks.SERVED)]
     assert [one.family for one in results] == [*(one.name for one in part.families), *mixed]
@@ -101,4 +103,4 @@ def test_the_command_prints_the_table(tmp_path: Path, monkeypatch: pytest.Monkey
     said = CliRunner().invoke(lab, arguments, catch_exceptions=False)
     assert "sage, sum" in said.output
     assert "network, PyTorch" in said.output
-    assert json.loads((out / "graph-networks.json").read_text())["models"] == 14
+    assert json.loads((out / "evaluation.json").read_text())["models"] == 14

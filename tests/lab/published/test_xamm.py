@@ -22,8 +22,7 @@ from lab.__main__ import lab
 from lab.published.xamm.embedding import Attention, Embedding
 from lab.published.xamm.experiment import XammConfig, run
 from lab.published.xamm.family import Choices, Downstream, Machines, XammFamily, regressor
-from lab.published.xamm.machine_tables import read_benchmarks, read_runs
-from lab.published.xamm.samples import samples_of
+from lab.published.xamm.samples import read_benchmarks, read_runs, samples_of
 
 RAW = '"raw"'
 """Embedding of the tests that are not about embeddings: nothing to train."""

@@ -54,17 +54,6 @@ def test_labels_help_and_without_any_it_is_the_mean_platform() -> None:
     assert none == pytest.approx(others.mean(axis=1), abs=1e-9)
 
 
-def test_doubt_falls_with_labels() -> None:
-    data = rows()
-    old = targets(data.with_platforms(PLATFORMS[:5]))
-    doubts = []
-    for count in (0, 2, 12):
-        new = np.where(np.arange(len(data)) < count, data.log_speedup[:, 5], np.nan)
-        transfer = fit_transfer(old, new, data.weights())
-        doubts.append(transfer.deviation(old).mean())
-    assert doubts[0] > doubts[1] > doubts[2]
-
-
 def test_two_platforms_are_too_few_to_place_another_among() -> None:
     few = targets(rows().with_platforms(("cpu", "g1", "g2")))
     with pytest.raises(UsageError, match="2 platforms are too few"):
@@ -80,25 +69,3 @@ def test_curves_fall_with_labels(monkeypatch) -> None:
     assert curve.error[-1] < curve.error[0]
     assert all(a <= b <= c for a, b, c in zip(curve.low, curve.error, curve.high, strict=True))
     assert len(calls) == few_shot.steps(rows())
-    new = next(one for one in found.machines if one.machine == "new")
-    assert new.calibrated.error < 0.5 * new.before.error
-    assert new.calibrated.factor < new.before.factor
-    assert new.ratio == new.calibrated.error / new.labelled.error
-    assert {one.machine for one in found.machines} == set(PLATFORMS[1:])
-
-
-def test_a_suite_is_chosen_by_what_it_tells_without_the_new_device() -> None:
-    data = rows()
-    old = targets(data.with_platforms(PLATFORMS[:5]))
-    weights = data.weights()
-
-    def left(chosen: list[int]) -> float:
-        labels = np.full(len(old), np.nan)
-        labels[chosen] = data.log_speedup[chosen, 5]
-        return float(weights @ fit_transfer(old, labels, weights).deviation(old) ** 2)
-
-    before = fit_transfer(old, np.full(len(old), np.nan), weights)
-    suite = few_shot.most_telling(before, old, weights, 4)
-    assert len(set(suite)) == 4
-    assert left(suite) <= min(left([i, i + 1, i + 2, i + 3]) for i in range(20)) + 1e-9
-    assert left(suite[:2]) >= left(suite)

@@ -15,14 +15,13 @@ from berth.predictor.learning.relative.family import resume_key
 from berth.predictor.learning.resume import Resume
 from lab.relative import evaluation as run
 from lab.relative.evaluation import Entry
-from lab.relative.experiment import HEADER, report_of, verdicts_of
+from lab.relative.experiment import report_of, verdicts_of
 from lab.relative.families import (
     ENTRIES,
     MeanSpeedup,
     chosen,
 )
 from lab.relative.orders import FOUR, order_figures
-from lab.relative.rerun import both_figures, rerun_figures
 
 QUICK = Entry("quick", lambda: (MeanSpeedup(),))
 
@@ -62,24 +61,9 @@ def test_bars_say_met_or_missed_by_the_unrounded_figure() -> None:
     assert verdicts_of([result], "another") == []
 
 
-def test_one_more_run_is_as_good_as_its_spread() -> None:
-    rows = toy()
-    exact = rerun_figures(rows, np.zeros(rows.log_seconds.shape))
-    loose = rerun_figures(rows, 0.3 * np.exp(rows.log_seconds))
-    assert exact["median_time_error"] == pytest.approx(0, abs=1e-9)
-    assert exact["regret"] == 1.0
-    assert 0.1 < loose["median_time_error"] < 0.3
-    found = run.evaluate(rows, [QUICK], data="toy", seeds=[0])
-    both = both_figures(rows, 0.3 * np.exp(rows.log_seconds), np.full((len(rows), 3), 40.0))
-    assert both["one more run"] == loose
-    assert both["as many runs again"]["median_time_error"] < 0.3 * loose["median_time_error"]
-    shown = report_of(found, both).sections[-1]
-    assert [len(row) for row in shown.rows] == [len(HEADER)] * 2
-
-
 def test_report_and_json_hold_every_family_and_split(tmp_path) -> None:
     found = run.evaluate(toy(), [QUICK], data="toy", seeds=[0])
-    report = report_of(found, {})
+    report = report_of(found)
     report.write(tmp_path)
     text = (tmp_path / "evaluation.md").read_text(encoding="utf-8")
     for result in found.results:

@@ -16,12 +16,17 @@ from berth.predictor.learning.relative.trust import (
     next_application_quantile,
 )
 from berth.predictor.learning.resume import Resume
-from lab.experiments.uncertainty import UncertaintyResult, sections_of
-from lab.relative.abstention import SCORES, abstention_figures, area
 from lab.relative.families import MeanSpeedup, Regression
-from lab.relative.intervals import interval_figures
 from lab.relative.nested import fits, nested
 from lab.relative.probing import WAYS, probing_figures
+from lab.relative.uncertainty import (
+    SCORES,
+    UncertaintyResult,
+    abstention_figures,
+    area,
+    interval_figures,
+    sections_of,
+)
 
 PLATFORMS = ("cpu", "gpu", "gpu2", "slice")
 RIDGE = Regression("ridge", "ridge", lambda _seed: Ridge(1.0), weighed=True)

@@ -8,8 +8,8 @@ import pytest
 from berth.predictor.families.slices.manifest import verify
 from lab import datasets
 from lab.datasets.mig import MISO, PARVAGPU
-from lab.experiments.mig_slices import load_model_alone
 from lab.slices.latent import FAMILIES
+from lab.slices.mig_slices import load_model_alone
 from lab.slices.slice_bundle import shares_without
 from lab.slices.slice_cases import fits_figures, sweep_rows, training_cases
 from lab.slices.slice_errors import Held, latent_left_out

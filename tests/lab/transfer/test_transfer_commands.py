@@ -12,11 +12,9 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.cli import main as berth
 from berth.predictor.families.graph.latency.transfer import bundle
 from lab.__main__ import main
-from lab.experiments import model_transfer
-from lab.experiments.options import Options
-from lab.ground.few_shot import curve
-from lab.ground.figures import figures
-from lab.transfer import evaluate_transfer, new_machine, transfer_cases
+from lab.experiments.experiment import Options
+from lab.ground.figures import curve, figures
+from lab.transfer import evaluate_transfer, new_machine, transfer_cases, transfer_report
 from lab.transfer.evaluate_transfer import FewShot
 from lab.transfer.transfer_cases import Measured
 from lab.transfer.transfer_methods import METHODS
@@ -48,18 +46,16 @@ def tiny(tiny_table: Measured, found: FewShot, monkeypatch: pytest.MonkeyPatch) 
 def test_the_evaluation_is_printed_and_kept_and_trained_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
     report = tmp_path / "report"
     main(["model-transfer", "--report", str(report)])
     shown = capsys.readouterr().out
     assert "Split: each device in turn new" in shown
     assert "Our own runs" in shown
-    document = json.loads((report / f"{model_transfer.FIGURES}.json").read_text())
+    document = json.loads((report / "evaluation.json").read_text())
     assert document["new_machine"]["drawn"][0]["mean"]["mean_error"] == pytest.approx(0.5)
-    assert (report / "few-shot-dl.svg").is_file()
-    assert "one stack" in (report / "few-shot-dl.md").read_text()
+    assert "one stack" in (report / "evaluation.md").read_text()
     out = tmp_path / "bundle"
-    figures = str(report / f"{model_transfer.FIGURES}.json")
+    figures = str(report / "evaluation.json")
     main(["model-transfer", "--figures", figures, "--train", str(out)])
     assert len(bundle.load(out).widths) == 4
     assert "What is not verified" in (out / "CARD.md").read_text()
@@ -76,9 +72,9 @@ def test_figures_of_something_else_are_refused(tmp_path: Path, text: str) -> Non
     path = tmp_path / "figures.json"
     path.write_text(text)
     with pytest.raises(DocumentError, match="is not this evaluation"):
-        model_transfer.train(asked(tmp_path / "out", path))
+        transfer_report.train(asked(tmp_path / "out", path))
     with pytest.raises(DocumentError, match="cannot be read"):
-        model_transfer.train(asked(tmp_path / "out", tmp_path / "none.json"))
+        transfer_report.train(asked(tmp_path / "out", tmp_path / "none.json"))
 
 
 def asked(out: Path, figures: Path) -> Options:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from berth.plugin.cli import berth
 from berth.plugin.history.advice import advise
-from berth.plugin.history.matching import Described, Match, keys, plain_name
+from berth.plugin.history.matching import JobDescription, Match, match_keys, plain_name
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
@@ -131,7 +131,7 @@ def test_past_jobs_are_stored_once_and_pruned(store: Store) -> None:
 
 def test_keys_are_of_one_user_and_forget_numbers() -> None:
     def found(user: str, name: str, cores: int, limit_s: float | None) -> dict[Match, str]:
-        return dict(keys(user, cores, limit_s, Described(name)))
+        return dict(match_keys(user, cores, limit_s, JobDescription(name)))
 
     assert plain_name("Run_007.sh") == plain_name("run_12.sh") == "run_#.sh"
     assert found("alice", "run_1", 4, 60.0) == found("alice", "run_2", 8, 60.0)

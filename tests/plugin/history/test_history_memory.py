@@ -8,7 +8,7 @@ import pytest
 
 from berth.pilot.profile import RunsOn, Target
 from berth.plugin.forecasting import forecaster_for, platforms_for
-from berth.plugin.history.run_times import Placed
+from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.history.workloads import run_of
 from berth.plugin.store.records import PastJobRecord
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
@@ -58,7 +58,7 @@ def past(
 def forecast_of(forecaster: Forecaster, *jobs: PastJobRecord, ran_on: str = GPU) -> Forecast:
     document = HistoryWorkload(
         name="infer",
-        runs=tuple(run_of(Placed(job, ran_on)) for job in jobs),
+        runs=tuple(run_of(PlacedJob(job, ran_on)) for job in jobs),
         runs_on=RunsOn(targets=(Target.CUDA,)),
     )
     asked = {name: PLATFORMS[name] for name in (GPU, SMALL, LARGE, "a100-80gb")}
@@ -139,9 +139,7 @@ def test_jobs_that_ran_on_a_slice_fit_slices_as_large(forecaster: Forecaster) ->
     assert verdicts(decided(found, place(LARGE)))[LARGE] is None
 
 
-def test_failed_jobs_do_not_show_that_a_gpu_or_a_request_is_enough(
-    forecaster: Forecaster,
-) -> None:
+def test_failed_jobs_do_not_show_that_a_gpu_or_a_request_is_enough(forecaster: Forecaster) -> None:
     jobs = [past(n, host_gib=60, gpu_gib=None, asked_gib=64, state="failed") for n in range(4)]
     why = verdicts(decided(forecast_of(forecaster, *jobs), place(GPU, node_gib=64)))
     assert why[GPU] is not None
@@ -176,7 +174,7 @@ def test_more_cores_are_judged_by_the_memory_of_runs_with_more_cores(
         past(2, host_gib=50, gpu_gib=None, gpus=None, cores=64),
     )
     document = HistoryWorkload(
-        name="cpu", runs=tuple(run_of(Placed(job, "rome-7742")) for job in runs)
+        name="cpu", runs=tuple(run_of(PlacedJob(job, "rome-7742")) for job in runs)
     )
     found = forecaster.forecast(
         workload_of(document), {"rome-7742": PLATFORMS["rome-7742"]}, PLATFORMS, reference=None

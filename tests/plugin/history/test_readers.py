@@ -9,8 +9,8 @@ import pytest
 from berth.pilot.errors import DocumentError, SchedulerError
 from berth.plugin.flux.past_jobs import read_flux
 from berth.plugin.history.files import read_swf
-from berth.plugin.history.matching import Described, described
-from berth.plugin.history.reading import Read, summary, text_of
+from berth.plugin.history.matching import JobDescription, describe_job
+from berth.plugin.history.reading import ReadJobs, summary, text_of
 from berth.plugin.slurm import past_jobs
 from berth.plugin.slurm.past_jobs import COLUMNS, read_sacct
 from berth.plugin.slurm.submitted import parse_scripts, scripts_of
@@ -44,7 +44,7 @@ def row(
     )  # fmt: skip
 
 
-def sacct(*lines: str, header: str = HEADER) -> Read:
+def sacct(*lines: str, header: str = HEADER) -> ReadJobs:
     return read_sacct([header, *lines], "lab", source="jobs.txt", utc=True)
 
 
@@ -184,11 +184,11 @@ def test_lines_that_submitted_jobs_tell_their_arguments() -> None:
         read = sacct(f"{row(name=name)}|{line}", header=f"{HEADER}|SubmitLine")
         return read.jobs["7"].arguments, read.jobs["7"].similar
 
-    def digests(what: Described) -> tuple[str, str]:
+    def digests(what: JobDescription) -> tuple[str, str]:
         return what.arguments, what.similar
 
     exact, similar = given("sbatch -n 4 --mem 64G ../align.sh a_12.fq  -k 5")
-    assert (exact, similar) == digests(described("align.sh", ("a_12.fq", "-k", "5")))
+    assert (exact, similar) == digests(describe_job("align.sh", ("a_12.fq", "-k", "5")))
     other = given("/usr/bin/sbatch align.sh a_13.fq -k 5")
     assert other[0] != exact
     assert other[1] == similar
@@ -200,7 +200,7 @@ def test_lines_that_submitted_jobs_tell_their_arguments() -> None:
         sacct(f"{row(name='wrap')}|sbatch --wrap=./sim 12", header=f"{HEADER}|SubmitLine")
         .jobs["7"]
         .arguments
-        == described("wrap", (), script.replace(" | tail", "")).arguments
+        == describe_job("wrap", (), script.replace(" | tail", "")).arguments
     )
 
 
@@ -337,13 +337,13 @@ def test_scripts_that_accounting_stores_are_read_for_jobs_whose_arguments_are_kn
 
     monkeypatch.setattr(past_jobs.commands, "run", slurm)
 
-    def ask() -> Read:
+    def ask() -> ReadJobs:
         found = past_jobs.ask("lab", 0.0)
         past_jobs.add_scripts(found)
         return found
 
     read = ask()
-    assert read.jobs["7"].script == described("", (), "#!/usr/bin/env bash\n./align $1").script
+    assert read.jobs["7"].script == describe_job("", (), "#!/usr/bin/env bash\n./align $1").script
     assert [job for job in read.jobs.values() if job.script] == [read.jobs["7"]]
     questions = [words[-1] for words in asked if "--batch-script" in words]
     assert [set(one.split(",")) for one in questions] == [{"7", "8_2"}, {"6"}]

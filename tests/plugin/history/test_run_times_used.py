@@ -14,13 +14,13 @@ from site_jobs import SiteJobs
 
 from berth.pilot.errors import BerthError
 from berth.plugin.forecasting import forecaster_for, platforms_for
-from berth.plugin.history.decided_jobs import by_user, program_of
-from berth.plugin.history.matching import Match, described, keys, plain_name
+from berth.plugin.history.decided_jobs import by_user, description_of
+from berth.plugin.history.matching import Match, describe_job, match_keys, plain_name
 from berth.plugin.history.run_times import (
     ANOTHER_LIMIT,
     RANGE_OF,
     WITHOUT_LIMIT,
-    Placed,
+    PlacedJob,
     RunTimes,
     without_limit,
 )
@@ -49,7 +49,7 @@ def past(number: int, seconds: float, **changes: object) -> PastJobRecord:
     """The oldest first; ``given``: arguments of its script, ``text``: the script."""
     given, text = str(changes.pop("given", "")), str(changes.pop("text", ""))
     name = str(changes.get("name", "align.sh"))
-    what = described(name, given.split(), text or None)
+    what = describe_job(name, given.split(), text or None)
     end_s = NOW_S - 3000.0 * (100 - number)
     known: dict[str, object] = {
         "cluster": "lab", "job_id": f"{changes.get('user', 'alice')}{number}", "user": "alice",
@@ -78,7 +78,9 @@ def made(site: Harbour, jobs: list[PastJobRecord], *, everybody: bool = False) -
 
 
 def forecast_of(store: Store, job: PastJobRecord, match: Match) -> Forecast:
-    found = dict(keys(job.user, job.cores, job.time_limit_s, program_of(job), account=job.account))
+    found = dict(
+        match_keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account)
+    )
     (name,) = (
         record.name
         for record in store.workloads()
@@ -310,7 +312,7 @@ def test_a_job_without_an_account_is_one_of_its_users_default_account(site: Harb
 
 
 def test_a_prediction_that_is_not_trusted_abstains() -> None:
-    jobs = [Placed(job, "quartz") for job in steady()]
+    jobs = [PlacedJob(job, "quartz") for job in steady()]
     (one,) = RunTimes(jobs).of_match(Match.LIMIT, jobs, NOW_S)
     assert one.trusted
     assert 0.0 < one.accuracy <= 1.0

@@ -15,7 +15,7 @@ from sqlalchemy import event
 from berth.plugin.cli.workload.text import learnt_text
 from berth.plugin.learning.counted import Use
 from berth.plugin.learning.learner import Learner, Learnt
-from berth.plugin.learning.scope import Stored
+from berth.plugin.learning.scope import StoreReader
 from berth.plugin.learning.shown import changes_since, moved
 from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
@@ -543,8 +543,10 @@ def test_jobs_of_one_user_are_learnt_from_without_reading_those_of_others(
         jobs.job("app", 120, user=user)
     learner(store).until_done()
     read: list[str] = []
-    of_user = Stored.of_user
-    monkeypatch.setattr(Stored, "of_user", lambda s, user: (read.append(user), of_user(s, user))[1])
+    of_user = StoreReader.of_user
+    monkeypatch.setattr(
+        StoreReader, "of_user", lambda s, user: (read.append(user), of_user(s, user))[1]
+    )
     learner(store).until_done()
     assert read == []
     jobs.job("app", 130, user="bob")

@@ -14,10 +14,11 @@ from live_queue import FACTS, JOBS, NOW_S, job, node, pretend
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import berth
-from berth.plugin.cli.jobs.why import Why, text
-from berth.plugin.cli.replay.live import Start, start_of
 from berth.plugin.replay.live import expected_times, next_hours
 from berth.plugin.replay.present import present_queue
+from berth.plugin.replay.queue_replay import Start, start_of
+from berth.plugin.report.known_job import KnownJob
+from berth.plugin.report.of_job import why_text
 from berth.plugin.scheduler import ClusterFacts, JobNow
 from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.store import Store
@@ -145,7 +146,7 @@ def test_a_start_that_is_due_is_now() -> None:
 
     def said(*moments_s: float) -> str:
         start = Start(*moments_s)
-        return text(Why("7", pending, None, None, None, None, (), start, None, None))
+        return why_text(KnownJob("7", pending, None, None, None, None, (), start, None, None))
 
     assert "expected to start now (now to 100 s)" in said(now_s, now_s, now_s + 100.2)
     assert "expected to start in 100 s (now to later)" in said(now_s, now_s + 100.2, math.inf)

@@ -19,7 +19,7 @@ from ui_store import decision
 
 from berth.pilot.documents import to_json
 from berth.plugin import cli
-from berth.plugin.report import page
+from berth.plugin.report import html as page
 from berth.plugin.report.parts import Part, Report, Table
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store

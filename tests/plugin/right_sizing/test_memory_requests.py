@@ -59,9 +59,7 @@ def fitted(
     return fit(job, request, NEED, settings, Watch(guarded, 1_010.0, enforce))
 
 
-def test_from_accounting_to_the_line_at_submission_and_to_a_smaller_request(
-    site: Harbour,
-) -> None:
+def test_from_accounting_to_the_line_at_submission_and_to_a_smaller_request(site: Harbour) -> None:
     store = site.store()
     store.past_jobs.put([ran(n) for n in range(14)])
     learn_needs(store, 50.0)

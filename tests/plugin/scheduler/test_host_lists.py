@@ -1,12 +1,16 @@
-"""Lists of hosts are written as short as schedulers read them, and read back as they were."""
+"""Lists of numbers and hosts: read as schedulers write them, written as short as they read them."""
 
 from __future__ import annotations
+
+import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.plugin.scheduler.host_lists import compressed, hostlist
+from berth.pilot.errors import SchedulerError
+from berth.plugin.scheduler.host_lists import compressed, hostlist, idset
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,55 @@ def test_names_that_differ_in_their_last_number_are_ranges(names: list[str], tex
 @given(st.lists(st.from_regex(r"[a-z-]{0,3}[0-9]{0,12}[a-z]?", fullmatch=True).filter(bool)))
 def test_what_is_written_is_read_back_as_the_same_names(names: list[str]) -> None:
     assert sorted(hostlist(compressed(names))) == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("0", [0]), ("0-3", [0, 1, 2, 3]), ("[0-1,7]", [0, 1, 7]), ("", []), ("5,3", [5, 3])],
+)
+def test_idsets(text: str, numbers: list[int]) -> None:
+    assert idset(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("node[0-2]", ["node0", "node1", "node2"]),
+        ("a[08-10],b", ["a08", "a09", "a10", "b"]),
+        ("c[1,3]-ib", ["c1-ib", "c3-ib"]),
+        ("login", ["login"]),
+        ("a[1-2], b,,c[3]", ["a1", "a2", "b", "c3"]),
+        ("", []),
+    ],
+)
+def test_hostlists(text: str, names: list[str]) -> None:
+    assert hostlist(text) == names
+
+
+@pytest.mark.parametrize("text", ["x", "1-", "-1", "3-1", "0-9999999", None, 7, "1,,2", "[1"])
+def test_what_is_no_idset_is_one_sentence(text: object) -> None:
+    with pytest.raises(SchedulerError):
+        idset(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000, "a[" * 100_000, "a" * 200_000 + "]", "n[1-2][1-2]", "n[1", "n]1",
+        "n[" + ",".join(["0-99999"] * 1000) + "]", ",".join(["n[0-99999]"] * 1000),
+        "n" * 300 + "[0-99999]",
+    ],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_lists_of_hosts_that_cannot_be_take_no_time(text: str) -> None:
+    began_s = time.process_time()
+    with pytest.raises(SchedulerError) as refused:
+        hostlist(text)
+    assert len(refused.value.message) < 300
+    assert time.process_time() - began_s < 5  # hours, where each end is looked for from each begin
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_hosts_or_one_sentence(text: str) -> None:
+    with suppress(SchedulerError):
+        assert all(isinstance(name, str) for name in hostlist(text))

@@ -172,10 +172,7 @@ def test_kinds_that_nothing_tells_apart_are_one_candidate_of_the_smallest() -> N
 
 def test_each_gpu_type_is_a_candidate() -> None:
     site = first_site(
-        cluster(
-            node("a", gpus={"gpu:a100": 4}),
-            node("b", gpus={"gpu:v100": 2, "gpu:1g.10gb": 7}),
-        ),
+        cluster(node("a", gpus={"gpu:a100": 4}), node("b", gpus={"gpu:v100": 2, "gpu:1g.10gb": 7})),
         KNOWN,
         Slurm(),
     )

@@ -16,9 +16,9 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
-from berth.plugin.cli.output.columns import APART
 from berth.plugin.cli.place import command
 from berth.plugin.forecasting import forecaster_for
+from berth.plugin.report.terminal import APART
 from berth.predictor.core import workload as berth_workload
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import (

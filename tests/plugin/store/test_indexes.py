@@ -10,7 +10,7 @@ from empty_stores import open_store
 from sqlalchemy import event, text
 
 from berth.plugin.store import Store
-from berth.plugin.store.pruning import _of_indexes
+from berth.plugin.store.pruning import _index_statements
 from berth.plugin.store.tables import metadata
 
 ASKED_BY: dict[str, Callable[[Store], object]] = {
@@ -100,7 +100,7 @@ def test_pruning_reads_each_index_before_it_keeps_others_from_writing(
                     text(f"EXPLAIN QUERY PLAN {statement}"), {"before_s": 5.0, "count": 9}
                 )
             )
-            for statement in _of_indexes(column)
+            for statement in _index_statements(column)
         ]
     store.close()
     others = [one for one in of.indexes if next(iter(one.columns)).name != column.name]

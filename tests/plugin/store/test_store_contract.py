@@ -17,13 +17,7 @@ from stored import STORED_DECISION
 from thorough import examples
 
 from berth.pilot.errors import StoreError, UsageError
-from berth.plugin.store import (
-    ForecastRecord,
-    OutcomeRecord,
-    Store,
-    WorkloadRecord,
-    pruning,
-)
+from berth.plugin.store import ForecastRecord, OutcomeRecord, Store, WorkloadRecord, pruning
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.records import DecisionInputs, EndedJob, FingerprintRecord, Ranking
 from berth.plugin.store.tables import REVISIONS, metadata
@@ -31,10 +25,7 @@ from berth.plugin.store.upgrade import schema_version
 
 PROFILE = WorkloadRecord("stream", "program", "sha256:1", '{"name": "stream"}', "alice", 1000.0)
 FORECAST = ForecastRecord("stream", "bundle-1", '{"curves": {}}', 1001.0)
-DECISION = replace(
-    STORED_DECISION,
-    account="physics",
-)
+DECISION = replace(STORED_DECISION, account="physics")
 
 
 def test_the_tables_are_what_the_migrations_make(store: Store) -> None:

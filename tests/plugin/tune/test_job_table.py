@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin import cli
-from berth.plugin.history.reading import Read
+from berth.plugin.history.reading import ReadJobs
 from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.replay.past import past_jobs
 from berth.plugin.replay.tables import read_job_table
@@ -110,7 +110,7 @@ def test_broken_lines_of_a_table_are_left_out_and_counted(tmp_path: Path) -> Non
     text = (
         "submit_s,user,seconds@x\n5,ada,7\n2,bob,soon\n3,bob\n,bob,1\n1,eve,nan\n4,bob,-1\n0,bob,\n"
     )
-    path, read = write(tmp_path, text), Read()
+    path, read = write(tmp_path, text), ReadJobs()
     found = read_job_table(path, None, read)
     assert found.trace.submit_s.tolist() == [0.0, 5.0]
     assert [found.trace.users[i] for i in found.trace.user] == ["bob", "ada"]

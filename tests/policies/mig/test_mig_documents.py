@@ -1,19 +1,24 @@
-"""The planner's files: read back as written, and every bad input named."""
+"""The planner's files: read back as written, bad input named, those of docs/mig.md planned."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from every_kind import SMALL_LLAMA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_strategies import gpu_states
+from small_models import convolutional
 from thorough import examples
 
 from berth.pilot.documents import parse_json, read_json, to_json, validate, write_json
 from berth.pilot.errors import DocumentError
+from berth.plugin import cli
 from berth.policies.mig import GpuState, Layout, lookup
 from berth.policies.mig.documents import (
     FleetDocument,
@@ -28,6 +33,7 @@ from berth.policies.mig.documents import (
 )
 from berth.policies.mig.planner import plan
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "mig.md"
 FLEET: dict[str, Any] = {
     "schema": "berth.mig-fleet/1",
     "as_of_s": 1000.0,
@@ -167,3 +173,27 @@ def test_a_misspelt_slice_is_an_error_not_a_job_left_over(
     with pytest.raises(DocumentError) as error:
         check_profiles(jobs, states, source="jobs.json")
     assert error.value.message == f"jobs.json: jobs.0.slices.0: {problem}"
+
+
+def test_the_pages_fleet_and_jobs_make_a_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    blocks = {json.loads(b)["schema"]: b for b in re.findall(r"```json\n(.*?)```", text, re.S)}
+    (tmp_path / "fleet.json").write_text(blocks["berth.mig-fleet/1"])
+    (tmp_path / "jobs.json").write_text(blocks["berth.mig-jobs/1"])
+    onnx.save(convolutional(blocks=8, channels=64), tmp_path / "resnet50.onnx")
+    (tmp_path / "llama").mkdir()
+    (tmp_path / "llama" / "config.json").write_text(json.dumps(SMALL_LLAMA))
+    monkeypatch.chdir(tmp_path)
+    lines = [x.split()[1:] for x in re.findall(r"^    (berth mig .*)$", text, re.M)]
+    assert len(lines) >= 6
+    for words in lines:
+        if "--here" not in words:
+            if words[1] == "export":
+                assert words[2] in {"plan.json", "fleet.json"}
+            cli.main(words)
+    shown = capsys.readouterr().out
+    assert "jobs placed (priority 1): 1, proven best" in shown
+    assert "destroy 1g.5gb@5 after the end of 1g.5gb@5" in shown or "after the end of" not in shown
+    assert (tmp_path / "mig.yaml").read_text().startswith("version: v1\n")

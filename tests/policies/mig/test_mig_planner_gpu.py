@@ -1,4 +1,4 @@
-"""One GPU: as good as brute force over all states, and running instances stay put."""
+"""One GPU: as good as brute force over all states, running instances stay, demands are expected."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_brute_force import best_value, random_problem
-from mig_strategies import demands, gpu_states
+from mig_strategies import check, demands, gpu_states, replay
 from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
-from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.plan import Action, Objective, ordered, replay, steps
+from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
+from berth.policies.mig.plan import Action, Objective, ordered, steps
 from berth.policies.mig.planner import plan
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
 
@@ -27,8 +27,13 @@ def job(name: str, *profiles: str, count: int = 1, priority: int = 0) -> Demand:
     return Demand(name, options, count, priority)
 
 
+def a100(layout: str = "", *busy: Instance, free_at_s: float | None = None) -> GpuState:
+    running = tuple(Running(instance, free_at_s) for instance in busy)
+    return GpuState("g", A100, Layout.parse(layout), running)
+
+
 def on_empty(*jobs: Demand, objective: str = "jobs") -> Layout:
-    return plan([GpuState("g", A100)], jobs, objective).gpus[0].target
+    return plan([a100()], jobs, objective).gpus[0].target
 
 
 @pytest.mark.parametrize(
@@ -55,23 +60,10 @@ def test_a_plan_is_legal_complete_and_touches_nothing_that_runs_on(
     jobs = data.draw(demands(state.geometry))
     made = plan([state], jobs, objective, horizon_s=horizon_s)
     (gpu,) = made.gpus
-    assert gpu.target.problem(state.geometry) is None
-    # Whatever runs beyond the horizon, or nobody knows how long, is still there and not given away.
-    stay = [r for r in state.running if r.free_at_s is None or r.free_at_s > horizon_s]
-    assert gpu.target.contains(r.instance for r in stay)
-    given_away = [p.instance for p in gpu.placements]
-    assert len(set(given_away)) == len(given_away)
-    assert not set(given_away) & {r.instance for r in stay}
-    assert set(given_away) <= set(gpu.target.instances)
-    # Every job is placed or named as left over, once.
-    placed = {d.name: sum(p.job == d.name for p in gpu.placements) for d in jobs}
-    left = {d.name: sum(u.count for u in made.unplaced if u.job == d.name) for d in jobs}
-    assert all(placed[d.name] + left[d.name] == d.count for d in jobs)
-    for p in gpu.placements:
-        options = next(d.options for d in jobs if d.name == p.job)
-        assert p.instance.profile in {o.profile for o in options}
+    check(made, [state], jobs, horizon_s)
+    used = {p.instance for p in gpu.placements}
     # Nothing is created for nobody; an instance goes only where something takes its place.
-    assert set(gpu.created) <= set(given_away)
+    assert set(gpu.created) <= used
     for gone in gpu.destroyed:
         assert gpu.target.plus(gone).problem(state.geometry) is not None
 
@@ -123,15 +115,14 @@ def test_throughput_takes_larger_slices_than_jobs() -> None:
 
 
 def test_what_exists_is_used_before_anything_is_cut() -> None:
-    state = GpuState("g", A100, Layout.parse("1g.5gb@6 2g.10gb@0"))
+    state = a100("1g.5gb@6 2g.10gb@0")
     made = plan([state], [job("a", "1g.5gb", "2g.10gb", count=2)], "jobs")
     assert made.recuts == 0
     assert made.placed == 2
 
 
 def test_a_free_slice_beside_a_running_one_is_re_cut() -> None:
-    running = Running(Instance(0, "3g.20gb"))
-    state = GpuState("g", A100, Layout.parse("3g.20gb@0 1g.5gb@4 1g.5gb@5"), (running,))
+    state = a100("3g.20gb@0 1g.5gb@4 1g.5gb@5", Instance(0, "3g.20gb"))
     (gpu,) = plan([state], [job("a", "3g.20gb")], "jobs").gpus
     assert str(gpu.target) == "3g.20gb@0 3g.20gb@4"
     assert [str(s) for s in steps([gpu])] == [
@@ -140,8 +131,7 @@ def test_a_free_slice_beside_a_running_one_is_re_cut() -> None:
 
 
 def test_waiting_within_the_horizon_only() -> None:
-    running = Running(Instance(0, "7g.40gb"), free_at_s=1600.0)
-    state = GpuState("g", A100, Layout.parse("7g.40gb@0"), (running,))
+    state = a100("7g.40gb@0", Instance(0, "7g.40gb"), free_at_s=1600.0)
     jobs = [job("a", "1g.5gb")]
     assert plan([state], jobs, "jobs", now_s=1000.0, horizon_s=599.0).placed == 0
     made = plan([state], jobs, "jobs", now_s=1000.0, horizon_s=600.0)
@@ -151,8 +141,7 @@ def test_waiting_within_the_horizon_only() -> None:
 
 
 def test_makespan_waits_rather_than_takes_a_slow_slice() -> None:
-    running = Running(Instance(0, "4g.20gb"), free_at_s=10.0)
-    state = GpuState("g", A100, Layout.parse("4g.20gb@0 1g.5gb@4"), (running,))
+    state = a100("4g.20gb@0 1g.5gb@4", Instance(0, "4g.20gb"), free_at_s=10.0)
     made = plan([state], [job("a", "1g.5gb", "4g.20gb")], "makespan", horizon_s=60.0)
     (placement,) = made.gpus[0].placements
     assert placement.instance == Instance(0, "4g.20gb")
@@ -160,7 +149,7 @@ def test_makespan_waits_rather_than_takes_a_slow_slice() -> None:
 
 
 def test_a_frozen_gpu_gives_only_what_it_has() -> None:
-    state = GpuState("g", A100, Layout.parse("1g.5gb@0"))
+    state = a100("1g.5gb@0")
     made = plan([state], [job("a", "1g.5gb", count=3)], "jobs", recut=False)
     assert (made.placed, made.recuts) == (1, 0)
 
@@ -172,7 +161,7 @@ def test_a_gpu_with_mig_off_is_not_touched_and_that_is_said() -> None:
 
 
 def test_what_stays_unplaced_says_why() -> None:
-    state = GpuState("g", A100, Layout.parse("4g.20gb@0"), (Running(Instance(0, "4g.20gb")),))
+    state = a100("4g.20gb@0", Instance(0, "4g.20gb"))
     jobs = [job("whole", "7g.40gb"), job("other", "4g.24gb"), job("three", "3g.20gb", count=2)]
     reasons = {u.job: u.reason for u in plan([state], jobs, "jobs").unplaced}
     assert "beside what is running no GPU can make a 7g.40gb" in reasons["whole"]
@@ -202,7 +191,7 @@ def test_objectives_that_make_no_sense_are_refused(asked: str) -> None:
 def test_a_missing_prediction_is_named() -> None:
     bare = Demand("a", (SliceOption("1g.5gb"),))
     with pytest.raises(UsageError, match=r"job a: throughput on 1g.5gb is missing"):
-        plan([GpuState("g", A100)], [bare], "throughput")
+        plan([a100()], [bare], "throughput")
 
 
 @pytest.mark.parametrize(
@@ -216,20 +205,46 @@ def test_a_missing_prediction_is_named() -> None:
 )
 def test_demands_that_make_no_sense_are_refused(demand: Demand) -> None:
     with pytest.raises(UsageError, match="job a"):
-        plan([GpuState("g", A100)], [demand], "jobs")
+        plan([a100()], [demand], "jobs")
 
 
 def test_no_gpu_one_twice_and_an_unknown_solver_are_refused() -> None:
     with pytest.raises(UsageError, match="no GPU"):
         plan([], [job("a", "1g.5gb")])
     with pytest.raises(UsageError, match="given twice"):
-        plan([GpuState("g", A100), GpuState("g", A100)], [job("a", "1g.5gb")])
+        plan([a100(), a100()], [job("a", "1g.5gb")])
     with pytest.raises(UsageError, match="'magic' is not a solver"):
-        plan([GpuState("g", A100)], [job("a", "1g.5gb")], solver="magic")
+        plan([a100()], [job("a", "1g.5gb")], solver="magic")
 
 
 def test_jobs_without_demand_leave_everything_alone() -> None:
-    state = GpuState("g", A100, Layout.parse("1g.5gb@3"))
+    state = a100("1g.5gb@3")
     made = plan([state], [], "jobs")
     assert made.gpus[0].target == state.layout
     assert [r.objective for r in made.reached] == [Objective.RECUTS]
+
+
+SMALL = Demand("small", (SliceOption("1g.5gb"),), count=5, priority=3)
+LARGE = Demand("large", (SliceOption("4g.20gb"),))
+
+
+def test_what_came_in_the_window_is_expected_at_its_rate() -> None:
+    history = [Arrival(100.0 * n, SMALL) for n in range(1, 37)]
+    history += [Arrival(3600.0, LARGE), Arrival(9999.0, LARGE)]
+    found = expected(history, now_s=3600.0, window_s=3600.0, horizon_s=600.0)
+    assert [(d.name, d.count, d.priority) for d in found] == [("small", 6, -1)]
+    assert expected(history, now_s=99_999.0, window_s=3600.0, horizon_s=600.0) == ()
+
+
+def test_the_queue_goes_before_what_is_only_expected() -> None:
+    outlook = expected(
+        [Arrival(n, SMALL) for n in range(1, 8)], now_s=7.0, window_s=7.0, horizon_s=7.0
+    )
+    made = plan([GpuState("g", lookup("A100-40GB"))], [LARGE, *outlook], "jobs")
+    assert made.gpus[0].target.counts() == {"4g.20gb": 1, "1g.5gb": 3}
+
+
+@pytest.mark.parametrize(("window_s", "horizon_s"), [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)])
+def test_a_window_or_horizon_of_nothing_is_refused(window_s: float, horizon_s: float) -> None:
+    with pytest.raises(UsageError, match="positive"):
+        expected([], now_s=0.0, window_s=window_s, horizon_s=horizon_s)

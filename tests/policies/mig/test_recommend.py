@@ -64,7 +64,6 @@ def test_more_memory_never_gets_a_smaller_slice(
     one = ask(counters(memory_gib=need), terms)
     other = ask(counters(memory_gib=more), terms)  # type: ignore[arg-type]
     if other.smallest is not None:
-        assert one.smallest is not None
         assert one.smallest.profile.memory_bytes <= other.smallest.profile.memory_bytes
     fitting = {c.profile.name for c in other.choices if c.fits}
     assert fitting <= {c.profile.name for c in one.choices if c.fits}
@@ -114,14 +113,11 @@ def test_a_latency_limit_is_kept_by_the_upper_end_and_looser_ones_allow_more(
     loose = ask(counters(), Terms(latency_limit_s=limit_s * looser))
     if tight.best is not None:
         assert tight.best.prediction.time_s.high <= limit_s
-        assert loose.smallest is not None
-        assert tight.smallest is not None
         assert loose.smallest.profile.memory_slices <= tight.smallest.profile.memory_slices
 
 
 def test_without_a_memory_need_only_the_whole_gpu_is_certain() -> None:
     made = ask(counters(memory_gib=None))
-    assert made.smallest is not None
     assert made.smallest.profile.name == "7g.40gb"
     assert all("not known" in (c.refused or "") for c in made.choices[:-1])
 

@@ -53,27 +53,45 @@ def run(trace: Trace, cluster: Cluster, backfill: Backfill, **settings: object) 
     return found
 
 
-@pytest.mark.parametrize("pooled", POOLED)
-def test_a_short_narrow_job_fills_the_hole_before_a_wide_one(pooled: bool) -> None:
-    trace = jobs((0, 10, 3), (1, 10, 4), (2, 5, 1), (3, 20, 1))
-    assert starts(trace, Backfill.FCFS, pooled=pooled) == [0, 10, 20, 20]
-    assert starts(trace, Backfill.EASY, pooled=pooled) == [0, 10, 2, 20]
-    assert starts(trace, Backfill.CONSERVATIVE, pooled=pooled) == [0, 10, 2, 20]
+HOLE = jobs((0, 10, 3), (1, 10, 4), (2, 5, 1), (3, 20, 1))
+WIDE_LAST = jobs((0, 10, 3), (1, 10, 2), (2, 10, 4), (3, 20, 1))
+EARLY = jobs((0, 10, 4), (1, 10, 4), (2, 10, 4), limits=[100, 10, 10])
+NO_PLAN = replace(jobs((0, 10, 4), (1, 5, 4), (2, 5, 1)), planned_s=np.array([10.0, 0.0, 0.0]))
+SHORT_ONE = jobs((0, 100, 3), (1, 100, 4), (2, 50, 1))
+AT_ONCE = jobs((0, 10, 3), (1, 10, 4), (1, 9, 1))
 
 
 @pytest.mark.parametrize("pooled", POOLED)
-def test_easy_may_delay_the_second_waiting_job_conservative_does_not(pooled: bool) -> None:
-    trace = jobs((0, 10, 3), (1, 10, 2), (2, 10, 4), (3, 20, 1))
-    assert starts(trace, Backfill.EASY, pooled=pooled) == [0, 10, 23, 3]
-    assert starts(trace, Backfill.CONSERVATIVE, pooled=pooled) == [0, 10, 20, 30]
+@pytest.mark.parametrize(
+    ("why", "trace", "backfills", "settings", "expected"),
+    [
+        ("nobody passes a wide job", HOLE, [Backfill.FCFS], {}, [0, 10, 20, 20]),
+        ("a short narrow job fills the hole before it",
+         HOLE, [Backfill.EASY, Backfill.CONSERVATIVE], {}, [0, 10, 2, 20]),
+        ("EASY may delay the second waiting job", WIDE_LAST, [Backfill.EASY], {}, [0, 10, 23, 3]),
+        ("conservative does not", WIDE_LAST, [Backfill.CONSERVATIVE], {}, [0, 10, 20, 30]),
+        ("one that ends early moves reservations forward", EARLY, ALL, {}, [0, 10, 20]),
+        ("a job planned to take no time waits for room", NO_PLAN, ALL, {}, [0, 10, 15]),
+        ("a pass at 0, the next backfill at 30",
+         SHORT_ONE, [Backfill.REPLANNED], {"backfill_s": 30.0}, [0, 100, 30]),
+        ("a backfill at every event", SHORT_ONE, [Backfill.REPLANNED], {}, [0, 100, 2]),
+    ],
+)  # fmt: skip
+def test_who_starts_when(
+    why: str,
+    trace: Trace,
+    backfills: list[Backfill],
+    settings: dict[str, float],
+    expected: list[float],
+    pooled: bool,
+) -> None:
+    for backfill in backfills:
+        assert starts(trace, backfill, pooled=pooled, **settings) == expected, (why, backfill)
 
 
-@pytest.mark.parametrize("pooled", POOLED)
-def test_a_job_that_ends_early_moves_reservations_forward(pooled: bool) -> None:
-    # The first asks for 100 s and ends after 10: what waited starts then.
-    trace = jobs((0, 10, 4), (1, 10, 4), (2, 10, 4), limits=[100, 10, 10])
-    for backfill in ALL:
-        assert starts(trace, backfill, pooled=pooled) == [0, 10, 20]
+def test_a_coarse_backfill_lets_no_job_end_where_another_begins() -> None:
+    assert starts(AT_ONCE, Backfill.REPLANNED) == [0, 10, 1]
+    assert starts(AT_ONCE, Backfill.REPLANNED, resolution_s=1.0) == [0, 10, 20]
 
 
 @pytest.mark.parametrize("pooled", POOLED)
@@ -234,15 +252,6 @@ def test_a_policy_that_gives_impossible_options_is_named() -> None:
 
 
 @pytest.mark.parametrize("pooled", POOLED)
-@pytest.mark.parametrize("backfill", ALL)
-def test_a_job_planned_to_take_no_time_waits_for_room_like_any_other(
-    backfill: Backfill, pooled: bool
-) -> None:
-    trace = replace(jobs((0, 10, 4), (1, 5, 4), (2, 5, 1)), planned_s=np.array([10.0, 0.0, 0.0]))
-    assert starts(trace, backfill, pooled=pooled) == [0, 10, 15]
-
-
-@pytest.mark.parametrize("pooled", POOLED)
 def test_what_a_scheduler_costs_is_part_of_the_wait(pooled: bool) -> None:
     # Passes at 0, 5, 10, ...; a job begins 1 s after its pass, its cores are free 2 s after it.
     trace = jobs((0, 10, 4), (1, 10, 4), (16, 1, 1))
@@ -253,17 +262,3 @@ def test_what_a_scheduler_costs_is_part_of_the_wait(pooled: bool) -> None:
         assert found.start_s.tolist() == [1, 16, 31]
         assert found.end_s.tolist() == [11, 26, 32]
         assert problems(found) == []
-
-
-@pytest.mark.parametrize("pooled", POOLED)
-def test_a_replanned_backfill_passes_jobs_now_and_then_only(pooled: bool) -> None:
-    # At 0 there is a pass; the next backfill is at 30, and the short job could have gone at 2.
-    trace = jobs((0, 100, 3), (1, 100, 4), (2, 50, 1))
-    assert starts(trace, Backfill.REPLANNED, pooled=pooled, backfill_s=30.0) == [0, 100, 30]
-    assert starts(trace, Backfill.REPLANNED, pooled=pooled) == [0, 100, 2]
-
-
-def test_a_coarse_backfill_lets_no_job_end_where_another_begins() -> None:
-    trace = jobs((0, 10, 3), (1, 10, 4), (1, 9, 1))
-    assert starts(trace, Backfill.REPLANNED) == [0, 10, 1]
-    assert starts(trace, Backfill.REPLANNED, resolution_s=1.0) == [0, 10, 20]

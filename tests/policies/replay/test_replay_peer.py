@@ -31,7 +31,6 @@ def starts(trace: Trace, backfill: Backfill) -> list[float]:
 def peer() -> ModuleType:
     file = HERE.parents[2] / "benchmarks" / "peers" / "replay_peer.py"
     spec = importlib.util.spec_from_file_location("replay_peer", file)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

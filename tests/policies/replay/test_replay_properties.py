@@ -48,19 +48,22 @@ MODES = st.sampled_from(list(Backfill))
 PRIORITIES = st.sampled_from([None, Multifactor(period_s=5.0, half_life_s=60.0)])
 
 
+def check(trace: Trace, how: Settings) -> None:
+    """The replay on a pool and that on nodes are valid, lose no job, and agree."""
+    pooled = replay(trace, one_pool(CORES), how)
+    nodes = replay(trace, replace(one_pool(CORES), pooled=False), how)
+    assert problems(pooled) == problems(nodes) == []
+    assert pooled.counts.ended == len(trace)
+    if how.backfill is not Backfill.REPLANNED:  # its reservations hold nodes whole
+        assert nodes.start_s.tolist() == pooled.start_s.tolist()
+
+
 @given(TRACES, MODES, PRIORITIES, st.booleans())
 @settings(max_examples=examples(40), deadline=None)
 def test_every_replay_is_valid_and_pools_agree_with_nodes(
     trace: Trace, mode: Backfill, priority: Multifactor | None, kill: bool
 ) -> None:
-    how = Settings(mode, priority, kill_at_limit=kill, compiled=False)
-    pooled = replay(trace, one_pool(CORES), how)
-    assert problems(pooled) == []
-    assert pooled.counts.ended == len(trace)
-    nodes = replay(trace, replace(one_pool(CORES), pooled=False), how)
-    if mode is not Backfill.REPLANNED:  # its reservations hold nodes whole
-        assert nodes.start_s.tolist() == pooled.start_s.tolist()
-    assert problems(nodes) == []
+    check(trace, Settings(mode, priority, kill_at_limit=kill, compiled=False))
 
 
 @given(TRACES, st.data())
@@ -70,14 +73,7 @@ def test_predicted_times_that_are_wrong_lose_no_job(trace: Trace, data: st.DataO
     planned = data.draw(st.lists(st.integers(0, 60), min_size=size, max_size=size))
     trace = replace(trace, planned_s=np.array(planned, float))
     for mode in Backfill:
-        how = Settings(mode, compiled=False)
-        pooled = replay(trace, one_pool(CORES), how)
-        assert problems(pooled) == []
-        assert pooled.counts.ended == size
-        nodes = replay(trace, replace(one_pool(CORES), pooled=False), how)
-        if mode is not Backfill.REPLANNED:
-            assert nodes.start_s.tolist() == pooled.start_s.tolist()
-        assert problems(nodes) == []
+        check(trace, Settings(mode, compiled=False))
 
 
 @given(TRACES, MODES, st.data())

@@ -43,8 +43,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
 from berth.predictor.hardware.roofs import roofs
-from lab.latency.fit_latency import Knobs, Sample, fit, fit_all, predicted, weigh
-from lab.latency.settings_covariance import corrections
+from lab.latency.fit_latency import Knobs, Sample, corrections, fit, fit_all, predicted, weigh
 
 KNOWN = platforms.shipped()
 ROOFS = roofs(KNOWN)

@@ -11,7 +11,7 @@ from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.memory import memory
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import get_unit, unit_named, units
-from lab.llm import thesis_features
+from lab.llm import llm_baselines as thesis_features
 from lab.llm.cases import models
 
 LLAMA2, LLAMA3 = "meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B"

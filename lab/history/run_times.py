@@ -1,0 +1,283 @@
+"""Run times of a trace's jobs from past jobs alone, in order of time, beside simple predictors."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
+from berth.predictor.learning.history.replay import Event, in_order
+from lab.datasets.ricc import Trace, trace
+from lab.experiments.experiment import Options
+from lab.ground.report import Report, Section
+from lab.ground.table import Flags, Floats, Places
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """[jobs] predictions at submission, and again at the start of jobs that waited."""
+
+    mid_s: Floats
+    low_s: Floats
+    high_s: Floats
+    accuracy: Floats
+    """Expected."""
+    trusted: Flags
+    renewed_s: Floats
+    renewed_trusted: Flags
+    seconds: float
+    """Processor time of the whole replay."""
+    learning_s: float
+    """... of learning alone: starts, ends, and the prediction at submission that an end is held
+    against."""
+    prediction_us: float
+    """Median processor time of one prediction at submission."""
+
+
+def events(trace: Trace) -> Iterator[tuple[Event, int]]:
+    """Ends, submissions and starts in order of time: what ended at a moment is known then."""
+    return in_order(trace.submit_s, trace.start_s, trace.end_s)
+
+
+def ended_job(trace: Trace, one: AskedJob, job: int) -> EndedJob:
+    """Return what is known of it when it has ended."""
+    return EndedJob(
+        one, float(trace.end_s[job]), float(trace.runtime_s[job]), bool(trace.completed[job])
+    )
+
+
+def asked_jobs(trace: Trace) -> list[AskedJob]:
+    """Return [jobs] as they were submitted."""
+    columns: tuple[Floats | Places, ...] = (
+        trace.user, trace.submit_s, trace.cores, trace.request_s, trace.request_bytes,
+        trace.account,
+    )  # fmt: skip
+    return [
+        AskedJob(str(user), submit_s, cores, request_s, request_bytes, str(account))
+        for user, submit_s, cores, request_s, request_bytes, account in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
+
+
+def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
+    """Return every job is predicted at its submission and again at its start."""
+    jobs = len(trace)
+    mid, low, high, accuracy, renewed = (np.full(jobs, np.nan) for _ in range(5))
+    trusted, renewed_trusted = np.zeros(jobs, bool), np.zeros(jobs, bool)
+    asked, took = asked_jobs(trace), np.zeros(jobs)
+    began, renewing = time.process_time(), 0.0
+    for event, job in events(trace):
+        one = asked[job]
+        if event is Event.END:
+            predictor.ended(str(job), ended_job(trace, one, job))
+        elif event is Event.ASKED:
+            moment = time.thread_time()
+            predicted = predictor.predict(one, one.submit_s, job_id=str(job))
+            took[job] = time.thread_time() - moment
+            mid[job], low[job], high[job] = (
+                predicted.runtime_s.mid, predicted.runtime_s.low, predicted.runtime_s.high,
+            )  # fmt: skip
+            accuracy[job], trusted[job] = predicted.accuracy, predicted.trusted
+        else:
+            start_s = float(trace.start_s[job])
+            renewed[job], renewed_trusted[job] = mid[job], trusted[job]
+            if start_s > one.submit_s:
+                moment = time.thread_time()
+                again = predictor.predict(one, start_s)
+                renewing += time.thread_time() - moment
+                renewed[job], renewed_trusted[job] = again.runtime_s.mid, again.trusted
+            predictor.started(str(job), one, start_s)
+    spent = time.process_time() - began
+    return Predicted(
+        mid, low, high, accuracy, trusted, renewed, renewed_trusted,
+        spent, spent - renewing, 1e6 * float(np.median(took)),
+    )  # fmt: skip
+
+
+LAST = 20
+"""Ended jobs of a user, number of processors and request that are looked at."""
+_MISSES = 0.1
+_STEP = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """[jobs] seconds; NaN: no such history."""
+
+    request: Floats
+    last_two: Floats
+    """Mean of the user's last two (Tsafrir, Etsion, Feitelson 2007), at most the request."""
+    median: Floats
+    """Of the last 20 of user, processors and request."""
+    median_at_start: Floats
+    low: Floats
+    """Empirical 5 and 95 % quantiles of these 20, padded online to 90 % coverage."""
+    high: Floats
+    plain_low: Floats
+    plain_high: Floats
+    """Not padded."""
+
+
+def baselines(trace: Trace) -> Baselines:
+    """Return all of them in one pass."""
+    jobs = len(trace)
+    of_user: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=2))
+    of_shape: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=LAST))
+    shapes = list(zip(trace.user.tolist(), trace.cores.tolist(), trace.request_s.tolist(),
+                      strict=True))  # fmt: skip
+    two, median, again, low, high = (np.full(jobs, np.nan) for _ in range(5))
+    plain_low, plain_high = np.full(jobs, np.nan), np.full(jobs, np.nan)
+    padding = 0.5
+    run = trace.runtime_s.tolist()
+    for event, job in events(trace):
+        user, past = shapes[job][0], of_shape[shapes[job]]
+        if event is Event.END:
+            if not np.isnan(plain_low[job]):
+                missed = (
+                    not plain_low[job] - padding <= np.log(run[job]) <= (plain_high[job] + padding)
+                )
+                padding = max(padding + _STEP * (missed - _MISSES), 0.0)
+            of_user[user].append(run[job])
+            past.append(run[job])
+        elif event is Event.ASKED:
+            if len(of_user[user]) == 2:
+                two[job] = min(sum(of_user[user]) / 2, trace.request_s[job])
+            if past:
+                values = np.fromiter(past, float, len(past))
+                values.sort()
+                median[job] = _quantile(values, 0.5)
+                plain_low[job] = np.log(_quantile(values, 0.05))
+                plain_high[job] = np.log(_quantile(values, 0.95))
+                low[job], high[job] = plain_low[job] - padding, plain_high[job] + padding
+        else:
+            again[job] = _quantile(np.sort(np.array(past)), 0.5) if past else median[job]
+    return Baselines(
+        trace.request_s, two, median, again, np.exp(low), np.exp(high), np.exp(plain_low),
+        np.exp(plain_high),
+    )  # fmt: skip
+
+
+def _quantile(values: Floats, share: float) -> float:
+    """Return a quantile of sorted values, linear between two; on a few faster than numpy's."""
+    place = share * (len(values) - 1)
+    below = int(place)
+    above = min(below + 1, len(values) - 1)
+    return float(values[below] + (place - below) * (values[above] - values[below]))
+
+
+FITTED = 50_000
+"""Jobs that the shipped weights were fitted on: the first fifth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Accuracy of one method on some jobs: mean of min(p, t) / max(p, t)."""
+
+    jobs: str
+    method: str
+    share: float
+    accuracy: float
+    over_users: float
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """Intervals of one method."""
+
+    jobs: str
+    method: str
+    coverage: float
+    log_width: float
+    """Mean of log(high / low)."""
+
+
+def train(options: Options) -> str:
+    """Return the weights from the first fifth of the trace."""
+    from lab.history import fit  # noqa: PLC0415 - torch only where something is trained
+
+    jobs = trace()[np.arange(FITTED)]
+    chosen = fit.sampled(jobs, options.seed)
+    constants = [
+        fit.fit(fit.examples(jobs, chosen, at_start=at_start), options.seed)
+        for at_start in (False, True)
+    ]
+    path = fit.write(options.bundle, *constants)
+    return f"{path}: fitted on {int(chosen.sum())} of the first {FITTED} jobs"
+
+
+def evaluate(_: Options) -> Report:
+    """Return the whole trace once through the predictor, once through the baselines."""
+    jobs = trace()
+    predictor = RunTimePredictor()
+    found = replay(jobs, predictor)
+    used_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    simple = baselines(jobs)
+    everything = np.ones(len(jobs), bool)
+    parts = {"all": everything, "after the first fifth": np.arange(len(jobs)) >= FITTED}
+    rows, widths = [], []
+    for name, part in parts.items():
+        for method, mid_s, of in (
+            ("the request", simple.request, everything),
+            ("user's last two", simple.last_two, everything),
+            ("median of 20, user + processors + request", simple.median, everything),
+            ("past jobs weighed", found.mid_s, everything),
+            ("past jobs weighed, where trusted", found.mid_s, found.trusted),
+            ("at the start: median of 20", simple.median_at_start, everything),
+            ("at the start: past jobs weighed", found.renewed_s, everything),
+            ("at the start: where trusted", found.renewed_s, found.renewed_trusted),
+        ):
+            rows.append(_row(name, method, jobs, mid_s, part=part, of=of))
+        both = part & ~np.isnan(simple.low)
+        for method, low_s, high_s, of in (
+            ("quantiles of 20", simple.plain_low, simple.plain_high, both),
+            ("quantiles of 20, padded online", simple.low, simple.high, both),
+            ("past jobs weighed, same jobs", found.low_s, found.high_s, both),
+            ("past jobs weighed, where trusted", found.low_s, found.high_s, part & found.trusted),
+        ):
+            inside = (low_s <= jobs.runtime_s) & (jobs.runtime_s <= high_s)
+            width = float(np.log(high_s / low_s)[of].mean())
+            widths.append(Width(name, method, float(inside[of].mean()), width))
+    cost = {
+        "prediction_us": found.prediction_us,
+        "replay_s": found.seconds,
+        "learning_s": found.learning_s,
+        "memory_mb": used_mb,
+        "keys": float(len(predictor)),
+    }
+    return Report(
+        "Run times from past jobs: RICC 2010, 250,000 jobs in order of time",
+        ("A prediction uses jobs that had ended by then. Weights fitted on the first 50,000 jobs.",
+         "Accuracy: mean of min(predicted, real) / max(predicted, real)."),
+        (
+            Section("Accuracy", ("jobs", "method", "share of jobs", "accuracy", "mean over users"),
+                    [(r.jobs, r.method, f"{r.share:.1%}", f"{r.accuracy:.3f}",
+                      f"{r.over_users:.3f}") for r in rows]),
+            Section("90 % intervals", ("jobs", "method", "coverage", "mean log width"),
+                    [(w.jobs, w.method, f"{w.coverage:.1%}", f"{w.log_width:.2f}")
+                     for w in widths]),
+            Section("Cost", ("one prediction, processor time", "learning alone, processor time",
+                     "whole replay, 2 predictions a job",
+                     "memory of the process, with the trace"),
+                    [(f"{cost['prediction_us']:.0f} us", f"{cost['learning_s']:.0f} s",
+                      f"{cost['replay_s']:.0f} s",
+                      f"{used_mb:.0f} MB")]),
+        ),
+        {"accuracy": rows, "intervals": widths, "cost": cost},
+    )  # fmt: skip
+
+
+def _row(name: str, method: str, jobs: Trace, mid_s: Floats, *, part: Flags, of: Flags) -> Row:
+    chosen = part & of & ~np.isnan(mid_s)
+    accuracy = np.exp(-np.abs(np.log(np.where(chosen, mid_s, 1.0) / jobs.runtime_s)))
+    users = jobs.user[chosen]
+    over_users = [float(accuracy[chosen & (jobs.user == user)].mean()) for user in np.unique(users)]
+    return Row(
+        name, method, float(chosen.sum() / part.sum()), float(accuracy[chosen].mean()),
+        float(np.mean(over_users)),
+    )  # fmt: skip

@@ -1,0 +1,275 @@
+"""Slow-downs on MIG slices of models that nothing was fitted on, and the slice predictor's bundle.
+
+Leave-one-model-out, nested: effective shares, the correction and its kind, and every Gaussian
+process are learnt from the other models only. The width of an interval comes from the held-out
+scores of the other models (cross-conformal: those scores' predictors had seen this model).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.predictor.families.slices.manifest import LARGE_BATCH, Width
+from berth.predictor.learning.metrics import group_mean
+from lab.experiments.experiment import Options, learn
+from lab.ground.evaluate import Family, held_out
+from lab.ground.figures import Figures, figures
+from lab.ground.report import Report, Section, figure_cells, figure_titles
+from lab.ground.splits import Split
+from lab.ground.table import Floats, Strings, stacked
+from lab.slices import slice_baselines, slice_bundle
+from lab.slices.latent import FAMILIES
+from lab.slices.slice_bundle import TIME, cases_of, shares_without
+from lab.slices.slice_cases import SliceRows, fits_figures, rows_of, sweep_rows, training_cases
+from lab.slices.slice_errors import (
+    Held,
+    large_width,
+    latent_left_out,
+    mixed_held,
+    rule_held,
+    sweep_held,
+    width,
+)
+from lab.slices.sweep import fit_shares, fit_sweep, sweep_model
+
+SPLIT = "leave-one-model-out, nested"
+MISO, PARVA = "MISO, A100 40 GB, training", "ParvaGPU, A100 80 GB, inference"
+MISO_GPU = "A100-40GB"
+STEPS = 6
+_SEES = {
+    "counters": "one step time, SM and memory utilisation, power, all on the whole GPU",
+    "utilisation": "one step time, SM and memory utilisation on the whole GPU",
+    TIME: "one step time on the whole GPU",
+    "sweep": "times on the whole GPU over batches and processes",
+    "batches": "times on the whole GPU over batches, one process",
+}
+_SHOWN = ("rows", "median_error", "mean_error", "p90_error", "coverage", "interval_factor")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceResult:
+    """A method, what it sees, and how good it was; errors are of the slow-down."""
+
+    task: str
+    method: str
+    sees: str
+    figures: Figures
+    """Coverage and factor: of 90 % intervals, models weighing alike."""
+    median_speed_error: float
+    mean_speed_error: float
+    """Of the inverse, the speed relative to the whole GPU."""
+    coverage_95: float | None
+    coverage_by: dict[str, tuple[int, float]]
+    """Rows and the share of them within the 90 % interval, by situation."""
+    by_model: dict[str, tuple[float, float]]
+    """Median and mean error."""
+
+
+def train(options: Options) -> str:
+    """Return the bundle from MISO and ParvaGPU."""
+    manifest = learn(options, slice_bundle.train, slice_bundle.STEPS)
+    rows = sum(entry.rows for entry in manifest.methods)
+    return f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows"
+
+
+def evaluate(options: Options) -> Report:
+    """Return all methods and baselines on both data sets."""
+    with step_bar("evaluating", STEPS) as advance:
+        results, chosen = all_results(options.seed, advance)
+    fits = fits_figures()
+    header = ("method", *figure_titles(_SHOWN), "in 95 %", "error of speed", "sees")
+    sections = [
+        Section(task, header, [_cells(one) for one in results if one.task == task])
+        for task in (MISO, PARVA)
+    ]
+    shipped = {
+        f"{one.task.partition(',')[0]}: {one.method}: {words}": getattr(one.figures, key)
+        for one in results
+        if one.method.startswith(tuple(_SEES))
+        for words, key in (("median error", "median_error"), ("mean error", "mean_error"))
+    }
+    by_situation = [
+        f"In the 90 % interval (rows), {one.task.partition(',')[0]}, {one.method}: "
+        + ", ".join(f"{name} {share:.0%} ({rows})" for name, (rows, share) in by.items())
+        for one in results
+        if (by := one.coverage_by)
+    ]
+    failed = fits.predicted_but_failed + fits.refused_and_failed
+    ran = fits.refused_but_ran + fits.predicted_and_ran
+    fit_words = (
+        f"Fits, from the memory reserved on the whole GPU: {fits.predicted_but_failed} predicted "
+        f"to fit and failed (of {failed} that failed), {fits.refused_but_ran} refused that would "
+        f"have run (of {ran} that ran)."
+    )
+    return Report(
+        "Slow-downs on MIG slices",
+        (f"Split: {SPLIT}; errors are |predicted / measured - 1| of t_slice / t_whole.",),
+        tuple(sections),
+        {"split": SPLIT, "seed": options.seed, "results": results, "chosen": chosen, "fits": fits},
+        shipped,
+        (*by_situation, fit_words),
+    )
+
+
+def all_results(
+    seed: int, advance: Callable[[str], None]
+) -> tuple[list[SliceResult], dict[str, int]]:
+    """Return every method on both data sets, and how many outer folds chose which correction."""
+    results: list[SliceResult] = []
+    held = {spec.name: latent_left_out(spec, cases_of(spec), shares_without) for spec in FAMILIES}
+    for name, one in held.items():
+        # ``time`` is trained on both data sets, and both have a model called bert.
+        results += _both(MISO, name, one[one.gpus == MISO_GPU], one)
+    advance("latent")
+    counters = held[FAMILIES[0].name]
+    mean_steps = replace(counters, measured=_mean_steps(counters))
+    results.append(_result(MISO, "counters, mean step time", _SEES["counters"], mean_steps))
+    sweep, alone, chosen = _sweeps(seed, [frozenset({name}) for name in sweep_rows().names])
+    results += [*_both(PARVA, "sweep", sweep, sweep), *_both(PARVA, "batches", alone, alone)]
+    advance("sweep")
+    by_family, _, _ = _sweeps(seed, slice_baselines.families(sweep_rows()))
+    results.append(_result(PARVA, "sweep, leaving out the family", _SEES["sweep"], by_family))
+    results.append(_result(PARVA, "sweep, load model alone", _SEES["sweep"], load_model_alone()))
+    advance("families")
+    for task, rows, baselines in (
+        (MISO, rows_of(training_cases()), slice_baselines.training_baselines(seed)),
+        (PARVA, sweep_rows(), slice_baselines.inference_baselines(seed)),
+    ):
+        results += [_baseline(task, rows, baseline) for baseline in baselines]
+    advance("baselines")
+    return results, chosen
+
+
+def _sweeps(seed: int, parts: Iterable[frozenset[str]]) -> tuple[Held, Held, dict[str, int]]:
+    """Return each part predicted by the rest: with all processes, with one, and the corrections."""
+    rows, alone = sweep_rows(), sweep_rows(one_process=True)
+    held, held_alone, chosen = [], [], Counter[str]()
+    for away in parts:
+        fitted = fit_sweep(rows.of(set(rows.names) - away), seed)
+        chosen[fitted.choice.name] += 1
+        held.append(sweep_held(fitted.model, rows.of(away), fitted.shares))
+        load_model = sweep_held(fitted.model, alone.of(away), fitted.shares)
+        held_alone.append(mixed_held(load_model, rule_held(alone.of(away), fitted.shares)))
+    return stacked(held), stacked(held_alone), dict(chosen)
+
+
+def load_model_alone() -> Held:
+    """Return the sweep method without a correction; effective shares of the other models."""
+    rows = sweep_rows()
+    return stacked(
+        [
+            sweep_held(
+                sweep_model(None), rows.of({name}), fit_shares(rows.of(set(rows.names) - {name}))
+            )
+            for name in rows.names
+        ]
+    )
+
+
+def _mean_steps(_: Held) -> Floats:
+    """Return, for the same rows, the ratios of mean step times."""
+    cases = sorted(training_cases(), key=lambda case: case.model)
+    return np.array([c.mean_measured[g] for c in cases for g in sorted(c.measured)])
+
+
+def _baseline(task: str, rows: SliceRows, baseline: Family[SliceRows]) -> SliceResult:
+    out = held_out(baseline, rows, Split("unseen model", "models", None).folds(rows))
+    asked = rows[out.rows]
+    method = (task, baseline.name, baseline.what)
+    return _scored(method, asked.models, asked.log_slowdown, out.log_predicted)
+
+
+def _both(task: str, name: str, held: Held, calibration: Held) -> list[SliceResult]:
+    probed = held[np.isfinite(held.probed)]
+    sees = "the same, and the smallest slice that ran, measured; the other slices are scored"
+    return [
+        _result(task, name, _SEES[name], held, calibration),
+        _result(
+            task, f"{name} + probe", sees, replace(probed, predicted=probed.probed), calibration,
+            probed=True,
+        ),
+    ]  # fmt: skip
+
+
+def _result(
+    task: str,
+    name: str,
+    sees: str,
+    held: Held,
+    calibration: Held | None = None,
+    *,
+    probed: bool = False,
+) -> SliceResult:
+    made = _scored((task, name, sees), held.models, held.measured, held.predicted)
+    if calibration is None:
+        return made
+    off, models = np.abs(held.measured - held.predicted), held.models.tolist()
+    is_large = held.batch >= LARGE_BATCH
+    q90, q95 = np.zeros((2, len(held)))
+    for model in np.unique(held.models):
+        of_others = _widths(calibration[calibration.models != model], probed=probed)
+        for rows, found in zip((~is_large, is_large), of_others, strict=True):
+            here = rows & (held.models == model)
+            q90[here], q95[here] = found.q90, max(found.q90, found.q95)
+    half, half_95 = (q * held.difficulty + held.unsteadiness for q in (q90, q95))
+    inside = off <= half
+    situations = {f"{g}g": held.slices == g for g in np.unique(held.slices).tolist()} | {
+        f"batch {sign} {LARGE_BATCH:.0f}": rows
+        for sign, rows in (("<", ~is_large), (">=", is_large))
+        if rows.any()
+    }
+    return replace(
+        made,
+        figures=replace(
+            made.figures,
+            coverage=group_mean(inside.astype(float), models),
+            interval_factor=float(np.median(np.exp(half))),
+        ),
+        coverage_95=group_mean((off <= half_95).astype(float), models),
+        coverage_by={
+            name: (int(rows.sum()), float(inside[rows].mean()))
+            for name, rows in sorted(situations.items())
+        },
+    )
+
+
+def _widths(others: Held, *, probed: bool) -> tuple[Width, Width]:
+    """Return widths of all batches, and of large ones (never narrower)."""
+    plain, large = width(others, probed=probed), None if probed else large_width(others)
+    if large is None:
+        return plain, plain
+    return plain, Width(q90=max(plain.q90, large.q90), q95=max(plain.q95, large.q95))
+
+
+def _scored(
+    method: tuple[str, str, str], models: Strings, measured: Floats, predicted: Floats
+) -> SliceResult:
+    """``method``: task, name and what it sees."""
+    error, speed = np.abs(np.expm1(predicted - measured)), np.abs(np.expm1(measured - predicted))
+    return SliceResult(
+        *method,
+        figures(measured, predicted, models),
+        float(np.median(speed)),
+        float(speed.mean()),
+        None,
+        {},
+        {
+            str(m): (float(np.median(error[models == m])), float(error[models == m].mean()))
+            for m in np.unique(models)
+        },
+    )
+
+
+def _cells(one: SliceResult) -> Sequence[str]:
+    return (
+        one.method,
+        *figure_cells(one.figures, _SHOWN),
+        "-" if one.coverage_95 is None else f"{one.coverage_95:.1%}",
+        f"{one.median_speed_error:.1%} / {one.mean_speed_error:.1%}",
+        one.sees,
+    )

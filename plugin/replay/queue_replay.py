@@ -1,0 +1,141 @@
+"""The present queue of the site's scheduler, replayed forward; and when one job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.replay.live import Known, expected_times, next_hours
+from berth.plugin.replay.present import PresentQueue, present_queue
+from berth.plugin.scheduler import SCHEDULERS, Scheduler
+from berth.plugin.scheduler.registry import open_scheduler
+from berth.plugin.site.installed import find_site, open_view
+from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+from berth.plugin.users.client import RemoteStore
+from berth.policies.objectives import OBJECTIVES
+from berth.policies.replay import Settings
+from berth.policies.replay.inputs import LARGER, REASONS
+from berth.policies.replay.live import Foreseen
+from berth.policies.replay.settings import Backfill
+
+MOST_FOR_WHY = 300
+"""Jobs of a queue that ``berth why`` replays; of longer ones ``berth replay --live`` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a waiting job starts, in Unix seconds, with its 90 % interval."""
+
+    low_s: float
+    mid_s: float
+    high_s: float
+
+
+@dataclass(frozen=True)
+class Live:
+    """The present queue replayed forward, under one way or several."""
+
+    present: PresentQueue
+    known: Known
+    replays: Sequence[tuple[str, Foreseen]]
+    """By name of the way."""
+
+
+def live_replays(
+    site_file: Path | None,
+    store_url: str | None,
+    backfills: Sequence[str] = (),
+    policies: Sequence[str] = (),
+) -> Live:
+    """Takes some seconds where many jobs run and wait. Raises BerthError."""
+    site = find_site(site_file)
+    scheduler = _scheduler(site)
+    present = _present(scheduler, site)
+    candidates = () if site is None else site.candidates
+    store = None if site is None and store_url is None else _store(site_file, store_url)
+    known = expected_times(present, store, candidates)
+    found: list[tuple[str, Foreseen]] = []
+    for name in backfills or [scheduler.replayed_as]:
+        settings = Settings(Backfill(name))
+        found.append((name, next_hours(present, settings, known)))
+        for policy in policies:
+            if site is None:
+                raise UsageError(
+                    "--policy places jobs on the site's candidates", hint="give --site"
+                )
+            OBJECTIVES.load(policy)
+            asked = replace(site.policy, objective=policy)
+            there = next_hours(present, settings, known, policy=asked, candidates=candidates)
+            found.append((f"{name}, {policy}", there))
+    return Live(present, known, found)
+
+
+def start_of(
+    job_id: str, site_file: Path | None, store: Store | RemoteStore
+) -> tuple[Start | None, str | None]:
+    """The start of one waiting job; None: why there is no estimate, where that is worth saying."""
+    try:
+        site = find_site(site_file)
+        if site is None:
+            return None, None
+        scheduler = _scheduler(site)
+        present = _present(scheduler, site)
+        # Of an array the task that starts first counts.
+        rows = [
+            k
+            for k, job in enumerate(present.waiting)
+            if job.job_id == job_id or job.job_id.startswith(f"{job_id}_")
+        ]
+        if not rows:
+            return None, None
+        if len(present.jobs) > MOST_FOR_WHY:
+            return None, f"{len(present.jobs)} jobs run and wait: berth replay --live says more"
+        known = expected_times(present, store, site.candidates)
+        found = next_hours(present, Settings(Backfill(scheduler.replayed_as)), known)
+    except BerthError as error:
+        return None, error.message
+    row = min(rows, key=lambda k: float(found.mid_s[k]))
+    low, mid, high = (float(c[row]) for c in (found.low_s, found.mid_s, found.high_s))
+    if np.isfinite(mid):
+        return Start(low, mid, high), None
+    return None, f"in a replay it never starts, {why_never(present, found, row)}"
+
+
+def _scheduler(site: Site | None) -> Scheduler:
+    if site is not None:
+        return open_scheduler(site)
+    for kind in SCHEDULERS.load_all().values():
+        scheduler = kind()
+        if scheduler.is_here():
+            return scheduler
+    raise UsageError("no scheduler is on this machine", hint="run this where its commands are")
+
+
+def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:
+    return present_queue(
+        scheduler.read(),
+        scheduler.present_jobs(),
+        () if site is None else site.candidates,
+        scheduler.reservations(),
+    )
+
+
+def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore | None:
+    """None: it cannot be read; the replay goes on without predictions."""
+    try:
+        return open_view(site_file, store_url)
+    except BerthError:
+        return None
+
+
+def why_never(present: PresentQueue, found: Foreseen, row: int) -> str:
+    """Return why a waiting job has no start."""
+    why = REASONS[found.middle.refused[present.queue.running + row]]
+    if why == LARGER:
+        return "as their queue has not enough working nodes with room for an even share each"
+    return f"as they have {why}" if why else "as they wait for jobs that never end"

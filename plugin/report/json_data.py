@@ -1,0 +1,40 @@
+"""A report as plain data, for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.plugin.report.parts import Part, Report, Table
+
+REPORT_SCHEMA = "berth.report/1"
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the report as plain data; of pictures, their words."""
+    return {
+        "schema": REPORT_SCHEMA,
+        "title": report.title,
+        "lead": report.lead,
+        "parts": [_part(part) for part in report.parts],
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "title": part.title,
+        "problem": None if part.problem is None else part.problem.message,
+        "lines": list(part.lines),
+        "facts": dict(part.facts),
+        "pictures": [picture.words for picture in part.pictures],
+        "tables": [_table(table) for table in part.tables],
+        "verbatim": part.verbatim,
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "caption": table.caption,
+        "header": list(table.header),
+        "rows": [list(row) for row in table.rows],
+        "doubtful": [table.is_doubtful(n) for n in range(len(table.rows))],
+    }

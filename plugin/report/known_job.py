@@ -1,0 +1,163 @@
+"""All that is known of one job: what was decided, how it stands, what came, when it starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.report.of_decision import makespan_text
+from berth.plugin.scheduler import SCHEDULERS, JobNow
+from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.store.records import EvidenceRecord
+from berth.policies.codes import NOT_ACTED_ON
+
+if TYPE_CHECKING:
+    from berth.plugin.replay.queue_replay import Start
+    from berth.plugin.users.client import RemoteStore
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """What was predicted for the place that the job was sent to."""
+
+    runtime_s: tuple[float, float, float]
+    """Low, middle and high."""
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What another place would have meant."""
+
+    place: str
+    seconds: float | None
+    """Predicted then; None: nothing was, or it was not kept."""
+    why_not: str | None
+    """Why it was ruled out; None: it fitted."""
+    is_guess: bool = False
+    """Whether what was predicted was too uncertain to act on."""
+    makespan: str = ""
+    """Of an array that fitted: how long all its tasks take there, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """All that is known of a job."""
+
+    job: str
+    now: JobNow | None
+    decision: DecisionRecord | None
+    outcome: OutcomeRecord | None
+    evidence: EvidenceRecord | None
+    there: There | None
+    elsewhere: tuple[Elsewhere, ...]
+    expected: Start | None
+    """When it starts by a live replay; None: it does not wait, or too little is known."""
+    unexpected: str | None
+    """Why there is no such estimate."""
+    problem: str | None
+    """Why the scheduler could not be asked; None: it could."""
+
+
+def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = None) -> KnownJob:
+    """Return what the store and the scheduler know of a job.
+
+    Raises UsageError where neither knows it.
+    """
+    now, problem, job_ids = _now(job)
+    outcome = next((o for job_id in job_ids if (o := store.outcomes.of_job(job_id))), None)
+    decision = None
+    try:
+        name = outcome.decision if outcome and outcome.decision else decision_of_job(store, job)
+        decision = store.decisions.get(name)
+    except UsageError:
+        if now is None and outcome is None:
+            raise
+    evidence = None
+    if isinstance(store, Store) and outcome is not None:
+        evidence = store.learning.of_job(outcome.job_id, cluster=outcome.cluster)
+    ranked: list[dict[str, Any]] = [] if decision is None else json.loads(decision.ranked)
+    chosen = None if decision is None else decision.chosen
+    ran_at = outcome.candidate if outcome is not None and outcome.candidate else chosen
+    elsewhere = tuple(_elsewhere(row) for row in ranked if row["candidate"] != ran_at)
+    expected, unexpected = None, None
+    if now is not None and now.state == "pending":
+        from berth.plugin.replay.queue_replay import start_of  # noqa: PLC0415 - numpy
+
+        for job_id in job_ids:
+            expected, unexpected = start_of(job_id, site_file, store)
+            if expected is not None:
+                break
+    there = _there(ranked, chosen)
+    return KnownJob(
+        job, now, decision, outcome, evidence, there, elsewhere, expected, unexpected, problem
+    )
+
+
+def decision_of_job(store: Store | RemoteStore, job: str) -> str:
+    """Return the id of the decision for a job, from its outcome or its stamp in the scheduler.
+
+    Raises UsageError where the job has none.
+    """
+    schedulers = [kind() for kind in SCHEDULERS.load_all().values()]
+    asked = [(s, job_id) for s in schedulers if (job_id := s.job_id(job)) is not None]
+    for job_id in dict.fromkeys([*(job_id for _, job_id in asked), job]):
+        outcome = store.outcomes.of_job(job_id)
+        if outcome is not None and outcome.decision is not None:
+            return outcome.decision
+    if not asked:
+        raise UsageError(f"{job!r} is not a job id")
+    for scheduler, job_id in asked:
+        stamped = scheduler.stamped(job_id)
+        if stamped is not None:
+            return stamped
+    raise UsageError(
+        f"job {job} carries no decision of Berth's",
+        hint="it opted out (berth:off), was submitted without Berth, or the scheduler has "
+        "forgotten it",
+    )
+
+
+def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
+    """Return how the job stands by the first scheduler that knows it, why one could not be asked,
+    and the job's ids as stores have them."""
+    problem, job_ids = None, [job]
+    for kind in SCHEDULERS.load_all().values():
+        scheduler = kind()
+        job_id = scheduler.job_id(job)
+        if job_id is None:
+            continue
+        job_ids.append(job_id)
+        if not scheduler.is_here():
+            continue
+        try:
+            now = scheduler.job_now(job_id)
+        except BerthError as error:
+            problem = error.message
+            continue
+        if now is not None:
+            return now, None, list(dict.fromkeys(job_ids))
+    return None, problem, list(dict.fromkeys(job_ids))
+
+
+def _there(ranked: Sequence[Mapping[str, Any]], chosen: str | None) -> There | None:
+    for row in ranked:
+        if row["candidate"] == chosen and row.get("runtime_s"):
+            low, mid, high = row["runtime_s"]
+            return There((low, mid, high), row.get("source"))
+    return None
+
+
+def _elsewhere(row: Mapping[str, Any]) -> Elsewhere:
+    runtime_s = row.get("runtime_s") or row.get("predicted_s")
+    return Elsewhere(
+        row["candidate"],
+        runtime_s[1] if runtime_s else None,
+        row.get("excluded") or None,
+        row.get("code") in {code.value for code in NOT_ACTED_ON},
+        makespan_text(row.get("makespan")),
+    )

@@ -1,0 +1,74 @@
+"""Which site file and which store are worked on where none is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from berth.pilot.errors import UsageError
+from berth.plugin.store import Store
+from berth.plugin.store.database import BUSY_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
+    from berth.plugin.users.client import RemoteStore
+
+SITE_FILE = Path("/etc/berth/berth.toml")
+"""The installed site file."""
+
+
+def find_site(site_file: Path | None) -> Site | None:
+    """The site that is named, else the installed one, else None. Raises DocumentError."""
+    if site_file is None and not SITE_FILE.exists():
+        return None
+    from berth.plugin.site.load import load_site  # noqa: PLC0415 - the schedulers, pydantic
+
+    return load_site(site_file or SITE_FILE)
+
+
+def store_url_of(site: Site | None, store_url: str | None) -> str:
+    """The named store's URL, else the site's. Raises UsageError where neither is known."""
+    url = store_url or (site.daemon.store if site else None)
+    if url is None:
+        raise UsageError(
+            "there is neither a site file nor a store to work on",
+            hint="name one: --site FILE, or BERTH_STORE=PATH in the environment; "
+            f"or make {SITE_FILE} with: berth init",
+        )
+    return url
+
+
+def open_store(
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> Store:
+    """The named store, else that of the named (or installed) site file."""
+    url = store_url_of(None if store_url else find_site(site_file), store_url)
+    return Store.open(url, busy_timeout_s=busy_timeout_s)
+
+
+def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
+    """Where this user's store is served; None: this process works on the store itself.
+
+    It does where a store is named, where nobody serves users, and as root or the daemon's user.
+    """
+    site = None if store_url else find_site(site_file)
+    if site is None:
+        return None
+    try:
+        owner = site.daemon.user_socket.stat().st_uid
+    except OSError:
+        return None
+    return None if os.geteuid() in (0, owner) else site.daemon.user_socket
+
+
+def open_view(
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> Store | RemoteStore:
+    """The store to read from, opened or over the users' socket."""
+    path = users_socket(site_file, store_url)
+    if path is not None:
+        from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked
+
+        return RemoteStore(path)
+    return open_store(site_file, store_url, busy_timeout_s=busy_timeout_s)

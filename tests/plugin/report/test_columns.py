@@ -1,0 +1,63 @@
+"""One definition of a column serves the screen, the page, CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from ui_store import decision
+
+from berth.plugin.cli.jobs.decisions import decisions
+from berth.plugin.cli.output.formats import with_format
+from berth.plugin.report import of_decision
+from berth.plugin.report.html import html
+from berth.plugin.report.of_job import job_report
+from berth.plugin.report.parts import MISSING, Column, data_of, table_of
+from berth.plugin.store import Store
+
+ROW = {"candidate": "gpu", "platform": "h200", "runtime_s": [1.0, 2.0, 3.0], "power_w": 350.0}
+
+
+def test_a_new_column_of_a_jobs_report_is_one_line_and_comes_everywhere(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: Column = Column("Power", "power_w", lambda row: row.get("power_w"), "{:.0f} W".format)
+    monkeypatch.setattr(of_decision, "CANDIDATES", (*of_decision.CANDIDATES, added))
+    record = replace(decision(1), ranked=json.dumps([ROW]))
+    store = Store.open(tmp_path / "store.db")
+    store.decisions.add([record])
+    command = with_format(decisions)
+
+    def shown(*words: str) -> str:
+        done = CliRunner().invoke(
+            command, ["show", record.id, "--store", store.name, *words], catch_exceptions=False
+        )
+        return done.stdout
+
+    screen, csv = shown(), shown("--format", "csv")
+    assert "POWER" in screen
+    assert "350 W" in screen
+    assert csv.splitlines()[0].endswith(",POWER")
+    assert csv.splitlines()[1].endswith(",350 W")
+    assert json.loads(shown("--json"))["ranked"][0]["power_w"] == 350.0
+    page = html(job_report(of_decision.Decided(record), None, pictures=False), made_by="test")
+    assert "Power</th>" in page
+    assert "350 W</td>" in page
+
+
+def test_every_fact_of_a_decision_is_on_the_page_under_its_name() -> None:
+    decided = of_decision.Decided(decision(1))
+    facts = of_decision.asked_and_answered(decided).facts
+    page = html(job_report(decided, None, pictures=False), made_by="test")
+    assert len(facts) >= 4
+    for name, value in facts:
+        assert f">{name}</th>" in page
+        assert value.split(" (")[0] in page
+
+
+def test_what_is_not_known_is_written_the_same_everywhere() -> None:
+    columns = (Column("Seconds", "time_s", lambda row: row, "{:.1f} s".format),)
+    assert table_of("", columns, [1.5, None]).rows == [["1.5 s"], [MISSING]]
+    assert data_of(columns, None) == {"time_s": None}
