@@ -1,6 +1,6 @@
 """One vocabulary of instruction sets: levels, single names, what each includes, other spellings.
 
-Pilot, benchmark, platforms, site file and ``berth init`` use these names: those of Linux'
+Pilot, benchmark, platforms, site file and ``berth site init`` use these names: those of Linux'
 ``/proc/cpuinfo`` with a few clearer ones (``lzcnt``, ``neon``). A level stands for all that it
 includes: x86-64-v1 to v4 (System V psABI for AMD64, section 3.1.1), Arm's armv8 to armv9 (Arm
 Architecture Reference Manual, what each version makes mandatory), IBM's power8 to power10.

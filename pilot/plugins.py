@@ -7,7 +7,7 @@ searched only when a name is wanted that Berth itself does not have, or when all
 
 A name of Berth's own cannot be taken by another package. A name that two other packages declare
 is refused with both named. An entry point that cannot be imported is skipped and remembered:
-:meth:`Registry.problems`, shown by ``berth doctor``. A minimal registry::
+:meth:`Registry.problems`, shown by ``berth site doctor``. A minimal registry::
 
     SHAPES: Registry[Shape] = Registry("berth.shapes", kind="shape", own=OWN)
     SHAPES.load("round")
@@ -130,7 +130,7 @@ class Registry(Generic[T]):
         if problem is None and entry is not None:
             problem = self._try(entry)
         if problem is not None:
-            raise UsageError(problem.text, hint="berth doctor lists such packages")
+            raise UsageError(problem.text, hint="berth site doctor lists such packages")
         if entry is None:
             raise self._unknown(name)
         return self._loaded[name]

@@ -59,7 +59,7 @@ def install(
     except OSError as error:
         raise UsageError(
             f"{error.filename or home} cannot be written: {error.strerror}",
-            hint="run berth calibrate again as a user who may; nothing is measured twice",
+            hint="run berth site calibrate again as a user who may; nothing is measured twice",
         ) from None
     for old in target.parent.glob(f"{CALIBRATED}*"):
         if old != target and old == replaced:

@@ -179,12 +179,12 @@ class Folder:
 
 
 def check_calibration(site: Site) -> Findings:
-    """For ``berth doctor``: nodes with another kernel or driver than when they were measured."""
+    """Check that nodes have the kernel and driver they were measured with (``site doctor``)."""
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     if not (folder.path / STATE_FILE).exists():
         return
     nodes = {node.name: node for node in open_scheduler(site).read().nodes}
-    again = f"berth calibrate --site {site.source}"
+    again = f"berth site calibrate --site {site.source}"
     drivers = drivers_seen(site)
     for kind in dict.fromkeys(step.kind for step in folder.read().steps):
         for result in folder.results(kind):

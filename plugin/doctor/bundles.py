@@ -37,7 +37,9 @@ def check_bundles(site: Site) -> Findings:
             found: BundleManifest = reader_of(folder).verify(folder)
             schema = schema_of_bundle(folder)
         except BerthError as error:
-            again = f"berth calibrate --site {site.source} installs it again; nothing is measured"
+            again = (
+                f"berth site calibrate --site {site.source} installs it again; nothing is measured"
+            )
             made = folder.name.startswith(CALIBRATED)
             yield Finding(
                 "bundle", Status.FAIL, error.message, again if made else error.hint or advice
@@ -53,7 +55,7 @@ def check_bundles(site: Site) -> Findings:
 
 def check_places(site: Site) -> Findings:
     """Platforms that nobody measured, and places that the filter can never act on."""
-    calibrate = f"berth calibrate --site {site.source}"
+    calibrate = f"berth site calibrate --site {site.source}"
     labelled = _labelled(site)
     for platform in site.platforms.values():
         if STUB_MARK in platform.description:

@@ -100,7 +100,7 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 def _place(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
     """What no node of the candidate's queue has, so that jobs for it would never start."""
-    correct = "correct the site file (berth init shows what the scheduler has)"
+    correct = "correct the site file (berth site init shows what the scheduler has)"
     where = f"{candidate.name}: no node of {word} {candidate.queue} has"
     if candidate.gres is not None:
         there = sorted({kind for node in nodes for kind in node.gpus})

@@ -132,7 +132,7 @@ def check_rights(site: Site) -> Findings:
             Status.WARN,
             f"uid {os.geteuid()} is neither root nor the daemon's user: what fails below may fail "
             "for its missing rights alone",
-            "run berth doctor as root, on the scheduler's host",
+            "run berth site doctor as root, on the scheduler's host",
         )
         return
     for person in persons({uid} if uid else ()):
@@ -201,7 +201,7 @@ def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) ->
             "denials",
             Status.WARN,
             "SELinux is enforcing, and its log may not be read by this user",
-            "as root: berth doctor, or ausearch -m avc | grep berth",
+            "as root: berth site doctor, or ausearch -m avc | grep berth",
         )
 
 

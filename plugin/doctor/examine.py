@@ -112,7 +112,9 @@ def _guarded(check: str, look: Callable[[], Findings]) -> Findings:
         yield Finding(check, Status.FAIL, error.message, error.hint)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}"
-        yield Finding(check, Status.FAIL, text, "correct its rights, or run berth doctor as root")
+        yield Finding(
+            check, Status.FAIL, text, "correct its rights, or run berth site doctor as root"
+        )
 
 
 def _site(site: Site) -> Findings:

@@ -1,6 +1,6 @@
 """What a check of the installation finds, and what a user of this host may do with a file.
 
-``berth doctor`` prints findings; every ``check_...`` function yields them.
+``berth site doctor`` prints findings; every ``check_...`` function yields them.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def check_disk(site: Site) -> Findings:
             "disk",
             Status.WARN,
             f"{free / 2**20:.0f} MiB are left at {folder}: decisions will soon wait in the spool",
-            "make room, or berth store prune --older-than-days 30",
+            "make room, or berth site store prune --older-than-days 30",
         )
 
 
@@ -215,7 +215,7 @@ def _learnt(newest: NewestJobs) -> Findings:
             "learning",
             Status.WARN,
             "jobs that ended more than ten minutes ago are not learnt from",
-            "does the daemon run, with [learning] enabled? by hand: berth learn",
+            "does the daemon run, with [learning] enabled? by hand: berth jobs learn",
         )
     history = newest.history
     for name in history.platforms:
@@ -226,7 +226,9 @@ def _learnt(newest: NewestJobs) -> Findings:
                 Status.WARN,
                 f"predicted times on {name} held for only {found.inside} of the last "
                 f"{found.jobs} jobs: who ran them is not sent there on their strength",
-                "berth outcomes --jobs; has the platform changed? berth calibrate",
+                "berth jobs outcomes --jobs; has the platform changed? berth site calibrate",
             )
     for text in notices(history, now_s - _RECENT_S):
-        yield Finding("learning", Status.WARN, text, "berth calibrate, where a platform changed")
+        yield Finding(
+            "learning", Status.WARN, text, "berth site calibrate, where a platform changed"
+        )

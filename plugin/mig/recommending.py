@@ -52,7 +52,7 @@ class Predictions:
             raise UsageError(
                 f"no platform of the whole {geometry.gpu} is known, so nothing is predicted on "
                 "its slices",
-                hint="berth pilot bench there, then berth platform add",
+                hint="berth pilot bench there, then berth site platform add",
             )
         forecast = self.forecaster.forecast(
             workload,

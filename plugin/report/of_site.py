@@ -126,7 +126,7 @@ def _calibrated(site: Site) -> Part:
               "What that allows")  # fmt: skip
     return Part(
         "How far it is calibrated",
-        [f"Programs are predicted with bundle {manifest.id}; berth calibrate measures more."],
+        [f"Programs are predicted with bundle {manifest.id}; berth site calibrate measures more."],
         tables=[Table("Platforms of the site", header, rows)],
     )
 
@@ -137,7 +137,9 @@ def _sound(findings: Sequence[Finding]) -> Part:
     return Part(
         "Is it sound?",
         [f"{bad} of {len(findings)} findings need attention." if bad else "Nothing is wrong."],
-        tables=[Table("What berth doctor finds", ("State", "Of", "Finding", "What to do"), rows)],
+        tables=[
+            Table("What berth site doctor finds", ("State", "Of", "Finding", "What to do"), rows)
+        ],
     )
 
 

@@ -246,5 +246,9 @@ def platform_named(name: str, platforms: Mapping[str, Platform], key: str, path:
 
 def unknown_platform(path: Path, key: str, name: str, known: Iterable[str]) -> DocumentError:
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else "`berth platform list` shows the shipped ones"
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else "`berth site platform list` shows the shipped ones"
+    )
     return DocumentError(path, f"there is no platform {name!r}", key=key, hint=hint)

@@ -68,7 +68,7 @@ class FirstCandidate:
 
 @dataclass(slots=True)
 class FirstSite:
-    """What ``berth init`` found: to be written as ``berth.toml`` and platform files."""
+    """What ``berth site init`` found: to be written as ``berth.toml`` and platform files."""
 
     facts: ClusterFacts
     scheduler: Scheduler

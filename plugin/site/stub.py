@@ -19,7 +19,7 @@ from berth.pilot.profile import Target
 from berth.predictor.hardware.device import SHEET, Device
 from berth.predictor.hardware.unit import SUSTAINED_SHARE
 
-STUB_MARK = "STUB written by berth init"
+STUB_MARK = "STUB written by berth site init"
 _FLOPS_F64_PER_CORE = 20e9
 """Sixteen operations a cycle at 1.25 GHz: what a 2.5 GHz core with 256-bit units sustains."""
 _DRAM_BYTES_PER_S_PER_CORE = 4e9

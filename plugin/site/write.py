@@ -32,10 +32,10 @@ def left_out_line(site: FirstSite) -> str:
 
 
 def _lines(site: FirstSite, name: str) -> Iterator[str]:
-    yield f"# First site file for {name}, written by berth init from {site.facts.version}."
+    yield f"# First site file for {name}, written by berth site init from {site.facts.version}."
     yield "# Every key is explained in docs/site-file.md. Prices are yours to fill in."
     yield 'schema = "berth.site/1"'
-    yield "# shadow: decide and record, change nothing. Look at `berth decisions`, then enforce."
+    yield "# shadow: decide and record, change nothing. See `berth jobs decisions`, then enforce."
     yield 'mode = "shadow"'
     yield ""
     yield "[site]"
@@ -70,7 +70,7 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
         yield ""
         yield "[[platforms]]"
         if STUB_MARK in stub.description:
-            yield "# Not measured yet: `berth calibrate` writes this file anew."
+            yield "# Not measured yet: `berth site calibrate` writes this file anew."
         yield f"name = {_string(stub.name)}"
         yield f"file = {_string(f'{PLATFORM_FOLDER}/{stub.name}.json')}"
         yield "# price_per_hour = 0.0"

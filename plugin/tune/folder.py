@@ -88,5 +88,7 @@ def read_order(folder: Path) -> Order:
     """What the folder's tune is. Raises UsageError where there is none."""
     path = folder / ORDER_FILE
     if not path.is_file():
-        raise UsageError(f"{folder} holds no tune", hint="start one: berth tune JOBS --site FILE")
+        raise UsageError(
+            f"{folder} holds no tune", hint="start one: berth replay tune JOBS --site FILE"
+        )
     return read_json(path, Order)

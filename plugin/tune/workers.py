@@ -70,7 +70,14 @@ def _runs(pid: int) -> bool:
 def command_of(folder: Path) -> tuple[str, ...]:
     """What a worker runs, on any machine that sees the folder and has this installation."""
     join = f"--join={folder.absolute()}"
-    return (sys.executable, "-c", "from berth.plugin.cli import main; main()", "tune", join)
+    return (
+        sys.executable,
+        "-c",
+        "from berth.plugin.cli import main; main()",
+        "replay",
+        "tune",
+        join,
+    )
 
 
 class LocalWorkers:

@@ -49,7 +49,7 @@ class UiSettings:
     admins: tuple[str, ...] = ()
     """With ``user_header``: who sees everybody's jobs."""
     reports: Path | None = None
-    """Folder with reports of ``berth tune``, ``berth replay --html`` and ``berth report``."""
+    """Folder with reports: ``berth replay tune``, ``berth replay --html``, ``berth ui report``."""
     fleet: Path | None = None
     """A ``berth.mig-fleet/1`` file to show."""
     plan: Path | None = None

@@ -156,7 +156,7 @@ class Forecaster:
         if not accepting:
             raise UsageError(
                 f"no family can predict {workload.name!r} (a workload of kind {workload.kind})",
-                hint="`berth doctor` names families that cannot be loaded",
+                hint="`berth site doctor` names families that cannot be loaded",
             )
         return accepting
 

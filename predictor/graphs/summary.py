@@ -53,7 +53,7 @@ class KindRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a graph that ``berth model show`` prints."""
+    """The summary of a graph that ``berth workload model`` prints."""
 
     graph: ModelGraph
     operators: tuple[OperatorRow, ...]

@@ -67,7 +67,7 @@ def get(name: str) -> Device:
         raise UsageError(
             f"no accelerator is called {name!r}",
             hint=f"did you mean {' or '.join(near)}?" if near
-            else "`berth platform list --devices` shows them",
+            else "`berth site platform list --devices` shows them",
         )  # fmt: skip
     return device
 

@@ -1,4 +1,4 @@
-"""``berth replace``: look again at pending jobs that Berth placed, and move those it would not."""
+"""``berth place replace``: ask again about pending jobs that Berth placed, and move them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
 
     \b
     Example:
-      berth replace --all
-      berth replace --apply f2Ppor5M
+      berth place replace --all
+      berth place replace --apply f2Ppor5M
     """
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
 

@@ -1,4 +1,4 @@
-"""``berth calibrate``: each kind of node measured through the scheduler, and learnt from."""
+"""``berth site calibrate``: each kind of node measured through the scheduler, and learnt from."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _duration(
     return None if value is None else seconds_of(parameter.opts[0], value)
 
 
-@click.command(epilog="Example: berth calibrate --site /etc/berth/berth.toml --dry-run")
+@click.command(epilog="Example: berth site calibrate --site /etc/berth/berth.toml --dry-run")
 @click.option(
     "--site",
     "site_file",
@@ -104,7 +104,9 @@ def calibrate(
         raise UsageError("--quick and --full contradict each other", hint="give one of them")
     site = find_site(site_file)
     if site is None:
-        raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
+        raise UsageError(
+            f"there is no {SITE_FILE}", hint="make one: berth site init; or give --site"
+        )
     require_training("calibration")
     scheduler = open_scheduler(site)
     facts = scheduler.read()
@@ -249,7 +251,7 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
             why = "" if node is None or node.idle_cores == node.cores else ", which is not free"
             lines.append(
                 f"Job {step.job} still waits for {step.node} ({step.kind}){why}; "
-                "when it has run, call berth calibrate again."
+                "when it has run, call berth site calibrate again."
             )
     return lines
 

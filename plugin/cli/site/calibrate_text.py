@@ -144,7 +144,7 @@ def _about(kind: Measured) -> Iterator[str]:
     if kind.kernels < CALIBRATED_KERNELS:
         yield (
             f"CHECK {name}: only {kind.kernels} kernels ran: too few for an interval of its "
-            "own; berth calibrate --full measures all."
+            "own; berth site calibrate --full measures all."
         )
 
 

@@ -1,4 +1,4 @@
-"""``berth init``: a first site file by asking the scheduler."""
+"""``berth site init``: a first site file by asking the scheduler."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def init(
 
     One candidate for each kind of node and GPU type in each partition or queue, in mode shadow.
 
-    Example: berth init --output /etc/berth/berth.toml
+    Example: berth site init --output /etc/berth/berth.toml
     """
     asked = scheduler_named(scheduler or _here())
     folder = output.parent / PLATFORM_FOLDER
@@ -152,5 +152,5 @@ def _summary(site: FirstSite, output: Path) -> str:
             f'and auto_{word} = "auto" to [site].',
         ]
     if any(STUB_MARK in stub.description for stub in site.stubs.values()):
-        lines.append(f"Next: berth calibrate --site {output}")
+        lines.append(f"Next: berth site calibrate --site {output}")
     return "\n".join(lines)

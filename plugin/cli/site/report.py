@@ -1,4 +1,4 @@
-"""``berth report``: a job, a workload, the site or the GPUs as one HTML file, for a mail."""
+"""``berth ui report``: a job, a workload, the site or the GPUs as one HTML file, for a mail."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def report() -> None:
 
     \b
     Example:
-      berth report job 4711 --html job.html
-      berth report site --html site.html
+      berth ui report job 4711 --html job.html
+      berth ui report site --html site.html
     """
 
 
@@ -53,7 +53,7 @@ def job(
 
     \b
     Example:
-      berth report job 4711 --html job.html
+      berth ui report job 4711 --html job.html
     """
     from berth.plugin.report.known_job import known_job  # noqa: PLC0415 - store and scheduler
     from berth.plugin.report.of_decision import decided_one  # noqa: PLC0415
@@ -92,8 +92,8 @@ def workload(
 
     \b
     Example:
-      berth report workload resnet50.onnx --batch 32 --html resnet50.html
-      berth report workload stream --html stream.html
+      berth ui report workload resnet50.onnx --batch 32 --html resnet50.html
+      berth ui report workload stream --html stream.html
     """
     from berth.plugin.forecasting import forecaster_for  # noqa: PLC0415 - numpy
     from berth.plugin.mig.recommending import workload_named  # noqa: PLC0415
@@ -115,7 +115,7 @@ def site_(
 
     \b
     Example:
-      berth report site --html site.html
+      berth ui report site --html site.html
     """
     from berth.plugin.doctor.examine import examine  # noqa: PLC0415 - everything
     from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415
@@ -147,7 +147,7 @@ def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: b
 
     \b
     Example:
-      berth report mig --fleet fleet.json --plan plan.json --html mig.html
+      berth ui report mig --fleet fleet.json --plan plan.json --html mig.html
     """
     from berth.plugin.report.of_fleet import fleet_report  # noqa: PLC0415 - numpy
     from berth.policies.mig.documents import (  # noqa: PLC0415
@@ -170,7 +170,7 @@ def _put(found: Report, path: Path | None, *, json_: bool) -> None:
     if path is not None:
         _need_matplotlib()
         try:
-            write_text(path, page.html(found, made_by="berth report"))
+            write_text(path, page.html(found, made_by="berth ui report"))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     if json_:

@@ -75,7 +75,7 @@ def serve(
         raise click.UsageError("--users and --metrics are processes of their own: start both")
     if status and (users or metrics):
         raise click.UsageError(
-            "--status asks the scheduler's daemon; berth doctor looks at the others"
+            "--status asks the scheduler's daemon; berth site doctor looks at the others"
         )
     if once and not metrics:
         raise click.UsageError("--once goes with --metrics")

@@ -1,4 +1,4 @@
-"""``berth bundle``: what a trained predictor is made of, is it whole, and how do two differ."""
+"""``berth train bundle``: show, verify and compare trained predictors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bundle() -> None:
     """Trained predictors (default: the shipped one)."""
 
 
-@bundle.command(epilog="Example: berth bundle show")
+@bundle.command(epilog="Example: berth train bundle show")
 @_FOLDER
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
 @click.option("--card", is_flag=True, help="Print the model card.")
@@ -65,7 +65,7 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
     _tell_figures(manifest)
 
 
-@bundle.command(epilog="Example: berth bundle verify my-bundle")
+@bundle.command(epilog="Example: berth train bundle verify my-bundle")
 @_FOLDER
 @json_option
 def verify(folder: Path, *, json_: bool) -> None:
@@ -74,7 +74,7 @@ def verify(folder: Path, *, json_: bool) -> None:
     answer(f"{loaded.id}: whole", {"bundle": loaded.id, "whole": True}, json_=json_)
 
 
-@bundle.command(epilog="Example: berth bundle diff old-bundle new-bundle")
+@bundle.command(epilog="Example: berth train bundle diff old-bundle new-bundle")
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
@@ -96,7 +96,7 @@ def diff(first: Path, second: Path, json_: bool) -> None:
                 click.echo(f"  {one.sentence()}")
 
 
-@bundle.command(epilog="Example: berth bundle onnx my-bundle -o cost.onnx")
+@bundle.command(epilog="Example: berth train bundle onnx my-bundle -o cost.onnx")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
 @json_option

@@ -25,7 +25,7 @@ from berth.plugin.cli.output.forecast_text import (
     without_code,
 )
 from berth.plugin.cli.workload.options import workload_options
-from berth.plugin.cli.workload.sharing import collect, share, store_workload
+from berth.plugin.cli.workload.sharing import store_workload
 from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
@@ -63,19 +63,7 @@ _bundle_option = click.option(
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
-@click.group()
-def workload() -> None:
-    """What can be placed: add workloads to the store, list, show and remove them.
-
-    \b
-    Example:
-      berth workload add stream.json --script job.sh
-      berth workload add resnet50.onnx --mode training --amount "90 epochs" --steps-per-epoch 5004
-      sbatch --partition=auto --comment=berth:stream job.sh
-    """
-
-
-@workload.command()
+@click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("others", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--name", help="Store it under this name instead of the file's.")
@@ -192,7 +180,7 @@ def add(
         click.echo("it serves your jobs; an admin is asked to share it with all")
 
 
-@workload.command(name="list")
+@click.command(name="list")
 @_json_option
 @store_options
 def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
@@ -245,7 +233,7 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
     click.echo(columns(header, table_rows, indent=0))
 
 
-@workload.command()
+@click.command()
 @click.argument("name")
 @_json_option
 @store_options
@@ -314,7 +302,7 @@ def _learnt(
     return moved(store, name, everybody=site is not None and site.learning.everybody)
 
 
-@workload.command()
+@click.command()
 @click.argument("names", nargs=-1, required=True)
 @json_option
 @store_options
@@ -349,7 +337,7 @@ def remove(
         )
 
 
-@workload.command(name="refresh")
+@click.command(name="refresh")
 @click.argument("names", nargs=-1)
 @_bundle_option
 @json_option
@@ -437,7 +425,3 @@ def _digest_of(path: Path) -> str:
 
 def _day(unix_s: float) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(unix_s))
-
-
-workload.add_command(collect)
-workload.add_command(share)

@@ -1,6 +1,6 @@
 """The platforms that Berth knows: one ``berth.platform/1`` JSON file each, and a site's own.
 
-``load()`` gives the shipped ones; a site adds files of its own in a folder (``berth platform
+``load()`` gives the shipped ones; a site adds files of its own in a folder (``berth site platform
 add``), which win over a shipped one of the same name.
 """
 
@@ -50,7 +50,7 @@ def get(name: str, known: Mapping[str, Platform] | None = None) -> Platform:
     platforms = load() if known is None else known
     if name not in platforms:
         near = difflib.get_close_matches(name, platforms, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`berth platform list` shows them"
+        hint = f"did you mean {near[0]!r}?" if near else "`berth site platform list` shows them"
         raise UsageError(f"there is no platform {name!r}", hint=hint)
     return platforms[name]
 

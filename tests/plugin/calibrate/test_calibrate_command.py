@@ -1,4 +1,4 @@
-"""``berth calibrate``: what it costs, what it makes, and what it says when something is wrong."""
+"""``berth site calibrate``: what it costs, what it makes, what it says when something is wrong."""
 
 from __future__ import annotations
 
@@ -352,7 +352,7 @@ def test_a_half_installed_bundle_is_named_with_what_to_do(
     site = load_site(tmp_path / "berth.toml")
     (site.bundles[0] / "range.json").unlink()
     (found,) = [f for f in check_bundles(site) if f.status is Status.FAIL]
-    assert "berth calibrate" in (found.advice or "")
+    assert "berth site calibrate" in (found.advice or "")
 
 
 def with_links(job: NodeJob) -> NodeMeasurement | LinkMeasurement | None:
