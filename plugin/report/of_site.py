@@ -237,7 +237,7 @@ def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
     return drawn(
         "Share of real times inside the 90 % interval, by platform",
         lambda: shares(known, promised=NOMINAL,
-                       what="real times inside the 90 % interval, % (dashed: promised)"),
+                       label="real times inside the 90 % interval, % (dashed: promised)"),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def with_format(command: click.Command) -> click.Command:
                 default=TEXT,
                 expose_value=False,
                 callback=_begin,
-                help="csv: its tables alone, for a spreadsheet; keys and values as --json has them.",
+                help="csv: its tables alone, for a spreadsheet, with the keys of --json.",
             )
         )
     for inner in getattr(command, "commands", {}).values():

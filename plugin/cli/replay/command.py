@@ -152,7 +152,7 @@ def _write_html(
 
     shown = []
     for variant, one in zip(variants, found, strict=True):
-        done, place = one.replays[0], variant.place
+        done, place = one.replays[0], variant.site_cluster
         replayer = TraceReplayer(
             done.trace, done.cluster, done.settings, place.candidates, place.partition_of
         )

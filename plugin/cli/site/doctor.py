@@ -111,5 +111,5 @@ def support_bundle(
     ]
     lines.append(f"{target}: read it before you send it (tar xzf {target}).")
     sizes = {name: len(text.encode()) for name, text in texts.items() if name not in missing}
-    found = {"file": str(target), "bytes": sizes, "missing": missing}
-    answer("\n".join(lines), found, json_=json_)
+    summary = {"file": str(target), "bytes": sizes, "missing": missing}
+    answer("\n".join(lines), summary, json_=json_)
