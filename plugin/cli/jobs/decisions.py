@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.report.known_job import decision_of_job
+from berth.plugin.installed_site import open_view
 from berth.plugin.report.of_decision import (
     decided,
     decided_one,
@@ -21,7 +21,6 @@ from berth.plugin.report.of_decision import (
     decisions_table,
 )
 from berth.plugin.report.terminal import table_text
-from berth.plugin.site.installed import open_view
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.workloads.names import caller
 
@@ -70,6 +69,8 @@ def decisions(
         return
     store = open_view(site_file, store_url)
     if job is not None:
+        from berth.plugin.report.known_job import decision_of_job  # noqa: PLC0415 - schedulers
+
         _show(store, decision_of_job(store, job), json_=json_)
         return
     if workload is not None:

@@ -13,6 +13,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.where import store_options
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
     MOST_COUNTED,
@@ -29,7 +30,6 @@ from berth.plugin.report.of_outcomes import (
     outcome_data,
 )
 from berth.plugin.report.terminal import table_text
-from berth.plugin.site.installed import find_site, open_store
 from berth.plugin.store import Store
 from berth.plugin.store.records import EndedJob
 

@@ -15,6 +15,7 @@ from berth.plugin.cli.mig.apply import preview_text
 from berth.plugin.cli.mig.plan import workload_jobs_option
 from berth.plugin.cli.options.common import json_option
 from berth.plugin.cli.options.where import store_options
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.automatic import expected_demands, think
 from berth.plugin.mig.inventory import Fleet
@@ -22,7 +23,6 @@ from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.mig.settings import MigSettings, load
 from berth.plugin.mig.wire import preview_data
-from berth.plugin.site.installed import find_site, open_store
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobsDocument
 

@@ -19,8 +19,8 @@ from berth.plugin.cli.options.where import site_option
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.support import gather, write_archive
+from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import SCHEDULERS
-from berth.plugin.site.installed import SITE_FILE, find_site
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES
 from berth.predictor.core.workload import KINDS

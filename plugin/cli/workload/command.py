@@ -30,9 +30,9 @@ from berth.plugin.cli.workload.text import Summary, described, learnt_text, summ
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.installed_site import find_site, open_store, open_view, users_socket
 from berth.plugin.report.terminal import columns
 from berth.plugin.site import Site
-from berth.plugin.site.installed import find_site, open_store, open_view, users_socket
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore

@@ -12,8 +12,8 @@ from berth.pilot.errors import BerthError
 from berth.plugin.cli.options.common import answer, installed_site_option, json_option
 from berth.plugin.cli.options.where import store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.installed_site import find_site, open_store, users_socket
 from berth.plugin.site import Site
-from berth.plugin.site.installed import find_site, open_store, users_socket
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
