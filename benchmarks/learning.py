@@ -1,9 +1,10 @@
 """What learning costs the daemon's answers: the same requests in turns, with and without.
 
 ``learnt``: every forecast is one that finished jobs moved, a user's own. ``history``: besides, keys
-and memory needs of past jobs, of which the requests match none (the most look-ups). ``berth learn
-beside``: all that, while ``berth learn --rebuild`` runs at low priority as the daemon starts it,
-stopped in every second block. Last: processor time and memory of that ``berth learn``.
+and memory needs of past jobs, of which the requests match none (the most look-ups).
+``berth jobs learn beside``: all that, while ``berth jobs learn --rebuild`` runs at low priority as
+the daemon starts it, stopped in every second block. Last: processor time and
+memory of that ``berth jobs learn``.
 
     python benchmarks/learning.py [--blocks 20]
 """
@@ -104,7 +105,7 @@ def filled(folder: Path) -> str:
 def learner(url: str) -> subprocess.Popen[bytes]:
     """As the daemon starts it."""
     code = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", code, "learn", "--rebuild", "--json", "--store", url]
+    command = [sys.executable, "-c", code, "jobs", "learn", "--rebuild", "--json", "--store", url]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(["nice", "-n", "10", *command], env=environment, stdout=-3)
 
@@ -155,14 +156,14 @@ def main() -> int:
             time.sleep(0.1)
         if running and stopped:
             print(
-                f"| mix | berth learn beside, or stopped | {statistics.median(running):.0f}, "
+                f"| mix | berth jobs learn beside, or stopped | {statistics.median(running):.0f}, "
                 f"{statistics.median(stopped):.0f} | |"
             )
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         print(
             json.dumps(
                 {
-                    "berth learn --rebuild": f"{JOBS} jobs of {PROGRAMS} programs",
+                    "berth jobs learn --rebuild": f"{JOBS} jobs of {PROGRAMS} programs",
                     "processor_s": round(used.ru_utime + used.ru_stime, 1),
                     "memory_mib": round(peak_kib / 1024),
                 }

@@ -1,8 +1,8 @@
 """Whether ``berth serve`` stays as it is for an hour of submissions: real daemon, store, socket.
 
 Submissions come at a modest rate over one kept connection, as a filter's do, from fifty users with
-shapes known and new. Each minute a forecast is made anew; every five minutes
-``berth store prune`` deletes what is older than ``--keep`` minutes. Before the first minute the
+shapes known and new. Each minute a forecast is made anew; every five minutes ``berth site store
+prune`` deletes what is older than ``--keep`` minutes. Before the first minute the
 daemon's bounded caches are filled, so that what grows afterwards grows without end.
 
     python benchmarks/soak.py [--minutes 60] [--rate 8] [--warm 40000] [--json FILE]
@@ -148,7 +148,8 @@ class Soak:
         """Delete old decisions as an administrator's timer does, while submissions go on."""
         days = str(self.keep / (24 * 60))
         subprocess.run(
-            [*BERTH, "store", "prune", "--older-than-days", days, "--site", self.site.site_file],
+            [*BERTH, "site", "store", "prune", "--older-than-days", days,
+             "--site", self.site.site_file],
             check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
 

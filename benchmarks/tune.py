@@ -73,8 +73,9 @@ def main() -> None:
         began = time.perf_counter()
         done = subprocess.run(
             [
-                str(Path(sys.executable).with_name("berth")), "tune", str(folder / "jobs.csv"),
-                "--site", str(folder / "berth.toml"), "--folder", str(folder / "tune"),
+                str(Path(sys.executable).with_name("berth")), "replay", "tune",
+                str(folder / "jobs.csv"), "--site", str(folder / "berth.toml"),
+                "--folder", str(folder / "tune"),
                 "--trials", str(asked.trials), "--workers", str(asked.workers), "--json",
             ],
             stdout=subprocess.PIPE, check=True,

@@ -34,7 +34,7 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
         raise UsageError(
             "there is neither a site file nor a store to work on",
             hint="name one: --site FILE, or BERTH_STORE=PATH in the environment; "
-            f"or make {SITE_FILE} with: berth init",
+            f"or make {SITE_FILE} with: berth site init",
         )
     return url
 

@@ -1,7 +1,7 @@
 """Every reason that Berth gives, by a stable code: ``docs/reasons.md`` explains each of them.
 
-Codes are part of what sites script against (``berth decisions --code``): none is ever reused for
-another meaning.
+Codes are part of what sites script against (``berth jobs decisions --code``): none is ever
+reused for another meaning.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _reference(examples: Sequence[Example], platforms: Mapping[str, Platform]) -
     if names[0] not in platforms:
         raise UsageError(
             f"the profiles' platform {names[0]!r} is not known",
-            hint="`berth platform add` it first",
+            hint="`berth site platform add` it first",
         )
     return platforms[names[0]]
 

@@ -17,7 +17,7 @@ _NICE = 10
 def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
     """The JSON object that ``berth COMMAND --json`` prints for the site. Raises BerthError."""
     program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
-    words = [sys.executable, "-c", program, command, "--json", "--site", site.source]
+    words = [sys.executable, "-c", program, *command.split(), "--json", "--site", site.source]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment.pop("BERTH_STORE", None)
     try:

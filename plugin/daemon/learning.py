@@ -1,8 +1,8 @@
 """Learns from jobs that have ended, in a process of its own.
 
 The daemon only looks whether there is something to learn. The work needs numpy and seconds of a
-core, neither of which the answering thread should share: ``berth learn`` runs beside it, at low
-priority, and the store's watcher brings its forecasts back.
+core, neither of which the answering thread should share: ``berth jobs learn`` runs beside it, at
+low priority, and the store's watcher brings its forecasts back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_S = 600.0
 def follow_jobs(
     store: Store, site: Site, *, clock: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """A step that runs ``berth learn`` where jobs have ended that were not looked at.
+    """A step that runs ``berth jobs learn`` where jobs have ended that were not looked at.
 
     Raises BerthError where it fails, and StoreError.
     """
@@ -36,7 +36,7 @@ def follow_jobs(
 
 
 def _learn(site: Site) -> None:
-    done = ask_beside(site, "learn", longest_s=LONGEST_S)
+    done = ask_beside(site, "jobs learn", longest_s=LONGEST_S)
     for notice in done["notices"]:
         log.warning("%s", notice)
     log.info(

@@ -1,4 +1,4 @@
-"""Tables of expected waits beside the answers: made by ``berth waits`` in a process of its own.
+"""Tables of expected waits: made beside the answers, by ``berth jobs waits`` in its own process.
 
 Like learning, the look-ahead needs numpy and up to seconds of a core. The answering thread only
 looks its tables up, and no table that is old.
@@ -99,8 +99,8 @@ def _in_use(site: Site, states: Mapping[str, CandidateState]) -> bool:
 
 
 def _ask(site: Site) -> dict[str, WaitTable]:
-    answer = ask_beside(site, "waits", longest_s=LONGEST_S)
+    answer = ask_beside(site, "jobs waits", longest_s=LONGEST_S)
     try:
         return {name: WaitTable.of_dict(one) for name, one in answer["tables"].items()}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise BerthError(f"berth waits answered something unreadable: {error}") from None
+        raise BerthError(f"berth jobs waits answered something unreadable: {error}") from None

@@ -1,1 +1,1 @@
-"""``berth doctor``: is this installation sound? One file for each thing that is looked at."""
+"""``berth site doctor``: is this installation sound? One file for each thing that is looked at."""

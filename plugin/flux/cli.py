@@ -1,4 +1,4 @@
-"""``berth flux``: what an administrator needs to set the submit filter of Flux up."""
+"""``berth site flux``: what an administrator needs to set the submit filter of Flux up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from berth.plugin.cli.options.common import answer, json_option
 def flux() -> None:
     """Set up the Flux submit filter (the frobnicator).
 
-    Example: berth flux filter-config --site /etc/berth/berth.toml
+    Example: berth site flux filter-config --site /etc/berth/berth.toml
     """
 
 
@@ -22,7 +22,7 @@ def flux() -> None:
 def filter_path(*, json_: bool) -> None:
     """Print where the filter (frobnicator.py) is.
 
-    Example: install -m 644 "$(berth flux filter-path)" /etc/flux/berth_frobnicator.py
+    Example: install -m 644 "$(berth site flux filter-path)" /etc/flux/berth_frobnicator.py
     """
     from berth.plugin.flux.filter import FILTER_PATH  # noqa: PLC0415 - pydantic is slow
 
@@ -34,7 +34,7 @@ def filter_path(*, json_: bool) -> None:
 def mig_path(*, json_: bool) -> None:
     """Print where the job shell's plugin for MIG slices (mig_slices.lua) is.
 
-    Example: install -m 644 "$(berth flux mig-path)" /etc/flux/shell/lua.d/
+    Example: install -m 644 "$(berth site flux mig-path)" /etc/flux/shell/lua.d/
     """
     from berth.plugin.flux.filter import MIG_SLICES_PATH  # noqa: PLC0415 - pydantic is slow
 
@@ -58,7 +58,7 @@ def mig_path(*, json_: bool) -> None:
 def config(site_file: Path, path: Path | None) -> None:
     """Print Flux's configuration for the filter, made from the site file.
 
-    Example: berth flux filter-config --site berth.toml > /etc/flux/system/conf.d/berth.toml
+    Example: berth site flux filter-config --site berth.toml > /etc/flux/system/conf.d/berth.toml
     """
     from berth.plugin.flux.filter import FILTER_PATH, filter_config  # noqa: PLC0415
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import

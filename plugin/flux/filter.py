@@ -36,7 +36,7 @@ def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
     if site.auto_queue is not None:
         settings["auto_queue"] = site.auto_queue
     lines = [
-        f"# Written by `berth flux filter-config` from {site.source}",
+        f"# Written by `berth site flux filter-config` from {site.source}",
         "[ingest.frobnicator]",
         f"plugins = {json.dumps([str(path), 'defaults', 'constraints'])}",
         "",
@@ -47,11 +47,11 @@ def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
 
 
 def check(site: Site) -> Findings:
-    """Check for ``berth doctor`` that Flux loads the frobnicator first and with the site's
+    """Check for ``berth site doctor`` that Flux loads the frobnicator first and with the site's
     settings."""
     table = ask("state", timeout_s=10)["config.get"].get("ingest", {}).get("frobnicator", {})
     wanted = tomllib.loads(filter_config(site))["ingest"]["frobnicator"]
-    advice = f"berth flux filter-config --site {site.source}, then flux config reload"
+    advice = f"berth site flux filter-config --site {site.source}, then flux config reload"
     plugins = table.get("plugins", [])
     named = [p for p in plugins if Path(p).name not in ("defaults", "constraints")]
     if not named:

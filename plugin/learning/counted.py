@@ -46,7 +46,7 @@ class Use(StrEnum):
     HISTORY = "history"
     """The workload is made of its past jobs itself."""
     BY_HAND = "by-hand"
-    """An admin left it out (`berth learn --without`)."""
+    """An admin left it out (`berth jobs learn --without`)."""
 
 
 COUNTED = (Use.USED, Use.CENSORED)

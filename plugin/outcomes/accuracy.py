@@ -1,4 +1,4 @@
-"""How good predictions were for jobs that have run: what ``berth outcomes`` shows.
+"""How good predictions were for jobs that have run: what ``berth jobs outcomes`` shows.
 
 Only jobs that completed and had a prediction for the place and shape in which they ran count. They
 are no fair sample of all: a job is where it is because its time there was predicted to be short.

@@ -1,4 +1,4 @@
-"""What placements saved or cost in run time against another candidate: ``berth outcomes --gain``.
+"""What placements saved or cost in run time against another candidate (``berth jobs outcomes``).
 
 One of the two times of a job is measured, where it ran; the other is predicted. Such predictions
 are corrected by how long jobs took that did run there, and their error is taken to be one factor

@@ -178,7 +178,7 @@ def others_sentences(elsewhere: Sequence[Elsewhere]) -> list[str]:
     """Return what the other places would have meant, the first few of them."""
     lines = [f"{other.place} instead: {_instead(other)}" for other in elsewhere[:_OTHERS]]
     if len(elsewhere) > _OTHERS:
-        lines.append(f"and {len(elsewhere) - _OTHERS} other places: berth decisions show")
+        lines.append(f"and {len(elsewhere) - _OTHERS} other places: berth jobs decisions")
     return lines
 
 

@@ -78,7 +78,7 @@ def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
     longest = format_elapsed(max(row.seconds[2] for row in shown))
     return drawn(
         f"When each job is expected to start, with 90 % intervals; the last within {longest}",
-        lambda: ranked_times(shown, what="wait from now (at least 1 s) with its 90 % interval"),
+        lambda: ranked_times(shown, label="wait from now (at least 1 s) with its 90 % interval"),
     )
 
 

@@ -126,7 +126,7 @@ def _calibrated(site: Site) -> Part:
               "What that allows")  # fmt: skip
     return Part(
         "How far it is calibrated",
-        [f"Programs are predicted with bundle {manifest.id}; berth calibrate measures more."],
+        [f"Programs are predicted with bundle {manifest.id}; berth site calibrate measures more."],
         tables=[Table("Platforms of the site", header, rows)],
     )
 
@@ -137,7 +137,9 @@ def _sound(findings: Sequence[Finding]) -> Part:
     return Part(
         "Is it sound?",
         [f"{bad} of {len(findings)} findings need attention." if bad else "Nothing is wrong."],
-        tables=[Table("What berth doctor finds", ("State", "Of", "Finding", "What to do"), rows)],
+        tables=[
+            Table("What berth site doctor finds", ("State", "Of", "Finding", "What to do"), rows)
+        ],
     )
 
 
@@ -207,7 +209,7 @@ def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
     return drawn(
         "Share of real times inside the 90 % interval, by platform",
         lambda: shares(known, promised=NOMINAL,
-                       what="real times inside the 90 % interval, % (dashed: promised)"),
+                       label="real times inside the 90 % interval, % (dashed: promised)"),
     )  # fmt: skip
 
 

@@ -59,7 +59,9 @@ def load(path: Path) -> Guard:
             {str(key): float(value) for key, value in read["stopped"].items()},
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DocumentError(path, f"is not what berth slurm putback writes: {error}") from None
+        raise DocumentError(
+            path, f"is not what `berth site slurm putback` writes: {error}"
+        ) from None
 
 
 def load_or_nobody(path: Path) -> Guard:

@@ -134,7 +134,7 @@ class Scheduler(Protocol):
     # Methods with a default
 
     def is_here(self) -> bool:
-        """Return whether this machine has its commands: ``berth init`` asks the first that is
+        """Return whether this machine has its commands: ``berth site init`` asks the first that is
         here."""
         return False
 
@@ -199,11 +199,11 @@ class Scheduler(Protocol):
         return ()
 
     def check_filter(self, site: Site) -> Findings:
-        """Check for ``berth doctor`` that the submit filter is installed as the site file says."""
+        """Check that the submit filter is installed as the site file says (``site doctor``)."""
         return iter(())
 
     def check_setup(self, site: Site) -> Findings:
-        """Check for ``berth doctor`` that the scheduler is configured so that Berth can serve
+        """Check for ``berth site doctor`` that the scheduler is configured so that Berth can serve
         it."""
         return iter(())
 
@@ -245,7 +245,7 @@ class Scheduler(Protocol):
         """Return the command for ``submit`` that runs a script alone on one node, or on two."""
         raise UsageError(
             f"nodes of {self.title} cannot be measured by jobs",
-            hint="run berth pilot node there, then berth calibrate --measured FILE",
+            hint="run berth pilot node there, then berth site calibrate --measured FILE",
         )
 
     def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:

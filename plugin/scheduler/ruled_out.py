@@ -50,7 +50,9 @@ def load(path: Path) -> tuple[RuledOut, ...]:
             for r in rows
         )
     except (ValueError, TypeError, KeyError) as error:
-        raise DocumentError(str(path), f"is not what berth slurm putback writes: {error}") from None
+        raise DocumentError(
+            str(path), f"is not what `berth site slurm putback` writes: {error}"
+        ) from None
 
 
 def add(path: Path, entry: RuledOut) -> None:

@@ -25,7 +25,7 @@ SITE_SCHEMA = "berth.site/1"
 
 
 def _registered(registry: Registry[Any], name: str) -> str:
-    """The name, of something that can be imported. Raises ValueError naming the nearest."""
+    """Return the name of something that can be imported. Raises ValueError naming the nearest."""
     try:
         registry.load(name)
     except UsageError as error:
@@ -231,8 +231,8 @@ class DaemonTable(Document):
     )
     ruled_out: Text = Field(
         "/var/lib/berth-putback/ruled-out.json",
-        description="places that jobs were put back from (`berth slurm putback` writes it, the "
-        "daemon keeps such jobs away)",
+        description="places that jobs were put back from (`berth site slurm putback` writes it, "
+        "the daemon keeps such jobs away)",
     )
     scheduler_users: Names | None = Field(
         None,
@@ -272,7 +272,8 @@ class LearningTable(Document):
     """`[learning]`: what finished jobs may change."""
 
     enabled: bool = Field(
-        True, description="the daemon learns from finished jobs; false: only `berth learn` does"
+        True,
+        description="the daemon learns from finished jobs; false: only `berth jobs learn` does",
     )
     period_s: Positive = Field(
         20.0, description="seconds between two looks for jobs that have ended"

@@ -19,7 +19,7 @@ from berth.pilot.profile import Target
 from berth.predictor.hardware.device import SHEET, Device
 from berth.predictor.hardware.unit import SUSTAINED_SHARE
 
-STUB_MARK = "STUB written by berth init"
+STUB_MARK = "STUB written by berth site init"
 _FLOPS_F64_PER_CORE = 20e9
 """Sixteen operations a cycle at 1.25 GHz: what a 2.5 GHz core with 256-bit units sustains."""
 _DRAM_BYTES_PER_S_PER_CORE = 4e9
@@ -37,7 +37,7 @@ def cpu_stub(
     architecture: str,
     instruction_sets: tuple[str, ...],
 ) -> Platform:
-    """A CPU node of which only the size is known."""
+    """Describe a CPU node of which only the size is known."""
     total = _DRAM_BYTES_PER_S_PER_CORE * cores
     return Platform(
         schema="berth.platform/1",
@@ -75,7 +75,7 @@ def gpu_stub(
     device: Device | None = None,
     memory_bytes: float = _GPU_MEMORY_BYTES,
 ) -> Platform:
-    """A GPU or slice by the data sheet of its device; without one, nothing but that it is a GPU.
+    """Describe a GPU or slice by its device's data sheet; without one, as an unknown GPU.
 
     ``memory_bytes``: of one without a data sheet.
     """

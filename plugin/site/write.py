@@ -13,12 +13,12 @@ PLATFORM_FOLDER = "platforms"
 
 
 def toml_text(site: FirstSite, *, name: str) -> str:
-    """The whole file. Every value is written so that ``load_site`` reads it back."""
+    """Write the whole file so that ``load_site`` reads every value back."""
     return "\n".join(_lines(site, name)) + "\n"
 
 
 def auto_lines(site: FirstSite) -> tuple[str, ...]:
-    """The lines for the scheduler's configuration that make the auto queue; none: it is there."""
+    """Return the scheduler's configuration lines that make the auto queue; none: it is there."""
     default = site.reference_queue
     if site.has_auto or default is None:
         return ()
@@ -26,16 +26,16 @@ def auto_lines(site: FirstSite) -> tuple[str, ...]:
 
 
 def left_out_line(site: FirstSite) -> str:
-    """One sentence on the queues that have no candidates because users are not to use them."""
+    """Name in one sentence the queues without candidates because users are not to use them."""
     names = ", ".join(f"{queue.name} ({queue.not_for_users})" for queue in site.left_out)
     return f"No candidates, as they are not for users: {names}."
 
 
 def _lines(site: FirstSite, name: str) -> Iterator[str]:
-    yield f"# First site file for {name}, written by berth init from {site.facts.version}."
+    yield f"# First site file for {name}, written by berth site init from {site.facts.version}."
     yield "# Every key is explained in docs/site-file.md. Prices are yours to fill in."
     yield 'schema = "berth.site/1"'
-    yield "# shadow: decide and record, change nothing. Look at `berth decisions`, then enforce."
+    yield "# shadow: decide and record, change nothing. See `berth jobs decisions`, then enforce."
     yield 'mode = "shadow"'
     yield ""
     yield "[site]"
@@ -70,7 +70,7 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
         yield ""
         yield "[[platforms]]"
         if STUB_MARK in stub.description:
-            yield "# Not measured yet: `berth calibrate` writes this file anew."
+            yield "# Not measured yet: `berth site calibrate` writes this file anew."
         yield f"name = {_string(stub.name)}"
         yield f"file = {_string(f'{PLATFORM_FOLDER}/{stub.name}.json')}"
         yield "# price_per_hour = 0.0"
@@ -117,7 +117,7 @@ def _candidate(c: FirstCandidate, word: str) -> Iterator[str]:
 
 
 def _duration(seconds: float | None) -> str | None:
-    """``"2d"``, ``"90m"``: the largest unit that leaves a whole number."""
+    """Write a duration in the largest unit that leaves a whole number: ``"2d"``, ``"90m"``."""
     if not seconds:
         return None
     whole = int(seconds)
@@ -134,7 +134,7 @@ def _value(value: str | int | tuple[str, ...]) -> str:
 
 
 def _string(text: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's, and DEL must be escaped as well."""
+    """Write a TOML basic string: JSON's escapes are TOML's, and DEL must be escaped as well."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

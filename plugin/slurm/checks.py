@@ -1,4 +1,4 @@
-"""For ``berth doctor``: what of Slurm's own configuration keeps Berth from serving its jobs."""
+"""Check for ``site doctor`` what in Slurm's own configuration keeps Berth from serving its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth slurm``: what an administrator needs to set the submit filter up."""
+"""``berth site slurm``: what an administrator needs to set the submit filter up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from berth.plugin.cli.options.common import answer, json_option
 def slurm() -> None:
     """Set up the Slurm submit filter.
 
-    Example: cp "$(berth slurm filter-path)" /etc/slurm/job_submit.lua
+    Example: cp "$(berth site slurm filter-path)" /etc/slurm/job_submit.lua
     """
 
 
@@ -33,7 +33,7 @@ _site_option = click.option(
 def filter_path(client: bool, *, json_: bool) -> None:
     """Print where the filter (job_submit.lua) is.
 
-    Example: cp "$(berth slurm filter-path)" /etc/slurm/job_submit.lua
+    Example: cp "$(berth site slurm filter-path)" /etc/slurm/job_submit.lua
     """
     from berth.plugin.slurm.filter import (  # noqa: PLC0415 - pydantic is slow
         CLIENT_FILTER_PATH,
@@ -48,7 +48,7 @@ def filter_path(client: bool, *, json_: bool) -> None:
 def putback() -> None:
     """Give jobs their own request back where Slurm keeps them waiting after an edit.
 
-    Example: berth slurm putback list
+    Example: berth site slurm putback list
     """
 
 
@@ -62,7 +62,7 @@ def putback_run(site_file: Path, every: float | None, *, json_: bool) -> None:
     Jobs that ran out of memory after Berth made their request smaller run again with their own.
     Needs the rights of SlurmUser or an operator.
 
-    Example: berth slurm putback run --every 30
+    Example: berth site slurm putback run --every 30
     """
     import json  # noqa: PLC0415
     import time  # noqa: PLC0415
@@ -110,7 +110,7 @@ def putback_run(site_file: Path, every: float | None, *, json_: bool) -> None:
 def putback_list(site_file: Path, as_json: bool) -> None:
     """Print the places that jobs were put back from, and for whom they are ruled out.
 
-    Example: berth slurm putback list
+    Example: berth site slurm putback list
     """
     import json  # noqa: PLC0415
     from dataclasses import asdict  # noqa: PLC0415
@@ -144,7 +144,7 @@ def putback_list(site_file: Path, as_json: bool) -> None:
 def putback_clear(site_file: Path, candidate: str | None, everything: bool, *, json_: bool) -> None:
     """Let jobs go to CANDIDATE again.
 
-    Example: berth slurm putback clear gpu
+    Example: berth site slurm putback clear gpu
     """
     from berth.pilot.errors import UsageError  # noqa: PLC0415
     from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
@@ -167,7 +167,7 @@ def config(site_file: Path) -> None:
 
     The filter reads /etc/berth/filter.conf, again every few seconds.
 
-    Example: berth slurm filter-config --site /etc/berth/berth.toml > /etc/berth/filter.conf
+    Example: berth site slurm filter-config --site /etc/berth/berth.toml > /etc/berth/filter.conf
     """
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
     from berth.plugin.slurm.filter import filter_config  # noqa: PLC0415

@@ -41,7 +41,7 @@ def filter_config(site: Site) -> str:
     }
     if site.auto_queue is not None:
         values["auto_partition"] = site.auto_queue
-    lines = [f"# Written by `berth slurm filter-config` from {site.source}"]
+    lines = [f"# Written by `berth site slurm filter-config` from {site.source}"]
     for key, value in values.items():
         text = f"{value:g}" if isinstance(value, float) else str(value)
         if "#" in text or "\n" in text:
@@ -54,13 +54,12 @@ def filter_config(site: Site) -> str:
 
 
 def check(site: Site) -> Findings:
-    """Check for ``berth doctor`` that the filter's configuration is what the site file makes of
-    it."""
+    """Check that the filter's configuration is made from the site file (``berth site doctor``)."""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
     from berth.plugin.doctor.findings import READ, persons, wall_before  # noqa: PLC0415
 
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
-    advice = f"berth slurm filter-config --site {site.source} > {path}"
+    advice = f"berth site slurm filter-config --site {site.source} > {path}"
     try:
         installed = path.read_text(errors="replace")
     except FileNotFoundError:
@@ -113,7 +112,9 @@ def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
         yield Finding("filter", Status.FAIL, f"there is no {path}: slurmctld needs it", advice)
         return
     except OSError as error:
-        yield Finding("filter", Status.WARN, f"{path}: {error.strerror}", "as root: berth doctor")
+        yield Finding(
+            "filter", Status.WARN, f"{path}: {error.strerror}", "as root: berth site doctor"
+        )
         return
     problem = None if interpreter is None else _syntax(interpreter, path)
     if problem is not None:

@@ -1014,7 +1014,7 @@ local function carry_out(steps)
   return done
 end
 
--- The values that the edit replaces, for `berth slurm putback`: `was=partition:auto;gres:-;...`. `-`
+-- The values that the edit replaces, for `berth site slurm putback`: `was=partition:auto;gres:-;...`. `-`
 -- means unset; special characters of a value are written %XX.
 local function replaced_values(job, steps, details)
   local values = {}

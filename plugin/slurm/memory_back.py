@@ -179,7 +179,7 @@ def load_begun(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
     if not isinstance(read, dict):
-        raise DocumentError(path, "is not what berth slurm putback writes")
+        raise DocumentError(path, "is not what `berth site slurm putback` writes")
     return {str(job): str(key) for job, key in read.items()}
 
 

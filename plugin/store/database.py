@@ -24,7 +24,7 @@ from berth.pilot.errors import StoreError, ToolMissing, UsageError
 
 BUSY_TIMEOUT_S = 5.0
 CHECKED_BYTES = 64 * 1024 * 1024
-"""A larger SQLite file is not searched for damage as it is opened; berth doctor searches a part."""
+"""A larger SQLite file is not searched for damage when it is opened; doctor searches a part."""
 _GROWING = frozenset(("decisions", "rankings", "outcomes", "past_jobs", "evidence"))
 """Tables that grow with every job."""
 _FILE_MODE = 0o660
@@ -152,7 +152,7 @@ _SENTENCES = (
     (
         "database is locked",
         "another process has kept the store locked for too long",
-        "look for a long backup or a stopped berth command with: fuser -v FILE",
+        "look for a long backup or a stopped process of Berth with: fuser -v FILE",
     ),
     (
         "lock timeout",
@@ -162,7 +162,7 @@ _SENTENCES = (
     (
         "unable to open database file",
         "the store is not there or may not be opened by this user",
-        "make it with: berth store upgrade; or check the folder's permissions",
+        "make it with: berth site store upgrade; or check the folder's permissions",
     ),
     (
         "malformed",
@@ -181,12 +181,12 @@ _SENTENCES = (
     (
         "no such table",
         "the store lacks a table that it should have",
-        "make what is missing with: berth store upgrade",
+        "make what is missing with: berth site store upgrade",
     ),
     (
         "does not exist",
         "the database, role or table does not exist",
-        "create the database and the role, then: berth store upgrade",
+        "create the database and the role, then: berth site store upgrade",
     ),
     (
         "password authentication failed",

@@ -82,7 +82,7 @@ class Store:
                 present_schema = f"has schema {version}" if version else "is empty"
                 raise StoreError(
                     f"{database.name}: the store {present_schema}; this Berth needs {HEAD}",
-                    hint="run: berth store upgrade",
+                    hint="run: berth site store upgrade",
                 )
             upgrade(database)
         if check and not database.is_large and (problem := database.integrity_problem()):

@@ -33,7 +33,7 @@ def html(
     """The whole page. ``difference``: of the site file; ``slices``: how GPUs are to be cut; empty:
     no change is recommended. ``notes``: see Replayer."""
     found = tune_report(order, tuned, judgement, difference, slices, currency=currency, notes=notes)
-    return page.html(found, made_by=f"berth tune, jobs of {order.trace}", made=made)
+    return page.html(found, made_by=f"berth replay tune, jobs of {order.trace}", made=made)
 
 
 def tune_report(
@@ -149,7 +149,9 @@ def _more_trials(tuned: Tuned) -> list[str]:
     more = sum(one is not tuned.today for one in tuned.front) - MOST_ROWS + 1
     if more <= 0:
         return []
-    return [f"The table leaves out {more} trials that no other beats: berth tune --json has all."]
+    return [
+        f"The table leaves out {more} trials that no other beats: berth replay tune --json has all."
+    ]
 
 
 def _importance(tuned: Tuned, titles: dict[str, str]) -> Part:

@@ -65,39 +65,39 @@ class Shown:
 
 @view.route("/place", methods=["GET", "POST"])
 def decide() -> str | Response:
-    """The form, and the decision for what was sent; that has an address of its own."""
-    here = context()
+    """Show the form, and the decision for what was sent; that has an address of its own."""
+    page = context()
     form = PlaceForm(request.values)
-    shown, problems = None, form.named(here)
+    shown, problems = None, form.named(page)
     form.policy.choices = [""]
     try:
-        site = here.site()
+        site = page.site()
         form.policy.choices = [
             SelectChoice("", f"the site's ({site.policy.objective})"),
             *OBJECTIVES.names(),
         ]
         if form.asked() and form.validate():
-            workload = form.read(here)
+            workload = form.read(page)
             if request.method == "POST":
                 return redirect(url_for("place.decide", **form.link(_ASKED)), 303)
-            shown = _shown(here, site, form, workload)
+            shown = _shown(page, site, form, workload)
     except BerthError as error:
         problems = [error]
     return render_template(
-        "place.html", form=form, shown=shown, problems=problems, is_demo=here.is_demo
+        "place.html", form=form, shown=shown, problems=problems, is_demo=page.is_demo
     )
 
 
-def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Shown:
-    given = {**form.given(_REQUEST), "user": here.viewer().name}
-    asked = asked_request(workload, given)
+def _shown(page: Context, site: Site, form: PlaceForm, workload: Workload) -> Shown:
+    options = {**form.given(_REQUEST), "user": page.viewer().name}
+    asked = asked_request(workload, options)
     scheduler = open_scheduler(site)
     placing = place(
         workload,
         asked,
         site,
-        forecaster=here.forecaster(),
-        scheduler=None if here.is_demo else scheduler,
+        forecaster=page.forecaster(),
+        scheduler=None if page.is_demo else scheduler,
         objective=form.policy.data or None,
     )
     header, rows = alternatives(placing, site.currency)

@@ -20,17 +20,17 @@ DOCS = FOLDER.parent
 WITHOUT = {
     "ui": "serves until it is ended",
     "mig export": "writes a configuration of another tool",
-    "slurm filter-config": "writes the filter's configuration",
-    "flux filter-config": "writes the filter's configuration",
+    "site slurm filter-config": "writes the filter's configuration",
+    "site flux filter-config": "writes the filter's configuration",
     "pilot count": "a pilot job's own step: the result is the Profile that it writes",
     "pilot deliver": "a pilot job's own step: its lines are the job's log",
     "pilot ranks": "a pilot job's own step: it prints one number for the job's script",
 }
 """Commands without ``--json``, each with its reason."""
 OF = {
-    "decisions show": "decisions-show", "mig assert": "mig-assert", "predict": "predict-program",
-    "report job": "report", "report workload": "report", "report site": "report",
-    "report mig": "report", "serve": "serve-status", "slurm putback": "slurm-putback-list",
+    "mig assert": "mig-assert", "predict": "predict-program", "serve": "serve-status",
+    "ui report job": "ui-report", "ui report workload": "ui-report", "ui report site": "ui-report",
+    "ui report mig": "ui-report",
 }  # fmt: skip
 """Schemas that are not called as their command."""
 Made = tuple[Path, Mapping[str, Case]]
@@ -90,10 +90,10 @@ def test_what_takes_long_prints_what_is_documented_too(made: Made) -> None:
 
 
 TABLES = (
-    "bundle-show", "decisions", "decisions-show", "mig-plan", "mig-recommend", "mig-show",
-    "model-show", "outcomes", "outcomes-jobs", "place", "platform-list", "predict-language-model",
-    "predict-model", "predict-program", "predict-training", "replay", "replay-live", "waits",
-    "workload-list", "workload-show",
+    "jobs-decisions", "jobs-decisions-id", "jobs-outcomes", "jobs-outcomes-jobs", "jobs-waits",
+    "mig-plan", "mig-recommend", "mig-show", "place", "predict-language-model", "predict-model",
+    "predict-program", "predict-training", "replay", "replay-live", "site-platform-list",
+    "train-bundle-show", "workload-list", "workload-model", "workload-show",
 )  # fmt: skip
 
 

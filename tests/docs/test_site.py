@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("sphinx", reason="needs the extra `docs`")
 
-from berth.plugin.cli import COMMANDS
+from berth.plugin.cli.tree import COMMANDS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']([^"']+)""")

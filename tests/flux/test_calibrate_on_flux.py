@@ -1,4 +1,4 @@
-"""``berth calibrate`` on a real Flux: its jobs, its results, the bundle that it installs.
+"""``berth site calibrate`` on a real Flux: its jobs, its results, the bundle that it installs.
 
 Kernels would take minutes: the jobs find the times in a file. What connects two nodes is measured.
 """

@@ -1,4 +1,4 @@
-"""berth init, place, replace, decisions and doctor on a real Flux."""
+"""berth site init, place, replace, decisions and doctor on a real Flux."""
 
 from __future__ import annotations
 

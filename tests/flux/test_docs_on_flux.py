@@ -60,7 +60,7 @@ class Shell:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0 or "berth doctor" in block, f"{block}\n{done.stderr}"
+        assert done.returncode == 0 or "berth site doctor" in block, f"{block}\n{done.stderr}"
         return done.stdout
 
     def edit_site(self) -> None:
@@ -87,7 +87,7 @@ def test_every_command_of_the_page_works_in_its_order() -> None:
         try:
             for block in blocks("sh"):
                 shown[block] = shell.run(block)
-                if "berth init" in block:
+                if "berth site init" in block:
                     shell.edit_site()
                     shell.run(block.splitlines()[1])
                 if block.rstrip().endswith("&"):

@@ -1,4 +1,4 @@
-"""Rendering, jobspecs, berth init, place and flux on a Flux that answers what a test tells it."""
+"""Rendering, jobspecs, berth site init and place on a Flux that answers what a test tells it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_fluxs_validator_has_the_last_word(fake: FakeFlux) -> None:
         validate(recorded("n1"))
 
 
-# berth init
+# berth site init
 
 
 def run_init(*arguments: str) -> Any:
@@ -210,7 +210,7 @@ def test_flux_counts_all_gpus_as_gpu(site_file: Path) -> None:
         load_site(site_file)
 
 
-# berth flux, berth decisions --job
+# berth site flux, berth jobs decisions --job
 
 
 def test_the_filters_configuration_is_toml_that_flux_reads(site_file: Path) -> None:

@@ -1,4 +1,4 @@
-"""berth replace: pending jobs that Berth placed, asked about again; moved only with --apply."""
+"""berth place replace: asks again about pending jobs that Berth placed; moves with --apply."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def _no_space(_self: Path, _target: Path) -> Path:
 
 
 def test_a_file_written_anew_keeps_its_mode_and_owner(tmp_path: Path) -> None:
-    """`berth calibrate` by root made a site file of mode 0640 readable for everybody."""
+    """`berth site calibrate` by root made a site file of mode 0640 readable for everybody."""
     target = tmp_path / "berth.toml"
     target.write_text("old")
     target.chmod(0o640)

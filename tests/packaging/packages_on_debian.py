@@ -80,7 +80,7 @@ def package(built: Path, name: str, kind: str = "deb") -> str:
 
 def decisions(debian: Machine) -> int:
     """How many the store holds."""
-    return len(json.loads(debian.run("berth decisions --last 100000 --json").stdout))
+    return len(json.loads(debian.run("berth jobs decisions --last 100000 --json").stdout))
 
 
 def submit_during(debian: Machine, change: str) -> list[str]:
@@ -110,8 +110,8 @@ def test_from_a_clean_debian_to_shadow_and_back(debian: Machine, built: Path) ->
     debian.wait_for("berth serve --status")
     debian.wait_for("sinfo --noheader --format %T | grep -x idle")
     [job] = re.findall(r"batch job (\d+)", debian.run("sbatch --wrap=true").stdout)
-    debian.wait_for(f"berth decisions --job {job} | grep -w {job}")
-    assert "shadow" in debian.run(f"berth decisions --job {job} --json").stdout
+    debian.wait_for(f"berth jobs decisions --job {job} | grep -w {job}")
+    assert "shadow" in debian.run(f"berth jobs decisions --job {job} --json").stdout
     assert OLDER in debian.run("berth --version").stdout
     assert debian.run("systemctl is-active berth berth-users").stdout.split() == ["active"] * 2
     timers = debian.run("systemctl list-timers --all --no-legend").stdout
@@ -152,7 +152,7 @@ def test_from_a_clean_debian_to_shadow_and_back(debian: Machine, built: Path) ->
     for line in lines:
         debian.run(line.replace("berth_VERSION_amd64.deb", new))
     debian.wait_for("berth serve --status")
-    debian.wait_for("sbatch --wrap=true && sleep 2 && berth decisions --last 1 | grep -q .")
+    debian.wait_for("sbatch --wrap=true && sleep 2 && berth jobs decisions --last 1 | grep -q .")
     assert decisions(debian) >= 1
 
 
@@ -168,7 +168,7 @@ def test_the_playground_of_the_image_runs_without_systemd(debian: Machine, built
     shutil.copy(ROOT / "deploy/packages/containers/playground", debian.root / "srv/playground")
     shown = debian.run(
         # The daemon lives on here, as this shell is not the first process, and holds its output.
-        "./playground sh -c 'sbatch --wrap=true && sleep 3 && berth decisions --last 1' "
+        "./playground sh -c 'sbatch --wrap=true && sleep 3 && berth jobs decisions --last 1' "
         ">shown 2>&1; code=$?; cat shown; exit $code"
     )
     assert "Submitted batch job" in shown.stdout

@@ -107,7 +107,7 @@ def findings(text: str) -> list[tuple[str, str]]:
 
 
 def test_the_doctor_lists_what_a_package_adds(berth: Shell) -> None:
-    assert findings(berth("doctor", "--json")) == [
+    assert findings(berth("site", "doctor", "--json")) == [
         ("ok", "berth.collectors: rusage"),
         ("ok", "berth.objectives: greenest"),
         ("ok", "berth.schedulers: local"),
@@ -139,7 +139,7 @@ def test_the_collector_measures(berth: Shell) -> None:
 
 
 def test_the_scheduler_is_read_given_a_job_and_asked_what_became_of_it(berth: Shell) -> None:
-    first = berth("init", "--scheduler", "local", "--dry-run")
+    first = berth("site", "init", "--scheduler", "local", "--dry-run")
     assert tomllib.loads(first)["site"]["scheduler"] == "local"
     script = berth.folder / "job.sh"
     script.write_text("#!/bin/sh\necho done > result\n")
@@ -182,7 +182,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_of_all(berth: Shell) -> Non
     wrong = berth("place", "table.json", *site, "--policy", "greenst", status=2)
     assert "did you mean 'greenest'? known: fastest, " in wrong
     assert wrong.rstrip().endswith(", greenest")
-    assert "did you mean 'local'?" in berth("init", "--scheduler", "locla", status=2)
+    assert "did you mean 'local'?" in berth("site", "init", "--scheduler", "locla", status=2)
     assert "did you mean 'rusage'?" in berth(
         "pilot", "run", "--collectors", "rusag", "--", "true", status=2
     )
@@ -216,7 +216,7 @@ def test_broken_packages_are_named_and_the_rest_goes_on(installed: Path, tmp_pat
         tmp_path, "other", "[berth.objectives]\ngreenest = berth_extra.rusage:RusageCollector\n"
     )
     berth = Shell(tmp_path, installed, broken, clashing)
-    found = dict(reversed(pair) for pair in findings(berth("doctor", "--json")))
+    found = dict(reversed(pair) for pair in findings(berth("site", "doctor", "--json")))
     assert "the objective 'sooner' of the package broken cannot be imported" in "\n".join(found)
     clash = (
         "the objective 'greenest' is declared by 2 packages: berth-extra, other; remove all but one"

@@ -74,8 +74,8 @@ def test_the_command_comes_from_the_wheel(fresh: Path, tmp_path: Path) -> None:
 EVERY_HELP = """
 import contextlib, io
 import berth.plugin.cli as cli
-from berth.plugin.cli.pilot.group import PILOT_COMMANDS
-for words in [[name] for name in cli.COMMANDS] + [["pilot", name] for name in PILOT_COMMANDS]:
+from berth.plugin.cli.tree import COMMANDS, PILOT
+for words in [[name] for name in COMMANDS] + [["pilot", name] for name in PILOT.commands]:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
         cli.main([*words, "--help"])

@@ -36,9 +36,9 @@ def test_each_shipped_bundle_is_shown_and_whole(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = reader_of(BUNDLES / name).verify(BUNDLES / name)
-    assert run("bundle", "show", BUNDLES / name) == 0
+    assert run("train", "bundle", "show", BUNDLES / name) == 0
     assert manifest.id in capsys.readouterr().out
-    assert run("bundle", "verify", BUNDLES / name) == 0
+    assert run("train", "bundle", "verify", BUNDLES / name) == 0
     assert capsys.readouterr().out == f"{manifest.id}: whole\n"
 
 
@@ -50,7 +50,7 @@ def test_a_changed_file_of_any_bundle_is_refused(
     shutil.copytree(BUNDLES / name, copy)
     named = sorted(json.loads((copy / "manifest.json").read_text())["files"])
     (copy / named[0]).write_bytes(b"changed")
-    assert run("bundle", "verify", copy) == 2
+    assert run("train", "bundle", "verify", copy) == 2
     shown = capsys.readouterr().err
     assert named[0] in shown
     assert "Traceback" not in shown
@@ -72,7 +72,7 @@ def test_a_manifest_of_no_known_kind_is_one_sentence(
 ) -> None:
     (tmp_path / "manifest.json").write_text(text)
     for command in ("verify", "show"):
-        assert run("bundle", command, tmp_path) == 2
+        assert run("train", "bundle", command, tmp_path) == 2
         shown = capsys.readouterr().err
         assert said in shown
         assert "Traceback" not in shown
@@ -91,18 +91,18 @@ def test_what_differs_between_two_bundles_is_listed(
 ) -> None:
     copy = tmp_path / name
     shutil.copytree(BUNDLES / name, copy)
-    assert run("bundle", "diff", BUNDLES / name, copy) == 0
+    assert run("train", "bundle", "diff", BUNDLES / name, copy) == 0
     assert capsys.readouterr().out == "no difference\n"
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["figures"] = {**manifest["figures"], "made_up": 0.5}
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert run("bundle", "diff", BUNDLES / name, copy, "--json") == 0
+    assert run("train", "bundle", "diff", BUNDLES / name, copy, "--json") == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["group"], found["after"]) == ("figures", 0.5)
 
 
 def test_bundles_of_two_kinds_differ_in_their_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("bundle", "diff", BUNDLES / "default", BUNDLES / "llm") == 0
+    assert run("train", "bundle", "diff", BUNDLES / "default", BUNDLES / "llm") == 0
     assert "schema: berth.bundle/1 -> berth.llm-bundle/1" in capsys.readouterr().out
 
 

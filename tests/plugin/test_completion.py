@@ -32,12 +32,16 @@ def test_the_completer_knows_commands_options_and_values(
     def offered(*words: str, begun: str = "") -> set[str]:
         return {one.value for one in made.get_completions(list(words), begun)}
 
-    assert {"mig", "predict", "slurm", "flux"} <= offered()
+    assert {"mig", "predict", "site", "jobs"} <= offered()
+    assert {"init", "slurm", "flux"} <= offered("site")
+    assert "replace" in offered("place")
+    assert "--tasks" in offered("place", begun="--t")
+    assert {"--site"} <= offered("place", "replace", begun="--s")
     assert offered(begun="wo") == {"workload"}
     assert {"plan", "show"} <= offered("mig")
     assert "--fleet" in offered("mig", "plan", begun="--f")
-    assert {"text", "csv"} == offered("decisions", "--format")
-    assert {"slurm", "flux"} <= offered("init", "--scheduler")
+    assert {"text", "csv"} == offered("jobs", "decisions", "--format")
+    assert {"slurm", "flux"} <= offered("site", "init", "--scheduler")
     assert "_BERTH_COMPLETE" in made.source()
     assert f"_BERTH_COMPLETE={shell}_source berth" in PAGE
 

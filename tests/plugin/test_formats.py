@@ -58,17 +58,22 @@ def test_no_command_has_an_option_twice() -> None:
 @pytest.mark.parametrize(
     ("words", "header"),
     [
-        (("decisions",), "ID"),
-        (("decisions", "--short"), "ID"),
-        (("decisions", "show", decision(1).id), "CANDIDATE"),
+        (
+            (
+                "jobs",
+                "decisions",
+            ),
+            "ID",
+        ),
+        (("jobs", "decisions", "--short"), "ID"),
+        (("jobs", "decisions", decision(1).id), "CANDIDATE"),
         (("mig", "show", "--gpu", "A100-40GB"), "PROFILE"),
-        (("platform", "list"), "platform"),
+        (("site", "platform", "list"), "platform"),
     ],
 )
 def test_tables_are_csv(store: str, words: tuple[str, ...], header: str) -> None:
-    of_store = ("--store", store) if words[0] == "decisions" else ()
-    at = 1 if words[:2] == ("decisions", "show") else len(words)
-    done = run(*words[:at], *of_store, *words[at:], "--format", "csv")
+    of_store = ("--store", store) if words[0] == "jobs" else ()
+    done = run(*words, *of_store, "--format", "csv")
     assert done.exit_code == 0, (done.output, done.exception)
     found = rows(done.stdout)
     assert found[0][0].lower() == header.lower()
@@ -77,16 +82,16 @@ def test_tables_are_csv(store: str, words: tuple[str, ...], header: str) -> None
 
 
 def test_users_words_are_no_formulas(store: str) -> None:
-    found = rows(run("decisions", "--store", store, "--format", "csv").stdout)
+    found = rows(run("jobs", "decisions", "--store", store, "--format", "csv").stdout)
     assert "'=HYPERLINK(1)" in found[1]
 
 
 def test_where_there_is_no_table_it_says_so(tmp_path: Path) -> None:
-    done = run("decisions", "--store", str(tmp_path / "empty.db"), "--format", "csv")
+    done = run("jobs", "decisions", "--store", str(tmp_path / "empty.db"), "--format", "csv")
     assert done.exit_code != 0
     assert "no table" in str(done.exception)
     assert "no decisions yet" in str(getattr(done.exception, "hint", ""))
-    failed = run("decisions", "--store", str(tmp_path), "--format", "csv")
+    failed = run("jobs", "decisions", "--store", str(tmp_path), "--format", "csv")
     assert "no table" not in str(failed.exception)
 
 
@@ -101,11 +106,11 @@ def test_what_has_another_format_keeps_it(tmp_path: Path) -> None:
 
 
 def test_short_output_is_narrow(store: str) -> None:
-    assert run("decisions", "--store", store, "--short").stdout.split("\n")[0].split() == [
+    assert run("jobs", "decisions", "--store", store, "--short").stdout.split("\n")[0].split() == [
         "ID", "TIME", "USER", "WORKLOAD", "CODE", "CHOSEN", "RAN",
     ]  # fmt: skip
     assert "--short belongs to --jobs" in str(
-        run("outcomes", "--store", store, "--short").exception
+        run("jobs", "outcomes", "--store", store, "--short").exception
     )
     line = run("why", "--short", "77", "--store", store).stdout.split("\n")
     assert line[0].split()[:3] == ["JOB", "STATE", "QUEUE"]

@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_counted(site: Site, ranked: str) -> None:
 
 def test_the_command(site: Site, tmp_path: Path) -> None:
     def run(*words: str) -> str:
-        done = CliRunner().invoke(berth, ["outcomes", *words, "--store", url])
+        done = CliRunner().invoke(berth, ["jobs", "outcomes", *words, "--store", url])
         return done.output if done.exit_code == 0 else str(getattr(done.exception, "message", ""))
 
     url = f"sqlite:///{tmp_path}/s.db"

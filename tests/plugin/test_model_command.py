@@ -1,4 +1,4 @@
-"""``berth model show`` on files good and bad."""
+"""``berth workload model`` on files good and bad."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def show(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(cli.berth, ["model", "show", *map(str, arguments)])
+    result = CliRunner().invoke(cli.berth, ["workload", "model", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output

@@ -208,7 +208,7 @@ def test_decisions_show_predicted_against_real_time(store_url: str) -> None:
     assert "PREDICTED  RAN" in lines["ID"]
     assert "60 s       66 s (3 of 3)" in lines["1m7y4whj8kbbvxmm"]  # an array: the median
     assert "60 s       -" in lines["alone"]
-    text = CliRunner().invoke(decisions, ["--store", store_url, "show", DECISION.id]).output
+    text = CliRunner().invoke(decisions, ["--store", store_url, DECISION.id]).output
     assert (
         "outcome  job 1: completed after 66 s in gpu, predicted 60 s (50 s to 72 s): +10%" in text
     )

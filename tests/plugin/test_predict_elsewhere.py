@@ -77,7 +77,7 @@ def test_further_files_are_runs_elsewhere_too(here, there, capsys) -> None:
 
 def test_runs_of_the_same_program_are_found_in_the_store(here, there, tmp_path, capsys) -> None:
     store = tmp_path / "store.db"
-    assert run("store", "upgrade", "--store", store) == 0
+    assert run("site", "store", "upgrade", "--store", store) == 0
     assert run("workload", "add", there, "--store", store) == 0
     write_json(
         tmp_path / "other.json",

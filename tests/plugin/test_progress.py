@@ -152,7 +152,7 @@ def test_long_commands_report_how_far_they_are(tmp_path: Path) -> None:
 def test_elsewhere_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     with saying("pilot") as say:
         say("kernel TRIAD", 1, 4)
-    main(["platform", "list"])
+    main(["site", "platform", "list"])
     assert capsys.readouterr().err == ""
 
 

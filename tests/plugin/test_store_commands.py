@@ -104,12 +104,12 @@ def test_a_daemon_places_by_what_was_added(
         lambda: (r := daemon.decide(queue="auto", script=text))["code"] != "no-workload" and r
     )
     wait_until(lambda: site.store().decisions.get(reply["decision"]))
-    explained = run("decisions", "show", reply["decision"]).stdout
+    explained = run("jobs", "decisions", reply["decision"]).stdout
     assert "workload triad" in explained
     assert "rome-7742" in explained
     assert "a100-80gb" in explained
     assert "FROM" in explained
-    ranked = json.loads(run("decisions", "show", reply["decision"], "--json").stdout)["ranked"]
+    ranked = json.loads(run("jobs", "decisions", reply["decision"], "--json").stdout)["ranked"]
     assert all(row["source"] == "program" for row in ranked if row["runtime_s"])
 
 
@@ -162,11 +162,11 @@ def test_a_profile_that_cannot_be_used_is_one_sentence_and_not_stored(
         ("workload", "show", "absent"),
         ("workload", "remove", "absent"),
         ("workload", "refresh", "absent"),
-        ("decisions", "show", "absent"),
-        ("decisions", "--job", "x;y"),
-        ("decisions", "--last", "0"),
-        ("store", "prune"),
-        ("store", "upgrade", "--store", "mysql://x/y"),
+        ("jobs", "decisions", "absent"),
+        ("jobs", "decisions", "--job", "x;y"),
+        ("jobs", "decisions", "--last", "0"),
+        ("site", "store", "prune"),
+        ("site", "store", "upgrade", "--store", "mysql://x/y"),
         ("serve", "--site", "/nonexistent.toml"),
         ("serve", "--socket-mode", "rw"),
     ],
@@ -247,8 +247,8 @@ def test_the_platforms_where_a_program_can_run_come_first(run: Run, triad: Path)
 
 def test_the_store_is_made_and_upgraded_by_a_command(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "new" / "store.db"
-    assert f"(none) -> {REVISIONS[-1]}" in run("store", "upgrade", "--store", path).stdout
-    assert "nothing to do" in run("store", "upgrade", "--store", path).stdout
+    assert f"(none) -> {REVISIONS[-1]}" in run("site", "store", "upgrade", "--store", path).stdout
+    assert "nothing to do" in run("site", "store", "upgrade", "--store", path).stdout
 
 
 def test_decisions_are_listed_found_by_job_and_pruned(
@@ -260,38 +260,41 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     first = daemon.decide(queue="auto", comment="berth:stream", time_limit_min=60)
     second = daemon.decide(user="bob", queue="auto", comment="berth:nothing")
     wait_until(lambda: store.decisions.count() == 2)
-    listed = json.loads(run("decisions", "--json").stdout)
+    listed = json.loads(run("jobs", "decisions", "--json").stdout)
     assert [row["id"] for row in listed] == [second["decision"], first["decision"]]
     assert listed[1]["edits"]["queue"] == "gpu"
-    only = json.loads(run("decisions", "--user", "bob", "--json").stdout)
+    only = json.loads(run("jobs", "decisions", "--user", "bob", "--json").stdout)
     assert [row["code"] for row in only] == ["no-workload"]
-    assert json.loads(run("decisions", "--code", "placed", "--json").stdout) == [listed[1]]
-    shown = json.loads(run("decisions", "show", first["decision"], "--json").stdout)
+    assert json.loads(run("jobs", "decisions", "--code", "placed", "--json").stdout) == [listed[1]]
+    shown = json.loads(run("jobs", "decisions", first["decision"], "--json").stdout)
     assert shown == listed[1]
-    text = run("decisions", "show", first["decision"]).stdout
-    named = shell(site, "decisions", "show", first["decision"], "--site", site.site_file)
+    text = run("jobs", "decisions", first["decision"]).stdout
+    named = shell(site, "jobs", "decisions", first["decision"], "--site", site.site_file)
     assert (named.returncode, named.stdout) == (0, text)
-    before = shell(site, "decisions", "--site", site.site_file, "show", first["decision"])
+    before = shell(site, "jobs", "decisions", "--site", site.site_file, first["decision"])
     assert (before.returncode, before.stdout) == (0, text)
-    elsewhere = shell(site, "decisions", "show", "x", "--store", site.folder / "other.db")
+    elsewhere = shell(site, "jobs", "decisions", "x", "--store", site.folder / "other.db")
     assert (elsewhere.returncode, "other.db" in elsewhere.stderr) == (2, True)
     assert "changed  queue=gpu" in text
     assert "limit 60m 00s" in text
     store.outcomes.put(
         [OutcomeRecord("lab", "17", "alice", "completed", decision=first["decision"])]
     )
-    assert "job 17: completed" in run("decisions", "--job", "17").stdout
+    assert "job 17: completed" in run("jobs", "decisions", "--job", "17").stdout
     commands = fake_slurm(site.folder / "bin")
     stamp = first["stamp"]
     (commands / "squeue").write_text(
         f"#!/bin/sh\necho 'JobId=18 JobName=x AdminComment={stamp} WorkDir=/'\n"
     )
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
-    assert json.loads(run("decisions", "--job", "18", "--json").stdout)["id"] == first["decision"]
+    assert (
+        json.loads(run("jobs", "decisions", "--job", "18", "--json").stdout)["id"]
+        == first["decision"]
+    )
     (commands / "squeue").write_text("#!/bin/sh\nexit 1\n")
-    assert shell(site, "decisions", "--job", "19").returncode == 2
-    assert "2 decisions deleted" in run("store", "prune", "--older-than-days", "0").stdout
-    assert "no decisions yet" in run("decisions").stdout
+    assert shell(site, "jobs", "decisions", "--job", "19").returncode == 2
+    assert "2 decisions deleted" in run("site", "store", "prune", "--older-than-days", "0").stdout
+    assert "no decisions yet" in run("jobs", "decisions").stdout
 
 
 def test_a_decision_can_be_read_whatever_was_recorded(site: Harbour) -> None:
@@ -318,7 +321,7 @@ def test_the_doctor_finds_a_sound_site_sound(
     site.serve_users()
     monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("BERTH_FILTER_CONFIG", str(site.folder / "filter.conf"))
-    config = run("slurm", "filter-config").stdout
+    config = run("site", "slurm", "filter-config").stdout
     (site.folder / "filter.conf").write_text(config)
     found = list(examine(load_site(site.site_file)))
     wrong = [f for f in found if f.status is not Status.OK]
@@ -362,14 +365,14 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
     assert statuses(site, "candidate") == {"fail"}
     assert statuses(site, "auto queue") == {"fail"}
-    done = run("doctor", "--json")
+    done = run("site", "doctor", "--json")
     assert done.exit_code == 1
     lines = json.loads(done.stdout)
     assert all(line["advice"] for line in lines if line["status"] == "fail")
-    text = run("doctor").stdout
+    text = run("site", "doctor").stdout
     assert "fail candidate" in text
     site.site_file.write_text("nonsense")
-    assert "fail site file" in run("doctor").stdout
+    assert "fail site file" in run("site", "doctor").stdout
 
 
 def test_the_doctor_names_a_failure_once(site: Harbour) -> None:
@@ -388,7 +391,7 @@ def test_the_doctor_looks_and_changes_nothing(site: Harbour) -> None:
 
 def test_pruning_makes_no_store_where_there_is_none(site: Harbour) -> None:
     """A disk that is not mounted, or a mistyped path: the timer made an empty one of the next."""
-    done = shell(site, "store", "prune", "--older-than-days", "1")
+    done = shell(site, "site", "store", "prune", "--older-than-days", "1")
     assert done.returncode == 1
     assert "the store is not there" in done.stderr
     assert not (site.folder / "store.db").exists()
@@ -399,7 +402,7 @@ def test_a_store_that_is_locked_is_one_sentence(site: Harbour) -> None:
     assert store.database.path is not None
     holder = sqlite3.connect(store.database.path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    done = shell(site, "store", "prune", "--older-than-days", "1")
+    done = shell(site, "site", "store", "prune", "--older-than-days", "1")
     assert done.returncode == 1
     assert "locked for too long" in done.stderr
     assert "Traceback" not in done.stderr

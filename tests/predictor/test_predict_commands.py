@@ -68,12 +68,18 @@ def test_predict_at_another_size(
     ("arguments", "said"),
     [
         (("predict", "absent.json"), "does not exist"),
-        (("platform", "show", "quarz"), "did you mean 'quartz'"),
-        (("bundle", "verify", "absent"), "not a bundle folder"),
-        (("bundle", "show", "absent"), "not a bundle folder"),
-        (("train", "absent.jsonl", "--out", "x", "--task", "relative"), "does not exist"),
-        (("train", "--task", "relative", "--out", "b"), "no PROFILES are given"),
-        (("train", "absent.jsonl", "--task", "relative", "--out", "b"), "does not exist"),
+        (("site", "platform", "show", "quarz"), "did you mean 'quartz'"),
+        (("train", "bundle", "verify", "absent"), "not a bundle folder"),
+        (("train", "bundle", "show", "absent"), "not a bundle folder"),
+        (
+            ("train", "absent.jsonl", "--out", "x", "--task", "relative-performance"),
+            "does not exist",
+        ),
+        (("train", "--task", "relative-performance", "--out", "b"), "no PROFILES are given"),
+        (
+            ("train", "absent.jsonl", "--task", "relative-performance", "--out", "b"),
+            "does not exist",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -103,25 +109,25 @@ def test_platforms_are_listed_shown_and_added(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(platforms.FOLDER_VARIABLE, raising=False)
-    assert run("platform", "list", "--json") == 0
+    assert run("site", "platform", "list", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)) == len(platforms.shipped())
-    assert run("platform", "show", "quartz") == 0
+    assert run("site", "platform", "show", "quartz") == 0
     text = capsys.readouterr().out
     mine = tmp_path / "mine.json"
     mine.write_text(text.replace('"name": "quartz"', '"name": "mine"'))
-    assert run("platform", "add", mine) == 2
+    assert run("site", "platform", "add", mine) == 2
     capsys.readouterr()
-    assert run("platform", "add", mine, "--platforms", tmp_path / "site") == 0
+    assert run("site", "platform", "add", mine, "--platforms", tmp_path / "site") == 0
     capsys.readouterr()
-    assert run("platform", "show", "mine", "--platforms", tmp_path / "site") == 0
+    assert run("site", "platform", "show", "mine", "--platforms", tmp_path / "site") == 0
 
 
 def test_bundle_show_and_verify(toy_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("bundle", "show", toy_bundle) == 0
+    assert run("train", "bundle", "show", toy_bundle) == 0
     assert "lassen-v100" in capsys.readouterr().out
-    assert run("bundle", "show", toy_bundle, "--card") == 0
+    assert run("train", "bundle", "show", toy_bundle, "--card") == 0
     assert "# Model card" in capsys.readouterr().out
-    assert run("bundle", "verify", toy_bundle) == 0
+    assert run("train", "bundle", "verify", toy_bundle) == 0
     assert "whole" in capsys.readouterr().out
 
 

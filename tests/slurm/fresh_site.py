@@ -236,7 +236,7 @@ class FreshSite:
 
     def install(self, *calibration: str) -> str:
         """Site file, calibration, daemon and filter in mode enforce; what calibrate printed."""
-        self.berth("init", "--output", str(self.site))
+        self.berth("site", "init", "--output", str(self.site))
         text = self.site.read_text().replace('mode = "shadow"', 'mode = "enforce"')
         text = text.replace('partition = "full"\nnodes', 'partition = "full"\n'
                             "translation = { max_cores = 1 }\nnodes")  # fmt: skip
@@ -245,7 +245,9 @@ class FreshSite:
             f'store = "sqlite:///{self.work}/berth.db"\nkill_switch = "{self.work}/off"\n'
             'scheduler_users = ["root"]\nstate_refresh_s = 1\n'
         )
-        said = self.berth("calibrate", "--site", str(self.site), "--at-once", "1", *calibration)
+        said = self.berth(
+            "site", "calibrate", "--site", str(self.site), "--at-once", "1", *calibration
+        )
         daemon = self.cluster.before_others(BERTH, "serve", "--site", str(self.site))
         self.cluster.launch("berth", *daemon)
         self.cluster.set_filter_config(
@@ -376,7 +378,7 @@ def run(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Ou
 
 
 def main() -> None:
-    """``fresh_site.py [--only NAME,NAME] [options of berth calibrate]``."""
+    """``fresh_site.py [--only NAME,NAME] [options of berth site calibrate]``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", type=lambda text: text.split(","))
     asked, calibration = parser.parse_known_args()

@@ -64,7 +64,7 @@ def test_an_array_stays_where_all_its_tasks_run_at_a_time(
     assert spans["cpu"] == {"tasks": 60, "at_once": 60, "wait_s": 0, "seconds": 6}
     assert spans["gpu"] == {"tasks": 60, "at_once": 4, "wait_s": 0, "seconds": 30}
     site = str(daemon.site_file)
-    shown = slurm.berth("decisions", "--site", site, "show", record.id).stdout
+    shown = slurm.berth("jobs", "decisions", "--site", site, record.id).stdout
     assert "60 tasks" in shown
     assert "60 tasks, 4 at a time: 30 s" in shown
     why = slurm.berth("why", str(job.id), "--site", site).stdout

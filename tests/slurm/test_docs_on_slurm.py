@@ -94,7 +94,7 @@ def test_every_command_of_the_page_works_in_its_order(slurm: Cluster, shell: She
     shown = {}
     for block in commands:
         shown[block] = shell.run(block).stdout
-        if "berth init" in block:
+        if "berth site init" in block:
             shell.edit_site()
             shell.run(block.splitlines()[1])
             (slurm.etc / "filter.conf").write_text((slurm.etc / "berth/filter.conf").read_text())
@@ -107,7 +107,7 @@ def test_every_command_of_the_page_works_in_its_order(slurm: Cluster, shell: She
     text = "\n".join(shown.values())
     assert "shadow" in text
     assert "Submitted batch job" in text
-    assert "demo" in next(out for block, out in shown.items() if "berth decisions" in block)
+    assert "demo" in next(out for block, out in shown.items() if "berth jobs decisions" in block)
     assert (slurm.etc / "job_submit.lua").read_text() == FILTER_PATH.read_text()
 
 

@@ -1,4 +1,4 @@
-"""``berth slurm``: the filter's place and its configuration from the site file."""
+"""``berth site slurm``: the filter's place and its configuration from the site file."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_outcomes_of_jobs_with_hostile_names_are_their_own(
 def test_past_jobs_of_hostile_names_are_their_users(
     accounted_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What ``berth history import`` learns one user's next jobs from, no other user can write."""
+    """What ``berth jobs history import`` predicts a user's next jobs from, no other user writes."""
     made_up = "999|root|root|cpu|COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|"
     made_up += "2026-11-01T10:10:00|600|60|4|1||1G||cpu=4|nightly"
     names = (f"x\n{made_up}\n", "a|b", *NAMES)

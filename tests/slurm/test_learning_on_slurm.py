@@ -154,7 +154,7 @@ def test_a_kind_that_becomes_twice_as_slow_is_noticed_within_ten_jobs(
         "the journal says it",
         20,
     )
-    said = slurm.berth("outcomes", "--store", f"sqlite:///{daemon.store_file}").stdout
+    said = slurm.berth("jobs", "outcomes", "--store", f"sqlite:///{daemon.store_file}").stdout
     noticed = re.search(r"platform quartz: .* \(noticed after (\d+) jobs\)", said)
     assert noticed is not None, said
     assert int(noticed[1]) <= len(jobs)

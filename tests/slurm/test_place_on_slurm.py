@@ -1,4 +1,4 @@
-"""berth init and berth place --submit on a real Slurm."""
+"""berth site init and berth place --submit on a real Slurm."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COUNTERS = {
 
 @pytest.fixture
 def site_file(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What ``berth init`` writes of the cluster."""
+    """What ``berth site init`` writes of the cluster."""
     monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
     path = tmp_path / "berth.toml"
     done = CliRunner().invoke(init, ["--output", str(path)], catch_exceptions=False)

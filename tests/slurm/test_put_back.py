@@ -35,7 +35,7 @@ def putback(slurm: Cluster, *words: str) -> str:
     site = slurm.etc / "berth.toml"
     if not site.exists():
         RealDaemon(slurm).write_site()
-    return slurm.berth("slurm", "putback", words[0], "--site", str(site), *words[1:]).stdout
+    return slurm.berth("site", "slurm", "putback", words[0], "--site", str(site), *words[1:]).stdout
 
 
 def reason(slurm: Cluster, job: int) -> str:

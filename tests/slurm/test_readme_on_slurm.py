@@ -2,7 +2,7 @@
 
 Two kinds of nodes, of which one is twice as fast by what was measured on them. Measuring takes
 minutes and is ``test_fresh_site.py``'s matter: here its results lie where the jobs would have left
-them, so that `berth calibrate` learns from them at once.
+them, so that `berth site calibrate` learns from them at once.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_the_commands_of_the_readme_move_the_first_job_to_the_faster_nodes(
     admin, said = Administrator(cluster), {}
     for line in lines[1:]:
         said[line] = admin.types(line)
-        if "berth init" in line:
+        if "berth site init" in line:
             admin.moves_paths()
             admin.has_measured()
         if "filter-config" in line:  # other tests run on the same cores
@@ -158,7 +158,7 @@ def test_the_commands_of_the_readme_move_the_first_job_to_the_faster_nodes(
             wait_until(admin.daemon_knows_it, "the daemon has read what the pilot stored", 60)
         if "mode" in line and line.startswith("sed"):
             wait_until(lambda: "mode=enforce" in cluster.log("berth"), "the daemon has read it", 60)
-    calibrated = next(text for line, text in said.items() if "berth calibrate" in line)
+    calibrated = next(text for line, text in said.items() if "berth site calibrate" in line)
     assert "The filter can act on: slow, fast" in calibrated or "fast, slow" in calibrated
     submitted = said[lines[-1]]
     (job,) = re.findall(r"Submitted batch job (\d+)", submitted)

@@ -52,8 +52,8 @@ def test_workers_on_slurm_finish_a_tune_when_one_is_killed(slurm: Cluster) -> No
     site.write_text(SITE)
     berth = str(Path(sys.executable).with_name("berth"))
     words = [
-        berth, "tune", str(jobs(slurm.work / "jobs.csv")), "--site", str(site), "--folder",
-        str(folder), "--on", "slurm:cpu", "--workers", "2", "--trials", str(TRIALS),
+        berth, "replay", "tune", str(jobs(slurm.work / "jobs.csv")), "--site", str(site),
+        "--folder", str(folder), "--on", "slurm:cpu", "--workers", "2", "--trials", str(TRIALS),
         "--parameters", "weights.wait", "--json",
     ]  # fmt: skip
     with subprocess.Popen(

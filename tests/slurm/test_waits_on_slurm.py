@@ -36,7 +36,7 @@ def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
 
 
 def waits(slurm: Cluster, daemon: RealDaemon, *options: str) -> str:
-    return slurm.berth("waits", "--site", str(daemon.site_file), *options).stdout
+    return slurm.berth("jobs", "waits", "--site", str(daemon.site_file), *options).stdout
 
 
 def test_jobs_that_wait_for_something_else_wait_before_nobody(

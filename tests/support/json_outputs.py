@@ -86,33 +86,35 @@ def cases(folder: Path) -> dict[str, Case]:
     here, store = ("--site", at["berth.toml"]), ("--store", at["past.db"])
     two = ("--platform", "quartz", "--platform", "a100-40gb")
     return {
-        "advise": Case(("advise", *store, "--least-runs", "2")),
-        "bundle-diff": Case(("bundle", "diff", at["bundle"], at["other-bundle"])),
-        "bundle-onnx": Case(
-            ("bundle", "onnx", "any", "--out", str(folder / "cost.onnx")), stand_ins.export
+        "jobs-advise": Case(("jobs", "advise", *store, "--least-runs", "2")),
+        "train-bundle-diff": Case(("train", "bundle", "diff", at["bundle"], at["other-bundle"])),
+        "train-bundle-onnx": Case(
+            ("train", "bundle", "onnx", "any", "--out", str(folder / "cost.onnx")), stand_ins.export
         ),
-        "bundle-show": Case(("bundle", "show")),
-        "bundle-verify": Case(("bundle", "verify")),
-        "calibrate": Case(
-            ("calibrate", "--site", at["calibrated.toml"], "--no-links"),
+        "train-bundle-show": Case(("train", "bundle", "show")),
+        "train-bundle-verify": Case(("train", "bundle", "verify")),
+        "site-calibrate": Case(
+            ("site", "calibrate", "--site", at["calibrated.toml"], "--no-links"),
             stand_ins.calibration, slow=True,
-            also=(("calibrate", "--site", at["calibrated.toml"], "--no-links", "--dry-run"),),
+            also=(
+                ("site", "calibrate", "--site", at["calibrated.toml"], "--no-links", "--dry-run"),
+            ),
         ),
-        "decisions": Case(("decisions", *here, "--json")),
-        "decisions-show": Case(("decisions", *here, "show", decision(1).id)),
-        "doctor": Case(("doctor", *here), fails=True),
-        "flux-filter-path": Case(("flux", "filter-path")),
-        "flux-mig-path": Case(("flux", "mig-path")),
-        "history-import": Case(
-            ("history", "import", "--swf", at["jobs.swf"], *here),
-            also=(("history", "import", "--swf", at["jobs.swf"], *store),),
+        "jobs-decisions": Case(("jobs", "decisions", *here, "--json")),
+        "jobs-decisions-id": Case(("jobs", "decisions", decision(1).id, *here)),
+        "site-doctor": Case(("site", "doctor", *here), fails=True),
+        "site-flux-filter-path": Case(("site", "flux", "filter-path")),
+        "site-flux-mig-path": Case(("site", "flux", "mig-path")),
+        "jobs-history-import": Case(
+            ("jobs", "history", "import", "--swf", at["jobs.swf"], *here),
+            also=(("jobs", "history", "import", "--swf", at["jobs.swf"], *store),),
         ),
-        "history-refresh": Case(("history", "refresh", *here)),
-        "init": Case(
-            ("init", "--output", str(folder / "first.toml")), stand_ins.slurm,
-            also=(("init", "--dry-run"),),
+        "jobs-history-refresh": Case(("jobs", "history", "refresh", *here)),
+        "site-init": Case(
+            ("site", "init", "--output", str(folder / "first.toml")), stand_ins.slurm,
+            also=(("site", "init", "--dry-run"),),
         ),
-        "learn": Case(("learn", *here)),
+        "jobs-learn": Case(("jobs", "learn", *here)),
         "mig-apply": Case(("mig", "apply", at["plan.json"]), stand_ins.gpus),
         "mig-assert": Case(
             ("mig", "assert", at["plan.json"]), stand_ins.gpus, fails=True
@@ -121,10 +123,10 @@ def cases(folder: Path) -> dict[str, Case]:
         "mig-plan": Case(("mig", "plan", "--fleet", at["fleet.json"], "--jobs", at["jobs.json"])),
         "mig-recommend": Case(("mig", "recommend", at["net.onnx"], "--gpu", "A100-40GB")),
         "mig-show": Case(("mig", "show", "--gpu", "A100-40GB")),
-        "model-show": Case(("model", "show", at["net.onnx"])),
-        "outcomes": Case(("outcomes", *here)),
-        "outcomes-gain": Case(("outcomes", "--gain", "--against", "rome", *here)),
-        "outcomes-jobs": Case(("outcomes", *here, "--jobs")),
+        "workload-model": Case(("workload", "model", at["net.onnx"])),
+        "jobs-outcomes": Case(("jobs", "outcomes", *here)),
+        "jobs-outcomes-gain": Case(("jobs", "outcomes", "--gain", "--against", "rome", *here)),
+        "jobs-outcomes-jobs": Case(("jobs", "outcomes", *here, "--jobs")),
         "pilot-bench": Case(("pilot", "bench"), stand_ins.bench, document=Platform),
         "pilot-campaign": Case(
             ("pilot", "campaign", "--output", str(folder / "k.jsonl")), stand_ins.campaign,
@@ -160,11 +162,11 @@ def cases(folder: Path) -> dict[str, Case]:
             ("place", at["triad.json"], "--site", str(DEMO_FILE)),
             also=(("place", at["triad.json"], "--site", str(DEMO_FILE), "--tasks", "90000"),),
         ),
-        "platform-add": Case(
-            ("platform", "add", at["ours.json"], "--platforms", str(folder / "platforms"))
+        "site-platform-add": Case(
+            ("site", "platform", "add", at["ours.json"], "--platforms", str(folder / "platforms"))
         ),
-        "platform-list": Case(("platform", "list")),
-        "platform-show": Case(("platform", "show", "lassen-v100"), document=Platform),
+        "site-platform-list": Case(("site", "platform", "list")),
+        "site-platform-show": Case(("site", "platform", "show", "lassen-v100"), document=Platform),
         "predict-language-model": Case(("predict", at["served.json"])),
         "predict-model": Case(("predict", at["net.onnx"], *two)),
         "predict-program": Case(
@@ -175,38 +177,44 @@ def cases(folder: Path) -> dict[str, Case]:
             ("predict", at["net.onnx"], "--mode", "training", *two),
             also=(("predict", at["net.onnx"], "--mode", "training", "--data-parallel", "16"),),
         ),
-        "replace": Case(("replace", "--all", *here), stand_ins.replaced),
+        "place-replace": Case(("place", "replace", "--all", *here), stand_ins.replaced),
         "replay": Case(("replay", at["jobs.swf"], "--cores", "2", "--backfill", "easy",
                         "--backfill", "fcfs")),
         "replay-live": Case(("replay", "--live"), stand_ins.queue),
-        "report": Case(("report", "site", *here), slow=True),
+        "ui-report": Case(("ui", "report", "site", *here), slow=True),
         "serve-status": Case(
             ("serve", "--status", *here), stand_ins.daemon, slow=True
         ),
-        "slurm-filter-path": Case(("slurm", "filter-path")),
-        "slurm-putback-clear": Case(("slurm", "putback", "clear", "--all", *here)),
-        "slurm-putback-list": Case(("slurm", "putback", "list", *here), stand_ins.ruled_out),
-        "slurm-putback-run": Case(("slurm", "putback", "run", *here), stand_ins.put_back),
-        "store-prune": Case(("store", "prune", "--older-than-days", "9000", "--outcomes", *store)),
-        "store-upgrade": Case(("store", "upgrade", *store)),
-        "support-bundle": Case(
-            ("support-bundle", *here, "-o", str(folder / "support.tar.gz")), slow=True
+        "site-slurm-filter-path": Case(("site", "slurm", "filter-path")),
+        "site-slurm-putback-clear": Case(("site", "slurm", "putback", "clear", "--all", *here)),
+        "site-slurm-putback-list": Case(
+            ("site", "slurm", "putback", "list", *here), stand_ins.ruled_out
+        ),
+        "site-slurm-putback-run": Case(
+            ("site", "slurm", "putback", "run", *here), stand_ins.put_back
+        ),
+        "site-store-prune": Case(
+            ("site", "store", "prune", "--older-than-days", "9000", "--outcomes", *store)
+        ),
+        "site-store-upgrade": Case(("site", "store", "upgrade", *store)),
+        "site-support": Case(
+            ("site", "support", *here, "-o", str(folder / "support.tar.gz")), slow=True
         ),
         "train": Case(
             ("train", "--task", "relative-performance", at["relative"], "--out",
              str(folder / "trained")),
             slow=True,
         ),
-        "tune": Case(
-            ("tune", at["jobs.csv"], *here, "--folder", str(folder / "tune"), "--trials", "4",
-             "--parameters", "weights.wait", "--metrics", "finish,wait"),
+        "replay-tune": Case(
+            ("replay", "tune", at["jobs.csv"], *here, "--folder", str(folder / "tune"), "--trials",
+             "4", "--parameters", "weights.wait", "--metrics", "finish,wait"),
             stand_ins.tuning,
             also=(
-                ("tune", at["few.csv"], *here, "--folder", str(folder / "few"), "--trials", "4",
-                 "--parameters", "weights.wait"),
+                ("replay", "tune", at["few.csv"], *here, "--folder", str(folder / "few"),
+                 "--trials", "4", "--parameters", "weights.wait"),
             ),
         ),
-        "waits": Case(("waits", "--site", at["live.toml"]), stand_ins.queue),
+        "jobs-waits": Case(("jobs", "waits", "--site", at["live.toml"]), stand_ins.queue),
         "why": Case(
             ("why", "77", *here), stand_ins.queried,
             also=tuple(("why", job, *here) for job in ("78", "79", "80")),
@@ -264,6 +272,7 @@ def _files(folder: Path) -> dict[str, str]:
     for words in (
         ("workload", "add", str(folder / "triad.json"), "--site", str(site)),
         (
+            "jobs",
             "history",
             "import",
             "--swf",

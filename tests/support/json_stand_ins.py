@@ -87,7 +87,7 @@ def slurm(patch: pytest.MonkeyPatch, folder: Path) -> None:
 def put_back(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """One job waits where it cannot start."""
     slurm(patch, folder)
-    stuck = putting_back.Stuck("7", "alice", "gpu", "triad", "Resources", {}, "", "")
+    stuck = putting_back.StuckJob("7", "alice", "gpu", "triad", "Resources", {}, "", "")
     patch.setattr(putting_back, "stuck_jobs", lambda _now_s: iter([stuck]))
     placed = ruled_out_places.RuledOut("gpu", "alice", "triad", "Resources", "7", 1.0)
     patch.setattr(putting_back, "put_back", lambda _stuck, _now_s: placed)

@@ -46,7 +46,7 @@ def from_platforms(platforms: Iterable[Platform]) -> Benchmarks:
 
     Logarithms of flop/s, of byte/s of each level of memory, of memory's latency, of the serial
     rate, of branch misses, reductions and launches: what `berth pilot bench` measures and
-    `berth platform add` keeps. Raises UsageError where there is no platform.
+    `berth site platform add` keeps. Raises UsageError where there is no platform.
     """
     samples = {
         p.name: np.array([_sample(p.signature, core=True), _sample(p.signature, core=False)])

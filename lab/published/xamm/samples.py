@@ -71,8 +71,8 @@ def read_runs(path: Path) -> Runs:
 def read_benchmarks(path: Path) -> Benchmarks:
     """Return a CSV (``machine,config`` and one column a benchmark), or platform files.
 
-    Of a platform file (`berth pilot bench`), or of a folder of them (`berth platform add`) and the
-    shipped ones, the signatures are taken. Raises DocumentError.
+    Of a platform file (`berth pilot bench`), or of a folder of them (`berth site platform add`) and
+    the shipped ones, the signatures are taken. Raises DocumentError.
     """
     if path.is_dir():
         return from_platforms(known.load(path).values())

@@ -1,4 +1,4 @@
-"""``berth advise``: what jobs needed of what they asked for."""
+"""``berth jobs advise``: what jobs needed of what they asked for."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def advise_command(
 ) -> None:
     """Say of each kind of job what it asked for and what it needed: of all, or of jobs NAME.
 
-    From the past jobs that `berth history import` stored; digits in names stand as #. It changes
-    nothing.
+    From the past jobs that `berth jobs history import` stored; digits in names stand as #. It
+    changes nothing.
 
     \b
     Example:
-      berth advise --user alice
-      berth advise align.sh
+      berth jobs advise --user alice
+      berth jobs advise align.sh
     """
     store = open_store(site_file, store_url)
     jobs = every = list(store.past_jobs.of_users(user))
@@ -70,7 +70,7 @@ def _nothing(name: str | None, names: Sequence[str], least_runs: int) -> str:
     near = get_close_matches(plain_name(name), known, n=3, cutoff=0.5) if name else []
     if near:
         return f"no {least_runs} past jobs are called {name}; there are: {', '.join(near)}"
-    return f"no past jobs with at least {least_runs} runs: berth history import --help"
+    return f"no past jobs with at least {least_runs} runs: berth jobs history import --help"
 
 
 def _fingerprint(script: Path) -> str:

@@ -1,4 +1,4 @@
-"""``berth decisions``: what the daemon answered, and why."""
+"""``berth jobs decisions``: what the daemon answered, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.where import store_options
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
-@click.group(invoke_without_command=True)
+@click.command()
+@click.argument("decision", required=False, metavar="[ID]")
 @click.option(
     "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many."
 )
@@ -41,9 +41,8 @@ _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @click.option("--short", is_flag=True, help="Fewer columns, as squeue has them.")
 @_json_option
 @store_options
-@click.pass_context
 def decisions(
-    context: click.Context,
+    decision: str | None,
     *,
     last: int,
     user: str | None,
@@ -55,23 +54,26 @@ def decisions(
     site_file: Path | None,
     store_url: str | None,
 ) -> None:
-    """List what was decided, newest first; `show ID` explains one.
+    """List what was decided, newest first; or explain the decision ID.
+
+    Of one: what was asked, what was chosen, what else there was and why not.
 
     \b
     Example:
-      berth decisions --user alice --last 5
-      berth decisions --short --format csv
-      berth decisions --job 1234
-      berth decisions show 1m7y4whj8kbbvxmm --site /etc/berth/berth.toml
+      berth jobs decisions --user alice --last 5
+      berth jobs decisions --short --format csv
+      berth jobs decisions --job 1234
+      berth jobs decisions 1m7y4whj8kbbvxmm --site /etc/berth/berth.toml
     """
-    context.obj = (site_file, store_url)
-    if context.invoked_subcommand is not None:
-        return
+    if decision is not None and job is not None:
+        raise UsageError("give a decision's ID or --job, not both")
     store = open_view(site_file, store_url)
     if job is not None:
         from berth.plugin.report.known_job import decision_of_job  # noqa: PLC0415 - schedulers
 
-        _show(store, decision_of_job(store, job), json_=json_)
+        decision = decision_of_job(store, job)
+    if decision is not None:
+        _show(store, decision, json_=json_)
         return
     if workload is not None:
         from berth.plugin.workloads.filing import stored_for  # noqa: PLC0415 - predictor
@@ -87,31 +89,6 @@ def decisions(
         click.echo("no decisions yet")
 
 
-@decisions.command()
-@click.argument("decision")
-@_json_option
-@store_options
-@click.pass_context
-def show(
-    context: click.Context,
-    decision: str,
-    *,
-    json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
-) -> None:
-    """Explain one decision: what was asked, what was chosen, what else there was and why not.
-
-    \b
-    Example:
-      berth decisions show 1m7y4whj8kbbvxmm
-    """
-    options = ("site_file", "store_url")
-    given_here = ParameterSource.COMMANDLINE in map(context.get_parameter_source, options)
-    store = open_view(*((site_file, store_url) if given_here else context.obj))
-    _show(store, decision, json_=json_)
-
-
 def _show(store: Store | RemoteStore, name: str, *, json_: bool) -> None:
     decision = decided_one(store, _by_id(store, name))
     if json_:
@@ -124,9 +101,9 @@ def _by_id(store: Store | RemoteStore, decision: str) -> DecisionRecord:
     found = store.decisions.get(decision)
     if found is None:
         is_job = decision.partition("_")[0].isdecimal()  # 4711, 4711_2
-        of_job = f"of job {decision}: berth decisions --job {decision}"
+        of_job = f"of job {decision}: berth jobs decisions --job {decision}"
         raise UsageError(
             f"no decision {decision!r} is in {store.name}",
-            hint=of_job if is_job else "list them: berth decisions",
+            hint=of_job if is_job else "list them: berth jobs decisions",
         )
     return found

@@ -1,4 +1,4 @@
-"""``berth history``: past jobs from accounting, as what new jobs are predicted from."""
+"""``berth jobs history``: past jobs from accounting, as what new jobs are predicted from."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def history() -> None:
 
     \b
     Example:
-      berth history import --slurm --days 30
-      berth history import accounting.txt
+      berth jobs history import --slurm --days 30
+      berth jobs history import accounting.txt
     """
 
 
@@ -91,8 +91,8 @@ def import_(
     Example:
       sacct -a -P --noconvert -S 2026-10-01 -o JobID,User,Account,Partition,State,Submit,Start,\\
         End,ElapsedRaw,TimelimitRaw,AllocCPUS,NNodes,NTasks,ReqMem,MaxRSS,JobName > jobs.txt
-      berth history import jobs.txt
-      berth history import --swf trace.swf --store /tmp/store.sqlite
+      berth jobs history import jobs.txt
+      berth jobs history import --swf trace.swf --store /tmp/store.sqlite
     """
     if len(formats) > 1:
         raise UsageError(f"give one of {' and '.join(f'--{name}' for name in formats)}")
@@ -140,7 +140,7 @@ def refresh(*, json_: bool, site_file: Path | None, store_url: str | None) -> No
 
     \b
     Example:
-      berth history refresh
+      berth jobs history refresh
     """
     site = find_site(site_file)
     if site is None:

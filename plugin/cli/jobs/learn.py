@@ -1,4 +1,4 @@
-"""``berth learn``: let finished jobs change forecasts now."""
+"""``berth jobs learn``: let finished jobs change forecasts now."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def learn(
 
     \b
     Example:
-      berth learn
-      berth learn --without 4711
-      berth learn --rebuild
+      berth jobs learn
+      berth jobs learn --without 4711
+      berth jobs learn --rebuild
     """
     site = find_site(site_file)
     store = open_store(site_file, store_url)

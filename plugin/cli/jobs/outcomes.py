@@ -1,4 +1,4 @@
-"""``berth outcomes``: predicted against real times of jobs that have run."""
+"""``berth jobs outcomes``: predicted against real times of jobs that have run."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def outcomes(
 
     \b
     Example:
-      berth outcomes
-      berth outcomes --by workload --days 7
-      berth outcomes --jobs --json
-      berth outcomes --gain
+      berth jobs outcomes
+      berth jobs outcomes --by workload --days 7
+      berth jobs outcomes --jobs --json
+      berth jobs outcomes --gain
     """
     if against is not None and not gain:
         raise UsageError("--against belongs to --gain")

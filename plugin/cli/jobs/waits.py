@@ -1,4 +1,4 @@
-"""``berth waits``: how long a job that is submitted now would wait, by place, size and length."""
+"""``berth jobs waits``: the wait of a job that is submitted now, by place, size and length."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ def waits(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
 
     \b
     Example:
-      berth waits
+      berth jobs waits
     """
     site = find_site(site_file)
     if site is None:
-        raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
+        raise UsageError(
+            f"there is no {SITE_FILE}", hint="make one: berth site init; or give --site"
+        )
     scheduler, store = open_scheduler(site), open_store(site_file, store_url)
     facts, jobs = scheduler.read(full=False), scheduler.present_jobs()
     now_s = time.time()

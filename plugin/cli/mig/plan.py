@@ -106,7 +106,7 @@ def plan(  # noqa: PLR0917 - one parameter an option
         lambda: predictions_for(find_site(site_file)),
         lambda: open_store(site_file, store_url),
     )
-    made = make_plan(
+    planned = make_plan(
         states,
         demands,
         objectives,
@@ -116,7 +116,7 @@ def plan(  # noqa: PLR0917 - one parameter an option
         time_limit_s=seconds_of("--time-limit", time_limit),
         recut=recut,
     )
-    document = plan_document(made, fleet)
+    document = plan_document(planned, fleet)
     if output is not None:
         write_json(output, document)
     if json_:
@@ -156,5 +156,5 @@ def _text(document: PlanDocument) -> str:
     return "\n".join(lines)
 
 
-def _more(count: int, what: str) -> list[str]:
-    return [f"  ... and {count - SHOWN} more {what}"] if count > SHOWN else []
+def _more(count: int, noun: str) -> list[str]:
+    return [f"  ... and {count - SHOWN} more {noun}"] if count > SHOWN else []

@@ -185,7 +185,7 @@ def _home(options: PilotOptions, site_file: Path | None, *, replace: bool) -> De
 
 
 def _file(home: Destination, profile: Profile, output: Path | None, *, quiet: bool) -> None:
-    """Into the store; where that fails the Profile is kept in a file. Raises BerthError."""
+    """Put it into the store; where that fails keep the Profile in a file. Raises BerthError."""
     try:
         click.echo(home.add(profile), err=quiet)
     except BerthError:
@@ -204,7 +204,7 @@ def show(profile: Profile, output: Path | None) -> None:
 
 
 def print_profile(profile: Profile) -> None:
-    """Counters by group with unit, quality and source; runtime, memory, warnings."""
+    """Print counters by group with unit, quality and source; then runtime, memory, warnings."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
@@ -226,7 +226,7 @@ def print_profile(profile: Profile) -> None:
 
 
 def summary(profile: Profile) -> list[str]:
-    """Runtime, memory, where it runs, what could not be had, warnings: one line each."""
+    """Say in a line each runtime, memory, where it runs, what could not be had, and warnings."""
     lines = []
     runtime, runs_on = profile.runtime, profile.runs_on
     if runtime is not None:

@@ -1,1 +1,1 @@
-"""``berth place`` and ``berth replace``."""
+"""``berth place`` and ``berth place replace``."""

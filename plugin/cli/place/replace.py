@@ -1,4 +1,4 @@
-"""``berth replace``: look again at pending jobs that Berth placed, and move those it would not."""
+"""``berth place replace``: ask again about pending jobs that Berth placed, and move them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.common import json_option
+from berth.plugin.scheduler.registry import open_scheduler
 
 if TYPE_CHECKING:
     from berth.plugin.scheduler import Replacing
@@ -40,8 +41,8 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
 
     \b
     Example:
-      berth replace --all
-      berth replace --apply f2Ppor5M
+      berth place replace --all
+      berth place replace --apply f2Ppor5M
     """
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
 
@@ -49,7 +50,6 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
         raise UsageError("say which jobs: JOBID..., or --all")
     site = load_site(site_file)
     logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
-    from berth.plugin.scheduler.registry import open_scheduler  # noqa: PLC0415
 
     found = list(open_scheduler(site).replace_pending(jobs, site, apply=apply_))
     if json_:

@@ -116,7 +116,7 @@ def _add(
     if name not in platforms:
         raise UsageError(
             f"profile {profile.name!r} was measured on {name!r}, which is not a known platform",
-            hint="`berth platform list` shows them; `berth platform add` adds one",
+            hint="`berth site platform list` shows them; `berth site platform add` adds one",
         )
     if name == measured.platform:
         raise UsageError(f"{measured.name!r} was itself measured on {name!r}")

@@ -1,1 +1,1 @@
-"""``berth replay`` and ``berth tune``."""
+"""``berth replay`` and ``berth replay tune``."""

@@ -64,8 +64,8 @@ def replay_command(options: Options) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
     TRACE is what sacct or Flux wrote, or in the Standard Workload Format, a trace of Gavel's or
-    Alibaba's (openb), or a table as berth tune takes it, packed by gzip or not; --accounting asks
-    the scheduler instead.
+    Alibaba's (openb), or a table as berth replay tune takes it, packed by gzip or not;
+    --accounting asks the scheduler instead.
     With --set every replay is shown with and without the changes; the first column is what the
     others are compared with, user by user.
 
@@ -152,7 +152,7 @@ def _write_html(
 
     shown = []
     for variant, one in zip(variants, found, strict=True):
-        done, place = one.replays[0], variant.place
+        done, place = one.replays[0], variant.site_cluster
         replayer = TraceReplayer(
             done.trace, done.cluster, done.settings, place.candidates, place.partition_of
         )

@@ -1,4 +1,4 @@
-"""``berth tune``: the policy that would have served the site's past jobs best."""
+"""``berth replay tune``: the policy that would have served the site's past jobs best."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
 
 
 @click.command(
-    epilog="Example: berth tune jobs.sacct --site berth.toml --metrics finish,cost --trials 100"
+    epilog="Example: berth replay tune jobs.sacct --site berth.toml --metrics finish,cost"
 )
 @click.argument("jobs", type=click.Path(path_type=Path), required=False)
 @click.option(
@@ -104,10 +104,14 @@ def tune(
         run.join(join)
         return
     if jobs is None:
-        raise UsageError("there are no past jobs to tune on", hint="berth tune JOBS --site FILE")
+        raise UsageError(
+            "there are no past jobs to tune on", hint="berth replay tune JOBS --site FILE"
+        )
     site = find_site(site_file)
     if site is None:
-        raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
+        raise UsageError(
+            f"there is no {SITE_FILE}", hint="make one: berth site init; or give --site"
+        )
     order = _order(
         jobs, site, metrics=metrics, parameters=parameters, folder=folder, options=options
     )

@@ -1,4 +1,4 @@
-"""``berth calibrate``: each kind of node measured through the scheduler, and learnt from."""
+"""``berth site calibrate``: each kind of node measured through the scheduler, and learnt from."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _duration(
     return None if value is None else seconds_of(parameter.opts[0], value)
 
 
-@click.command(epilog="Example: berth calibrate --site /etc/berth/berth.toml --dry-run")
+@click.command(epilog="Example: berth site calibrate --site /etc/berth/berth.toml --dry-run")
 @click.option(
     "--site",
     "site_file",
@@ -104,7 +104,9 @@ def calibrate(
         raise UsageError("--quick and --full contradict each other", hint="give one of them")
     site = find_site(site_file)
     if site is None:
-        raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
+        raise UsageError(
+            f"there is no {SITE_FILE}", hint="make one: berth site init; or give --site"
+        )
     require_training("calibration")
     scheduler = open_scheduler(site)
     facts = scheduler.read()
@@ -114,7 +116,7 @@ def calibrate(
     except KeyError as error:
         raise UsageError(
             f"--kind {error.args[0]!r} is no platform and no place of {site.source}",
-            hint="there are: " + ", ".join(map(_with_places, every)),
+            hint="there are: " + ", ".join(map(_with_candidates, every)),
         ) from None
     settings = Settings(
         depth="quick" if quick else "full" if full else "normal",
@@ -146,15 +148,15 @@ def calibrate(
         click.echo(json.dumps(report, indent=2))
 
 
-def _with_places(kind: Kind) -> str:
-    places = ", ".join(place.name for place in kind.places)
+def _with_candidates(kind: Kind) -> str:
+    places = ", ".join(candidate.name for candidate in kind.candidates)
     return f"{kind.name} (places: {places})" if places else kind.name
 
 
 def _cost(
     kinds: tuple[Kind, ...], todo: list[Todo], folder: Folder, settings: Settings
 ) -> list[str]:
-    """What it will take, by kind."""
+    """Estimate what it will take, by kind."""
     each_s = EXPECTED_S[settings.depth]
     jobs = {(s.kind, s.node): s.job for s in folder.read().steps if s.job is not None}
     wanted = [
@@ -217,7 +219,7 @@ def _measure(
     settings: Settings,
     wait_s: float,
 ) -> CalibrationState:
-    steps = sum(one.node is not None for one in todo)
+    steps = sum(step.node is not None for step in todo)
     try:
         with saying("calibrate") as say:
 
@@ -236,7 +238,7 @@ def _measure(
 
 
 def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: ClusterFacts) -> list[str]:
-    """What has no result yet, one sentence each."""
+    """Name what has no result yet, one sentence each."""
     nodes = {node.name: node for node in facts.nodes}
     lines = []
     for step in state.steps:
@@ -249,7 +251,7 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
             why = "" if node is None or node.idle_cores == node.cores else ", which is not free"
             lines.append(
                 f"Job {step.job} still waits for {step.node} ({step.kind}){why}; "
-                "when it has run, call berth calibrate again."
+                "when it has run, call berth site calibrate again."
             )
     return lines
 
@@ -257,7 +259,8 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
 def _learn(
     site: Site, kinds: tuple[Kind, ...], folder: Folder
 ) -> tuple[list[str], dict[str, object]]:
-    """Platforms and bundle of everything that was measured so far, installed; the report of it."""
+    """Install platforms and bundle of everything that was measured so far; return the report of
+    it."""
     from berth.plugin.calibrate import install, learning  # noqa: PLC0415 - the extra
     from berth.plugin.cli.site import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
@@ -266,34 +269,36 @@ def _learn(
         verify,
     )
 
-    found = {}
+    measured = {}
     for kind in kinds:
         results = folder.results(kind.name)
         if results:
-            found[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
-    if not found:
+            measured[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
+    if not measured:
         raise BerthError(
             "nothing was measured: the site stays as it was", hint="see the sentences above"
         )
-    reference = site.reference_platform if site.reference_platform in found else next(iter(found))
+    reference = (
+        site.reference_platform if site.reference_platform in measured else next(iter(measured))
+    )
     source = program_bundle(site.bundles)
     start = DEFAULT_BUNDLE if is_ours(source) else source
     prior = verify(start).priors.get("cpu")
     if prior is not None:
-        found = learning.with_better_ceilings(found, reference, platforms_for(site), prior)
+        measured = learning.with_better_ceilings(measured, reference, platforms_for(site), prior)
     with tempfile.TemporaryDirectory(prefix="berth-calibrated-") as temporary:
-        made = Path(temporary) / "bundle"
+        bundle = Path(temporary) / "bundle"
         manifest = learning.learnt(
-            start, list(found.values()), reference, platforms_for(site), made,
+            start, list(measured.values()), reference, platforms_for(site), bundle,
             command=command_line(),
         )  # fmt: skip
-        before = report.qualities_of(site, source, found, reference)
+        before = report.qualities_of(site, source, measured, reference)
         new = install.install(
-            Path(site.source), [k.platform for k in found.values()], made, manifest.id, source
+            Path(site.source), [k.platform for k in measured.values()], bundle, manifest.id, source
         )
-    after = report.qualities_of(new, program_bundle(new.bundles), found, reference)
-    known = (new, found, before, after)
-    remarks = list(report.remarks(new, found, after, folder))
+    after = report.qualities_of(new, program_bundle(new.bundles), measured, reference)
+    known = (new, measured, before, after)
+    remarks = list(report.remarks(new, measured, after, folder))
     lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))
     forecasts = install.refresh_forecasts(new)
     data = report.as_json(*known, bundle_id=manifest.id, remarks=remarks)

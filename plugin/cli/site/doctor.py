@@ -1,4 +1,4 @@
-"""``berth doctor`` and ``support-bundle``: what is sound here and what is not, for this site's
+"""``berth site doctor`` and ``support-bundle``: what is sound here and what is not, for this site's
 administrator or for whoever is to find out.
 """
 
@@ -13,9 +13,9 @@ import click
 
 from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli import REGISTERED
 from berth.plugin.cli.options.common import answer, json_option
 from berth.plugin.cli.options.where import site_option
+from berth.plugin.cli.tree import REGISTERED
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.support import gather, write_archive
@@ -37,7 +37,7 @@ def doctor(site_file: Path | None, *, json_: bool) -> None:
 
     \b
     Example:
-      berth doctor --site /etc/berth/berth.toml
+      berth site doctor --site /etc/berth/berth.toml
     """
     packages = examine_packages((COLLECTORS, OBJECTIVES, SCHEDULERS, FAMILIES, KINDS, REGISTERED))
     findings = [*_of_site(site_file), *packages, *examine_machine()]
@@ -64,7 +64,7 @@ def _of_site(site_file: Path | None) -> list[Finding]:
                 "site file",
                 Status.WARN,
                 f"there is no {SITE_FILE}: nothing of a site can be checked",
-                "make one with berth init, or give --site FILE",
+                "make one with berth site init, or give --site FILE",
             )
         ]
     return list(examine(site))
@@ -75,7 +75,7 @@ def _line(finding: Finding) -> str:
     return f"{text}\n     {'':<12} -> {finding.advice}" if finding.advice else text
 
 
-@click.command("support-bundle")
+@click.command("support")
 @site_option
 @click.option(
     "-o",
@@ -96,7 +96,7 @@ def support_bundle(
 
     \b
     Example:
-      berth support-bundle --site /etc/berth/berth.toml -o berth-support.tar.gz
+      berth site support --site /etc/berth/berth.toml -o berth-support.tar.gz
     """
     site = find_site(site_file)
     if site is None:
@@ -111,5 +111,5 @@ def support_bundle(
     ]
     lines.append(f"{target}: read it before you send it (tar xzf {target}).")
     sizes = {name: len(text.encode()) for name, text in texts.items() if name not in missing}
-    found = {"file": str(target), "bytes": sizes, "missing": missing}
-    answer("\n".join(lines), found, json_=json_)
+    summary = {"file": str(target), "bytes": sizes, "missing": missing}
+    answer("\n".join(lines), summary, json_=json_)

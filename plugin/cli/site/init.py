@@ -1,4 +1,4 @@
-"""``berth init``: a first site file by asking the scheduler."""
+"""``berth site init``: a first site file by asking the scheduler."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def init(
 
     One candidate for each kind of node and GPU type in each partition or queue, in mode shadow.
 
-    Example: berth init --output /etc/berth/berth.toml
+    Example: berth site init --output /etc/berth/berth.toml
     """
     asked = scheduler_named(scheduler or _here())
     folder = output.parent / PLATFORM_FOLDER
@@ -88,13 +88,13 @@ def init(
 
 
 def _measured(path: Path) -> bool:
-    """Whether a platform that was added or calibrated stands there already: it stays."""
+    """Tell whether a platform that was added or calibrated is there already: it stays."""
     return path.exists() and STUB_MARK not in read_json(path, Platform).description
 
 
 def _here() -> str:
-    here = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
-    return next(here, DEFAULT)
+    installed = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
+    return next(installed, DEFAULT)
 
 
 def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerError:
@@ -113,16 +113,16 @@ def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerErr
 
 
 def _as_json(site: FirstSite, output: Path | None) -> dict[str, object]:
-    """``output``: None where nothing was written."""
+    """Return the result as plain data; ``output`` is None where nothing was written."""
     return {
         "file": None if output is None else str(output),
         "mode": "shadow",
         "candidates": [
             {
-                "name": one.name, "platform": one.platform, "nodes": one.nodes,
-                "queue": one.queue.name, "check": list(one.remarks),
+                "name": candidate.name, "platform": candidate.platform, "nodes": candidate.nodes,
+                "queue": candidate.queue.name, "check": list(candidate.remarks),
             }
-            for one in site.candidates
+            for candidate in site.candidates
         ],
         "platforms_to_calibrate": [
             stub.name for stub in site.stubs.values() if STUB_MARK in stub.description
@@ -152,5 +152,5 @@ def _summary(site: FirstSite, output: Path) -> str:
             f'and auto_{word} = "auto" to [site].',
         ]
     if any(STUB_MARK in stub.description for stub in site.stubs.values()):
-        lines.append(f"Next: berth calibrate --site {output}")
+        lines.append(f"Next: berth site calibrate --site {output}")
     return "\n".join(lines)

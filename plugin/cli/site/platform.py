@@ -1,4 +1,4 @@
-"""``berth platform``: the kinds of hardware that Berth knows."""
+"""``berth site platform``: the kinds of hardware that Berth knows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def platform() -> None:
     """Kinds of hardware with their measured or published ceilings."""
 
 
-@platform.command("list", epilog="Example: berth platform list")
+@platform.command("list", epilog="Example: berth site platform list")
 @_FOLDER
 @click.option("--devices", is_flag=True, help="Accelerators by their data sheets instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -63,7 +63,7 @@ def list_platforms(folder: Path | None, devices: bool, as_json: bool) -> None:
     click.echo(columns(header, rows, indent=0))
 
 
-@platform.command(epilog="Example: berth platform show lassen-v100")
+@platform.command(epilog="Example: berth site platform show lassen-v100")
 @click.argument("name")
 @_FOLDER
 @click.option("--json", cls=SentenceJson, is_flag=True, expose_value=False, help="As always here.")
@@ -74,16 +74,18 @@ def show(name: str, folder: Path | None) -> None:
     """
     platforms = known.load(folder)
     try:
-        found: Document = platform_named(name, platforms)
+        document: Document = platform_named(name, platforms)
     except UsageError:
         device = find(name)
         if device is None:
             raise
-        found = device
-    click.echo(to_json(found), nl=False)
+        document = device
+    click.echo(to_json(document), nl=False)
 
 
-@platform.command(epilog="Example: berth platform add mynode.json --platforms /etc/berth/platforms")
+@platform.command(
+    epilog="Example: berth site platform add mynode.json --platforms /etc/berth/platforms"
+)
 @click.argument("source", type=click.Path(path_type=Path))
 @_FOLDER
 @json_option

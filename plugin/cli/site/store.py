@@ -1,4 +1,4 @@
-"""``berth store``: make and upgrade the store, and keep it small."""
+"""``berth site store``: make and upgrade the store, and keep it small."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def store() -> None:
 
     \b
     Example:
-      berth store upgrade --site /etc/berth/berth.toml
+      berth site store upgrade --site /etc/berth/berth.toml
     """
 
 
@@ -36,7 +36,7 @@ def upgrade(*, json_: bool, site_file: Path | None, store_url: str | None) -> No
 
     \b
     Example:
-      berth store upgrade --store postgresql://berth@db/berth
+      berth site store upgrade --store postgresql://berth@db/berth
     """
     database = Database(store_url_of(None if store_url else find_site(site_file), store_url))
     database.create_file()
@@ -73,8 +73,8 @@ def prune(
 
     \b
     Example:
-      berth store prune --older-than-days 90
-      berth store prune --older-than-days 400 --outcomes
+      berth site store prune --older-than-days 90
+      berth site store prune --older-than-days 400 --outcomes
     """
     url = store_url_of(None if store_url else find_site(site_file), store_url)
     schema_version(Database(url))  # raises where it is not there: nothing is made anew by pruning
@@ -87,7 +87,7 @@ def prune(
         if past := opened.past_jobs.prune(before_s):
             deleted["past jobs"] = past
         opened.learning.prune(before_s)
-    count = " and ".join(f"{number} {what}" for what, number in deleted.items())
+    count = " and ".join(f"{number} {noun}" for noun, number in deleted.items())
     answer(
         f"{opened.name}: {count} deleted", {"store": opened.name, "deleted": deleted}, json_=json_
     )

@@ -34,7 +34,9 @@ _folder = click.Path(path_type=Path, exists=True)
 )
 @click.option("--admin", "admins", multiple=True, help="With --user-header: who sees all jobs.")
 @click.option(
-    "--reports", type=_folder, help="Folder with reports of berth tune, replay --html and report."
+    "--reports",
+    type=_folder,
+    help="Folder with reports of berth replay tune, replay --html and report.",
 )
 @click.option("--fleet", type=_folder, help="GPUs to show (a berth.mig-fleet/1 file).")
 @click.option("--plan", type=_folder, help="A plan to show beside them (berth.mig-plan/1).")

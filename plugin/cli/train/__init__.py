@@ -1,1 +1,1 @@
-"""``berth train`` and ``berth bundle``: what a site learns from its own runs."""
+"""``berth train`` and ``berth train bundle``: what a site learns from its own runs."""

@@ -1,4 +1,4 @@
-"""``berth model``: what Berth sees in a deep-learning model, before it is run."""
+"""``berth workload model``: what Berth sees in a deep-learning model, before it is run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ from berth.predictor.graphs.front_ends.any_model import of_path
 from berth.predictor.graphs.summary import KindRow, Summary, intensity, summarise
 
 
-@click.group()
-def model() -> None:
-    """Deep-learning models as graphs."""
-
-
-@model.command(epilog="Example: berth model show resnet50.onnx --batch 8")
+@click.command(epilog="Example: berth workload model resnet50.onnx --batch 8")
 @click.argument("path", metavar="MODEL", type=click.Path(path_type=Path))
 @click.option("--batch", type=int, help="Samples at once (default: 1, or the model's fixed batch).")
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(path: Path, batch: int | None, sizes: tuple[str, ...], as_json: bool) -> None:
+def model(path: Path, batch: int | None, sizes: tuple[str, ...], as_json: bool) -> None:
     """Operations, parameters and bytes of MODEL, operator by operator.
 
     MODEL is an ONNX file, or a Hugging Face config.json (its weights are not needed; the libraries
@@ -40,8 +35,8 @@ def show(path: Path, batch: int | None, sizes: tuple[str, ...], as_json: bool) -
 
 def _show(name: str, page: Summary) -> None:
     g = page.graph
-    given = ", ".join(f"{p.name} {list(p.shape)}" for p in g.inputs)
-    click.echo(f"{name}: {len(g)} nodes, opset {g.opset}, batch {g.batch}; {given}")
+    inputs = ", ".join(f"{p.name} {list(p.shape)}" for p in g.inputs)
+    click.echo(f"{name}: {len(g)} nodes, opset {g.opset}, batch {g.batch}; {inputs}")
     click.echo(
         f"  {format_count(g.parameters)} parameters ({format_bytes(g.stored_bytes)} in the file), "
         f"{_of(g.total_macs, 'MACs')}, {_of(g.total_flops, 'FLOPs')}"
@@ -86,7 +81,7 @@ def _show(name: str, page: Summary) -> None:
 
 
 def _of(count: int, unit: str) -> str:
-    """``12 FLOPs``, ``4.1 GFLOPs``."""
+    """Write a count with its unit: ``12 FLOPs``, ``4.1 GFLOPs``."""
     text = format_count(count)
     return text + unit if " " in text else f"{text} {unit}"
 

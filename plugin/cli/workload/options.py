@@ -51,17 +51,17 @@ _NAMES = tuple(flag.removeprefix("--").replace("-", "_") for flag, _ in _OPTIONS
 
 
 def workload_options(command: F) -> F:
-    """Adds the options, given to the command as ``described``, a WorkloadOptions."""
+    """Add the options, given to the command as ``described``, a WorkloadOptions."""
 
     @functools.wraps(command)
-    def read(**given: Any) -> Any:  # click's arguments
-        asked = {name: given.pop(name) for name in _NAMES}
-        return command(described=_described(asked), **given)
+    def read(**arguments: Any) -> Any:  # click's arguments
+        asked = {name: arguments.pop(name) for name in _NAMES}
+        return command(described=_described(asked), **arguments)
 
-    found: Any = read
+    decorated: Any = read
     for flag, settings in reversed(_OPTIONS):
-        found = click.option(flag, **settings)(found)
-    return found  # type: ignore[no-any-return]
+        decorated = click.option(flag, **settings)(decorated)
+    return decorated  # type: ignore[no-any-return]
 
 
 def _described(asked: dict[str, Any]) -> WorkloadOptions:
@@ -78,16 +78,16 @@ def _described(asked: dict[str, Any]) -> WorkloadOptions:
     )
 
 
-def read_sizes(given: Sequence[str]) -> dict[str, int]:
-    """``--dim NAME=SIZE`` options. Raises UsageError."""
-    found = {}
-    for text in given:
+def read_sizes(texts: Sequence[str]) -> dict[str, int]:
+    """Read ``--dim NAME=SIZE`` options. Raises UsageError."""
+    sizes = {}
+    for text in texts:
         name, equals, size = text.rpartition("=")
         number = whole_number(size, 10**10)
         if not equals or not name or number is None:
             raise UsageError(f"--dim {text!r} is not NAME=SIZE", hint="write: --dim sequence=128")
-        found[name] = number
-    return found
+        sizes[name] = number
+    return sizes
 
 
 def _targets(text: str | None) -> tuple[Target, ...]:

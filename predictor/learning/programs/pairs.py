@@ -58,7 +58,7 @@ def pairs_of(
             raise UsageError(
                 f"{partners[0].name!r} was measured on {partners[0].platform!r}, which is not a "
                 "known platform",
-                hint="`berth pilot bench` there, then `berth platform add`",
+                hint="`berth pilot bench` there, then `berth site platform add`",
             )
         found.append(Pair(partners[0], profile))
     names = [pair.here.name for pair in found]

@@ -1,4 +1,4 @@
-"""The cost model as an ONNX graph, for programs that have no Berth: ``berth bundle onnx``.
+"""The cost model as an ONNX graph, for programs that have no Berth: ``berth train bundle onnx``.
 
 Inputs (float64): ``features`` (rows x features) and ``terms`` (rows x terms), as the bundle's view
 makes them of the counters (``predictor/relative/views.py``); ``log_reference`` (rows x 1); and

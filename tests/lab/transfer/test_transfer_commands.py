@@ -60,9 +60,9 @@ def test_the_evaluation_is_printed_and_kept_and_trained_from(
     assert len(bundle.load(out).widths) == 4
     assert "What is not verified" in (out / "CARD.md").read_text()
     capsys.readouterr()
-    berth(["bundle", "show", str(out)])
+    berth(["train", "bundle", "show", str(out)])
     assert "rtx-3090-24gb" in capsys.readouterr().out
-    berth(["bundle", "verify", str(out)])
+    berth(["train", "bundle", "verify", str(out)])
     assert capsys.readouterr().out == f"{bundle.load(out).id}: whole\n"
 
 

@@ -75,7 +75,7 @@ def test_nobody_is_asked_while_everything_is_idle(monkeypatch: pytest.MonkeyPatc
         present.append(states)
         step()
         assert expected.fresh() == tables
-    assert asked == ["waits", "waits"]
+    assert asked == ["jobs waits", "jobs waits"]
 
 
 @pytest.mark.parametrize("answer", [{}, {"tables": 3}, {"tables": {"a": {"units": []}}}])
@@ -103,5 +103,5 @@ def test_a_command_that_fails_is_one_sentence(
     python.chmod(0o755)
     monkeypatch.setattr(beside.sys, "executable", str(python))
     with pytest.raises(BerthError, match=said) as failed:
-        beside.ask_beside(SITE, "waits", longest_s=0.5 if script.startswith("sleep") else 30.0)
+        beside.ask_beside(SITE, "jobs waits", longest_s=0.5 if script.startswith("sleep") else 30.0)
     assert "\n" not in failed.value.message

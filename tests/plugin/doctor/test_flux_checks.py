@@ -58,4 +58,4 @@ def test_each_fault_is_named(look: Check, tmp_path: Path) -> None:
         (look(str(older), *stock), Status.WARN, "another version's frobnicator"),
     ):
         assert (found.status, says in found.text) == (status, True), found
-        assert "berth flux filter-config" in (found.advice or "")
+        assert "berth site flux filter-config" in (found.advice or "")

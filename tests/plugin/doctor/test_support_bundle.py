@@ -1,4 +1,4 @@
-"""``berth support-bundle``: what is in it, and what is not."""
+"""``berth site support``: what is in it, and what is not."""
 
 from __future__ import annotations
 

@@ -44,10 +44,10 @@ def test_a_job_without_a_pilot_is_placed_by_its_past(
     monkeypatch.setenv("BERTH_SITE", str(site.site_file))
     file = site.folder / "jobs.txt"
     file.write_text(accounting())
-    said = run("history", "import", str(file))
+    said = run("jobs", "history", "import", str(file))
     assert "6 jobs that ran, 6 of them new" in said
     assert "workloads from" in said
-    again = json.loads(run("history", "import", str(file), "--json"))
+    again = json.loads(run("jobs", "history", "import", str(file), "--json"))
     assert (again["jobs"], again["new"], again["broken"]) == (6, 0, 0)
     daemon = site.start()
     wait_until(lambda: daemon.stats()["forecasts"] >= 1)
@@ -74,7 +74,7 @@ def test_jobs_that_berth_decided_upon_are_learnt_from_too(site: Harbour) -> None
     ]  # fmt: skip
     store = site.store()
     store.outcomes.put([*outcomes, replace(outcomes[0], job_id="x", start_s=None)])
-    said = run("history", "refresh", "--site", str(site.site_file))
+    said = run("jobs", "history", "refresh", "--site", str(site.site_file))
     assert said.startswith("1 workloads from 4 runs")
     (record,) = store.workloads()
     assert record.name.startswith("carol/history-8-cores-")
@@ -87,16 +87,16 @@ def test_import_without_a_site_stores_and_advises(
     store = f"{tmp_path}/store.db"
     file = tmp_path / "jobs.txt"
     file.write_bytes(accounting().encode() + b"rubbish \xff\n")
-    said = run("history", "import", str(file), "--store", store)
+    said = run("jobs", "history", "import", str(file), "--store", store)
     assert "1 lines could not be read" in said
     assert "no site file" in said
-    sentence = run("advise", "align_1.sh", "--store", store)
+    sentence = run("jobs", "advise", "align_1.sh", "--store", store)
     assert "alice align_#.sh: asks 64.0 GiB a node, needed at most 3.0 GiB in 6 runs" in sentence
     assert "polled" in sentence
-    assert "there are: align_#.sh" in run("advise", "align.sh", "--store", store)
-    assert json.loads(run("advise", "--user", "bob", "--store", store, "--json")) == []
+    assert "there are: align_#.sh" in run("jobs", "advise", "align.sh", "--store", store)
+    assert json.loads(run("jobs", "advise", "--user", "bob", "--store", store, "--json")) == []
     monkeypatch.setattr("time.time", lambda: 2e9)
-    pruned = run("store", "prune", "--older-than-days", "1", "--outcomes", "--store", store)
+    pruned = run("site", "store", "prune", "--older-than-days", "1", "--outcomes", "--store", store)
     assert "6 past jobs deleted" in pruned
 
 
@@ -109,7 +109,9 @@ def test_import_without_a_site_stores_and_advises(
     ],
 )
 def test_wrong_usage_is_one_sentence(tmp_path: Path, words: tuple[str, ...], why: str) -> None:
-    done = CliRunner().invoke(berth, ["history", "import", *words, "--store", f"{tmp_path}/s.db"])
+    done = CliRunner().invoke(
+        berth, ["jobs", "history", "import", *words, "--store", f"{tmp_path}/s.db"]
+    )
     assert done.exception is not None
     assert why in getattr(done.exception, "message", done.output)
 

@@ -1,4 +1,4 @@
-"""berth report: one file that stands alone, for a job, a workload, the site, the GPUs."""
+"""berth ui report: one file that stands alone, for a job, a workload, the site, the GPUs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def report(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli.berth, ["report", *map(str, words)], catch_exceptions=True)
+    return CliRunner().invoke(cli.berth, ["ui", "report", *map(str, words)], catch_exceptions=True)
 
 
 class Links(HTMLParser):

@@ -1,4 +1,4 @@
-"""berth init: a first site file from a live Slurm, which Berth itself then accepts."""
+"""berth site init: a first site file from a live Slurm, which Berth itself then accepts."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        ["decisions"],
-        ["decisions", "--user", "alice"],
-        ["outcomes"],
-        ["store", "prune", "--older-than-days", "90"],
+        ["jobs", "decisions"],
+        ["jobs", "decisions", "--user", "alice"],
+        ["jobs", "outcomes"],
+        ["site", "store", "prune", "--older-than-days", "90"],
     ],
     ids=" ".join,
 )

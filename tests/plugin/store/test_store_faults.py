@@ -34,7 +34,7 @@ def test_the_file_is_not_for_others(path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give a file away")
 def test_what_root_makes_in_the_daemons_folder_is_the_daemons(tmp_path: Path) -> None:
-    """Doctor, as root, advises `berth store upgrade`: the daemon must open the result."""
+    """Doctor, as root, advises `berth site store upgrade`: the daemon must open the result."""
     folder = tmp_path / "berth"
     folder.mkdir(mode=0o700)
     os.chown(folder, 4242, 4343)
@@ -158,7 +158,7 @@ def test_without_create_nothing_is_made(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(StoreError, match="is empty") as refused:
         Store.open(tmp_path / "empty.db", create=False)
-    assert refused.value.hint == "run: berth store upgrade"
+    assert refused.value.hint == "run: berth site store upgrade"
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_an_address_of_another_kind_is_wrong_usage(url: str) -> None:
 
 
 def test_a_store_that_is_there_and_may_not_be_opened_is_not_called_missing(tmp_path: Path) -> None:
-    """It was: "make it with: berth store upgrade", which was what had made it."""
+    """It was: "make it with: berth site store upgrade", which was what had made it."""
     with pytest.raises(StoreError, match="is there, and may not be opened") as refused:
         Store.open(tmp_path, create=False)
     assert "upgrade" not in (refused.value.hint or "")

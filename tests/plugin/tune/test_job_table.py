@@ -250,8 +250,8 @@ def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path
     words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
     done = CliRunner().invoke(
         cli.berth,
-        ["tune", str(jobs), "--times", str(elsewhere), *words, "--trials", "2", "--parameters",
-         "objective"],
+        ["replay", "tune", str(jobs), "--times", str(elsewhere), *words, "--trials", "2",
+         "--parameters", "objective"],
     )  # fmt: skip
     assert done.exit_code == 0, (done.output, done.exception)
     assert json.loads(done.stdout)["trials"]["done"] == 2
@@ -278,7 +278,8 @@ def test_a_tune_from_the_command_line_to_the_report(tmp_path: Path) -> None:
     jobs = write(tmp_path, "\n".join(lines))
     words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
     done = CliRunner().invoke(
-        cli.berth, ["tune", str(jobs), *words, "--trials", "6", "--parameters", "objective"]
+        cli.berth,
+        ["replay", "tune", str(jobs), *words, "--trials", "6", "--parameters", "objective"],
     )
     assert done.exit_code == 0, (done.output, done.exception)
     found = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""berth tune on a stand-in of the replay: its folder, its workers, its report, its bad input."""
+"""berth replay tune on a stand-in of the replay: folder, workers, report, bad input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def site(tmp_path: Path) -> Path:
 def tune(site: Path, *words: str, folder: str = "tune") -> Result:
     jobs = str(site.parent / "jobs.csv")
     where = ["--site", str(site), "--folder", str(site.parent / folder)]
-    return CliRunner().invoke(cli.berth, ["tune", jobs, *where, *FEW, *words])
+    return CliRunner().invoke(cli.berth, ["replay", "tune", jobs, *where, *FEW, *words])
 
 
 def problem(result: Result) -> str:
@@ -208,11 +208,11 @@ def test_jobs_that_are_left_out_or_cannot_move_are_counted(site: Path) -> None:
 @pytest.mark.usefixtures("unpainted")
 def test_joining_needs_a_tune_and_the_same_jobs(stand_in: object, site: Path) -> None:
     folder = site.parent / "tune"
-    joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(folder)])
+    joined = CliRunner().invoke(cli.berth, ["replay", "tune", "--join", str(folder)])
     assert "holds no tune" in problem(joined)
     assert tune(site, "--trials", "2").exit_code == 0
     (site.parent / "jobs.csv").write_text("other jobs\n")
-    joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(folder)])
+    joined = CliRunner().invoke(cli.berth, ["replay", "tune", "--join", str(folder)])
     assert "have changed" in problem(joined)
 
 
@@ -231,58 +231,35 @@ def test_a_worker_waits_for_a_storage_that_is_away_when_it_begins(
 
     monkeypatch.setattr(Tuning, "study", away_at_first)
     monkeypatch.setattr("berth.policies.tuning.storage.time.sleep", pauses.append)
-    joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(site.parent / "tune")])
+    joined = CliRunner().invoke(cli.berth, ["replay", "tune", "--join", str(site.parent / "tune")])
     assert joined.exit_code == 0, joined.exception
     assert len(opened) == 2
     assert len(pauses) == 1
 
 
 WORKER = """
-import os, signal, sys
+import os, signal, sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from stand_in_replayer import StandIn
 from berth.plugin.tune import run
 run.open_replayer = lambda *_: StandIn(days=30)
-first = Path({folder!r}) / "first"
 try:
-    first.touch(exist_ok=False)
-    dies = True
+    (Path({folder!r}) / "first").touch(exist_ok=False)
+    is_first = True
 except FileExistsError:
-    dies = False
-if dies:
-    replay, asked = StandIn.replay, []
-    def killed(self, policy, part):
-        asked.append(part)
-        if len(asked) > 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return replay(self, policy, part)
-    StandIn.replay = killed
-run.join(Path({folder!r}))
-"""
-
-SLOW = """
-import sys, time
-sys.path.insert(0, {tests!r})
-from pathlib import Path
-from stand_in_replayer import StandIn
-from berth.plugin.tune import run
-run.open_replayer = lambda *_: StandIn(days=30)
-first = Path({folder!r}) / "first"
-try:
-    first.touch(exist_ok=False)
-    slow = True
-except FileExistsError:
-    slow = False
+    is_first = False
 replay, asked = StandIn.replay, []
-def waiting(self, policy, part):
+def disturbed(self, policy, part):
     asked.append(part)
-    while slow and len(asked) > 2:
-        time.sleep(0.1)
+    while is_first and len(asked) > 2:
+        {then}
     return replay(self, policy, part)
-StandIn.replay = waiting
+StandIn.replay = disturbed
 run.join(Path({folder!r}))
 """
+KILLED, SLOW = "os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(0.1)"
+"""What becomes of the first worker at its third replay."""
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -292,7 +269,7 @@ def test_several_workers_share_a_tune_and_one_that_is_killed_costs_its_trial(
     tests = str(Path(__file__).parents[2] / "support")
 
     def command(folder: Path) -> tuple[str, ...]:
-        return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder)))
+        return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder), then=KILLED))
 
     monkeypatch.setattr(workers, "command_of", command)
     done = tune(site, "--trials", "8", "--workers", "2")
@@ -320,7 +297,7 @@ def test_trials_begun_while_the_last_one_ends_are_not_lost(
     tests = str(Path(__file__).parents[2] / "support")
 
     def command(folder: Path) -> tuple[str, ...]:
-        return (sys.executable, "-c", SLOW.format(tests=tests, folder=str(folder)))
+        return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder), then=SLOW))
 
     monkeypatch.setattr(workers, "command_of", command)
     done = tune(site, "--trials", "3", "--workers", "2", "--json")

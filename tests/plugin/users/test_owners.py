@@ -214,7 +214,7 @@ def test_the_command_line_goes_by_the_users_socket(users: Users) -> None:
     assert "an admin is asked" in added.stdout
     assert "asks to share" in berth("workload", "list").stdout
     assert "predicted" in berth("workload", "show", "app").stdout
-    assert DECISION.id in berth("decisions").stdout
+    assert DECISION.id in berth("jobs", "decisions").stdout
     assert berth("workload", "remove", "app").returncode == 0
     assert users.site.store().workloads() == []
 

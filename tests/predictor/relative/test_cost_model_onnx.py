@@ -69,14 +69,23 @@ def test_the_command_writes_a_graph_and_says_how_far_off_it_is(tmp_path) -> None
     from site_profiles import write_site
 
     site = write_site(tmp_path / "site", applications=4)
-    words = ["train", "--task", "relative", str(site), "--out", str(tmp_path / "b")]
+    words = ["train", "--task", "relative-performance", str(site), "--out", str(tmp_path / "b")]
     assert CliRunner().invoke(berth, words).exit_code == 0
     out = tmp_path / "cost model.onnx"
-    result = CliRunner().invoke(berth, ["bundle", "onnx", str(tmp_path / "b"), "-o", str(out)])
+    result = CliRunner().invoke(
+        berth, ["train", "bundle", "onnx", str(tmp_path / "b"), "-o", str(out)]
+    )
     assert result.exit_code == 0, result.exception
     assert "from the bundle's own answers" in result.output
     names = [each.name for each in onnxruntime.InferenceSession(out.read_bytes()).get_inputs()]
     assert names == ["features", "terms", "log_reference", "common"]
-    words = ["bundle", "onnx", str(tmp_path / "b"), "-o", str(tmp_path / "no" / "cost model.onnx")]
+    words = [
+        "train",
+        "bundle",
+        "onnx",
+        str(tmp_path / "b"),
+        "-o",
+        str(tmp_path / "no" / "cost model.onnx"),
+    ]
     refused = CliRunner().invoke(berth, words)
     assert isinstance(refused.exception, UsageError)

@@ -189,12 +189,12 @@ def test_one_application_cannot_be_left_out(tmp_path) -> None:
 
 def test_the_commands_know_such_a_bundle(trained, tmp_path) -> None:
     folder = str(tmp_path / "bundle")
-    shown = CliRunner().invoke(berth, ["bundle", "show", folder])
+    shown = CliRunner().invoke(berth, ["train", "bundle", "show", folder])
     assert shown.exit_code == 0, shown.output
     assert "relative performance, cost model" in shown.output
-    card = CliRunner().invoke(berth, ["bundle", "show", "--card", folder])
+    card = CliRunner().invoke(berth, ["train", "bundle", "show", "--card", folder])
     assert "Leave-one-application-out" in card.output
-    assert "whole" in CliRunner().invoke(berth, ["bundle", "verify", folder]).output
+    assert "whole" in CliRunner().invoke(berth, ["train", "bundle", "verify", folder]).output
 
 
 def test_more_rows_than_a_bundle_holds_are_refused_before_it_is_written(

@@ -63,8 +63,8 @@ def test_a_missing_file_is_named(copy: Path, missing: str) -> None:
 
 
 def test_berth_bundle_knows_this_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["bundle", "verify", str(DEFAULT_SLICES_BUNDLE)])
-    cli.main(["bundle", "show", str(DEFAULT_SLICES_BUNDLE)])
+    cli.main(["train", "bundle", "verify", str(DEFAULT_SLICES_BUNDLE)])
+    cli.main(["train", "bundle", "show", str(DEFAULT_SLICES_BUNDLE)])
     shown = capsys.readouterr().out
     assert "whole" in shown
     assert "slow-downs on MIG slices" in shown

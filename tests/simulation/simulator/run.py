@@ -104,7 +104,7 @@ class Site:
         return store_of(self.database, process)
 
     def _learn(self, name: str, cpu_s: float, process: Process | None = None) -> None:
-        """Predict a workload anew, as ``berth learn`` and ``berth workload`` do."""
+        """Predict a workload anew, as ``berth jobs learn`` and ``berth workload`` do."""
         store = self._store(process or self.admin)
         made_s = EPOCH_S + self.world.now_s
         text = document(name, cpu_s)
@@ -126,13 +126,13 @@ class Site:
                 random.choice(self.filters).submit(world)
 
     def learner(self) -> None:
-        """``berth learn`` beside the daemons: each time a process of its own."""
+        """``berth jobs learn`` beside the daemons: each time a process of its own."""
         world = self.world
         while world.faults.on:
             world.sleep(world.random.expovariate(0.3))
             name = world.random.choice(("stream", "solver", "train"))
             cpu_s = world.random.choice((60.0, 600.0, 6_000.0))
-            process = Process(world, "berth learn")
+            process = Process(world, "berth jobs learn")
 
             def main(process: Process = process, name: str = name, cpu_s: float = cpu_s) -> None:
                 with contextlib.suppress(BerthError):

@@ -94,7 +94,7 @@ class LocalProcesses(Scheduler):
         )
 
     def is_here(self) -> bool:
-        """See Scheduler. Everywhere; ``berth init`` prefers Slurm and Flux."""
+        """See Scheduler. Everywhere; ``berth site init`` prefers Slurm and Flux."""
         return True
 
     def job_id(self, text: str) -> str | None:

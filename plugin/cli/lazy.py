@@ -1,0 +1,198 @@
+"""Groups of commands that are imported only when they run.
+
+``berth --help`` must not pay for numpy, SQLAlchemy or anything else: a group knows its commands by
+name, module and a one-line summary (``tree``), and imports the one that is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from berth.pilot.errors import UsageError
+from berth.pilot.plugins import Registry
+
+_EXAMPLE = "Example:"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A command: where it is defined, and one line about it."""
+
+    target: str
+    """``module:attribute`` of the click command, or of a small click group."""
+    summary: str
+    below: Mapping[str, Leaf] = field(default_factory=dict)
+    """Commands under one that runs by itself, too: ``berth place``, ``berth place replace``."""
+    for_jobs: bool = False
+    """Called by the scripts of jobs that Berth submits, not by people."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A group of commands: one line about it, an example, and what is in it."""
+
+    summary: str
+    example: str
+    commands: Mapping[str, Leaf | Branch]
+    more: Registry[click.Command] | None = None
+    """Commands that other packages add, and those of one scheduler only."""
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands are imported when they are called, not when listed."""
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, Leaf | Branch],
+        more: Registry[click.Command] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+        self._more = more
+        self._loaded: MutableMapping[str, click.Command] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.lazy, *(self._more.own() if self._more else ())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._loaded:
+            command = self._load(cmd_name)
+            if command is None:
+                return None
+            self._loaded[cmd_name] = prepared(command)
+        return self._loaded[cmd_name]
+
+    def _load(self, name: str) -> click.Command | None:
+        node = self.lazy.get(name)
+        if node is None:
+            return self._registered(name)
+        if isinstance(node, Branch):
+            return branch(name, node)
+        module, _, attribute = node.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{node.target} is not a click command")
+        return CommandWithMore(name, command, node.below) if node.below else command
+
+    def _registered(self, name: str) -> click.Command | None:
+        try:
+            return None if self._more is None else self._more.load(name)
+        except UsageError:
+            if self._more is not None and any(p.name == name for p in self._more.problems()):
+                raise
+            return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {"Commands": [], "Called by Berth's own jobs": []}
+        for name, node in self.lazy.items():
+            for_jobs = isinstance(node, Leaf) and node.for_jobs
+            rows["Called by Berth's own jobs" if for_jobs else "Commands"].append(
+                (name, node.summary)
+            )
+        if self._more is not None:
+            rows["Commands"] += [
+                (name, self._more.load(name).get_short_help_str(70)) for name in self._more.own()
+            ]
+        for title, lines in rows.items():
+            if lines:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
+
+
+class CommandWithMore(LazyGroup):
+    """A command that runs by itself and has commands below it, such as ``berth place replace``.
+
+    The first word decides: one that names a command below calls that. A file of such a name is
+    given as ``./replace``.
+    """
+
+    allow_extra_args = False
+    allow_interspersed_args = True
+
+    def __init__(self, name: str, command: click.Command, below: Mapping[str, Leaf]) -> None:
+        super().__init__(
+            name,
+            lazy=below,
+            callback=command.callback,
+            params=command.params,
+            help=command.help,
+            epilog=command.epilog,
+            context_settings=command.context_settings,
+            invoke_without_command=True,
+        )
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context of the command itself, or of the group of those below it."""
+        completes_first_word = not args and extra.get("resilient_parsing")
+        if completes_first_word or (args and args[0] in self.lazy):
+            return _Below(self).make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return click.Command.invoke(self, ctx)
+
+
+class _Below(LazyGroup):
+    """The commands below a command; completion offers that command's own words, too."""
+
+    def __init__(self, command: CommandWithMore) -> None:
+        super().__init__(command.name, lazy=command.lazy)
+        self._command = command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        items = super().shell_complete(ctx, incomplete)
+        first = next((p for p in self._command.params if isinstance(p, click.Argument)), None)
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self._command, ctx, incomplete)
+        return items if first is None else [*items, *first.shell_complete(ctx, incomplete)]
+
+
+def branch(name: str, node: Branch) -> LazyGroup:
+    """Return the click group of a branch of the tree."""
+    text = f"{node.summary}\n\n\b\n{_EXAMPLE}\n  {node.example}"
+    return LazyGroup(name, lazy=node.commands, more=node.more, help=text)
+
+
+def prepared(command: click.Command) -> click.Command:
+    """The command with ``--format`` where it prints tables, and its example before all else."""
+    from berth.plugin.cli.output.formats import with_format  # noqa: PLC0415 - of commands alone
+
+    with_format(command)
+    _put_example_first(command)
+    for below in getattr(command, "commands", {}).values():
+        prepared(below)
+    return command
+
+
+def _put_example_first(command: click.Command) -> None:
+    """Move the example of a command's docstring, or of its epilog, to the top of its help."""
+    text, _, example = inspect.cleandoc(command.help or "").partition(_EXAMPLE)
+    if not text.replace("\b", "").strip():
+        return  # it is at the top already
+    if not example and command.epilog:
+        example, command.epilog = command.epilog.partition(_EXAMPLE)[2], None
+    if not example:
+        return
+    text = text.rstrip("\b\n ")
+    command.short_help = command.short_help or click.Command("", help=text).get_short_help_str(70)
+    lines = inspect.cleandoc(f"\n{example.strip()}" if "\n" not in example else example.strip("\n"))
+    indented = "\n".join(f"  {line}" for line in lines.splitlines())
+    command.help = f"\b\n{_EXAMPLE}\n{indented}\n\n{text}"

@@ -1,0 +1,193 @@
+"""The tree of commands: twelve, each with its module and one line about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from berth.pilot.plugins import Registry
+from berth.plugin.cli.lazy import Branch, Leaf
+
+CLI = "berth.plugin.cli"
+
+REGISTERED: Registry[click.Command] = Registry(
+    "berth.commands",
+    kind="command",
+    own=Path(__file__).parents[1] / "entry_points.ini",
+    needs=("get_short_help_str",),
+)
+"""Commands of one scheduler only, and of other packages: under ``berth site``."""
+
+PILOT = Branch(
+    "Measure a program, a model, a machine, or a suite of kernels.",
+    "berth pilot run -- ./app args",
+    {
+        "run": Leaf(f"{CLI}.pilot.run:run", "Measure one program and write its Profile."),
+        "submit": Leaf(
+            f"{CLI}.pilot.submit:submit", "Measure it in a job on the reference partition."
+        ),
+        "import": Leaf(
+            f"{CLI}.pilot.importing:import_", "Make Profiles from the files of other tools."
+        ),
+        "bench": Leaf(f"{CLI}.pilot.bench:bench", "Benchmark this machine: its Signature."),
+        "dl": Leaf(f"{CLI}.pilot.dl:dl", "Measure deep-learning models: latency, memory, energy."),
+        "campaign": Leaf(
+            f"{CLI}.pilot.campaign:campaign", "Profile every kernel of the reference suite."
+        ),
+        "count": Leaf(
+            f"{CLI}.pilot.steps:count", "Add one rank's counters to a Profile.", for_jobs=True
+        ),
+        "ranks": Leaf(
+            f"{CLI}.pilot.steps:ranks", "Put what every rank left into a Profile.", for_jobs=True
+        ),
+        "deliver": Leaf(
+            f"{CLI}.pilot.deliver:deliver", "Bring a pilot job's Profile home.", for_jobs=True
+        ),
+        "node": Leaf(
+            f"{CLI}.pilot.steps:node", "Benchmark a node and time the kernels.", for_jobs=True
+        ),
+        "link": Leaf(f"{CLI}.pilot.steps:link", "Measure what connects two nodes.", for_jobs=True),
+    },
+)
+
+WORKLOAD = Branch(
+    "Say what can be placed: add workloads of every kind to the store, list, show, remove them.",
+    "berth workload add stream.json --script job.sh",
+    {
+        "add": Leaf(f"{CLI}.workload.command:add", "Add a workload to the store."),
+        "list": Leaf(f"{CLI}.workload.command:list_", "List the workloads in the store."),
+        "show": Leaf(f"{CLI}.workload.command:show", "Show what is predicted of a workload."),
+        "remove": Leaf(f"{CLI}.workload.command:remove", "Remove workloads from the store."),
+        "refresh": Leaf(f"{CLI}.workload.command:refresh_", "Predict stored workloads anew."),
+        "share": Leaf(f"{CLI}.workload.sharing:share", "Let a workload serve all users."),
+        "collect": Leaf(
+            f"{CLI}.workload.sharing:collect", "Add what pilot jobs left for the store."
+        ),
+        "model": Leaf(
+            f"{CLI}.workload.model:model", "Show a deep-learning model's graph and its work."
+        ),
+    },
+)
+
+JOBS = Branch(
+    "Look at jobs: what was decided, how predictions held, what past jobs teach.",
+    "berth jobs decisions --user alice --last 5",
+    {
+        "decisions": Leaf(
+            f"{CLI}.jobs.decisions:decisions", "Show what was decided for jobs, and explain why."
+        ),
+        "outcomes": Leaf(
+            f"{CLI}.jobs.outcomes:outcomes",
+            "Show how well predicted times held for jobs that have run.",
+        ),
+        "waits": Leaf(
+            f"{CLI}.jobs.waits:waits", "Show how long a job that comes now would wait, by place."
+        ),
+        "advise": Leaf(
+            f"{CLI}.jobs.advise:advise_command",
+            "Show what jobs needed of the time and memory that they asked for.",
+        ),
+        "history": Leaf(
+            f"{CLI}.jobs.history:history",
+            "Import past jobs, so that jobs nobody piloted are predicted.",
+        ),
+        "learn": Leaf(f"{CLI}.jobs.learn:learn", "Let finished jobs change forecasts, or undo it."),
+    },
+)
+
+MIG = Branch(
+    "Cut GPUs into slices (NVIDIA MIG) that fit the jobs that are coming.",
+    "berth mig plan --fleet fleet.json --jobs jobs.json --output plan.json",
+    {
+        "show": Leaf(
+            f"{CLI}.mig.show:show", "Geometry of a GPU model; layouts and free room of a fleet."
+        ),
+        "recommend": Leaf(
+            f"{CLI}.mig.recommend:recommend",
+            "Name the slice for a workload, and what it would do on each.",
+        ),
+        "plan": Leaf(f"{CLI}.mig.plan:plan", "Plan layouts for the jobs that are coming."),
+        "apply": Leaf(
+            f"{CLI}.mig.apply:apply", "Cut this machine's GPUs as a plan or a mig-parted file says."
+        ),
+        "assert": Leaf(
+            f"{CLI}.mig.apply:assert_", "Check that this machine's GPUs are cut as a file says."
+        ),
+        "auto": Leaf(
+            f"{CLI}.mig.auto:auto", "Plan for the jobs that wait and re-cut where that is worth it."
+        ),
+        "export": Leaf(f"{CLI}.mig.export:export", "Write a plan or a fleet as mig-parted's YAML."),
+    },
+)
+
+SITE = Branch(
+    "Set Berth up for a cluster, check it, and keep it in order.",
+    "berth site init --output /etc/berth/berth.toml",
+    {
+        "init": Leaf(f"{CLI}.site.init:init", "Write a first site file by asking the scheduler."),
+        "calibrate": Leaf(
+            f"{CLI}.site.calibrate:calibrate",
+            "Measure the site's kinds of nodes by jobs, and learn from it.",
+        ),
+        "doctor": Leaf(f"{CLI}.site.doctor:doctor", "Check this installation and say what to do."),
+        "platform": Leaf(f"{CLI}.site.platform:platform", "List, show and add kinds of hardware."),
+        "store": Leaf(f"{CLI}.site.store:store", "Make, upgrade and prune the store."),
+        "support": Leaf(
+            f"{CLI}.site.doctor:support_bundle", "Collect what a maintainer needs, without names."
+        ),
+    },
+    more=REGISTERED,
+)
+
+COMMANDS: dict[str, Leaf | Branch] = {
+    "pilot": PILOT,
+    "workload": WORKLOAD,
+    "predict": Leaf(f"{CLI}.predict.command:predict", "Rank platforms for a workload."),
+    "place": Leaf(
+        f"{CLI}.place.command:place",
+        "Decide where a workload should run.",
+        {
+            "replace": Leaf(
+                f"{CLI}.place.replace:replace",
+                "Place pending jobs anew, where the scheduler can move them.",
+            )
+        },
+    ),
+    "why": Leaf(
+        f"{CLI}.jobs.why:why", "Explain where a job is, what it waits for, what was predicted."
+    ),
+    "jobs": JOBS,
+    "replay": Leaf(
+        f"{CLI}.replay.command:replay_command",
+        "Show what would have happened to past jobs on another cluster or scheduler.",
+        {
+            "tune": Leaf(
+                f"{CLI}.replay.tune:tune",
+                "Try settings of the policy on past jobs, judge the best on later ones.",
+            )
+        },
+    ),
+    "train": Leaf(
+        f"{CLI}.train.command:train",
+        "Learn from the site's own runs.",
+        {
+            "bundle": Leaf(
+                f"{CLI}.train.bundle:bundle", "Show, verify and compare trained predictors."
+            )
+        },
+    ),
+    "mig": MIG,
+    "site": SITE,
+    "serve": Leaf(f"{CLI}.site.serve:serve", "Answer the scheduler's submit filter (the daemon)."),
+    "ui": Leaf(
+        f"{CLI}.site.ui:ui",
+        "Show predictions, placements, jobs and the site in a browser.",
+        {
+            "report": Leaf(
+                f"{CLI}.site.report:report",
+                "Write a job, a workload, the site or the GPUs as one HTML file.",
+            )
+        },
+    ),
+}
