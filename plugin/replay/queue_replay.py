@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.installed import find_site, open_view
+from berth.plugin.installed_site import find_site, open_view
 from berth.plugin.replay.live import Known, expected_times, next_hours
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import SCHEDULERS, Scheduler

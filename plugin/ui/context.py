@@ -103,7 +103,7 @@ def viewer_of(settings: UiSettings) -> Viewer:
 
 def open_store(settings: UiSettings) -> Store | RemoteStore | None:
     """Open what the page reads from; None: the demo site has none. Raises BerthError."""
-    from berth.plugin.installed import open_view  # noqa: PLC0415 - SQLAlchemy is slow to import
+    from berth.plugin.installed_site import open_view  # noqa: PLC0415 - SQLAlchemy is slow to import
 
     if settings.site_file is None and settings.store_url is None:
         return None

@@ -185,7 +185,7 @@ def test_without_any_site_the_commands_say_what_to_give(
     triad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BERTH_SITE", raising=False)
-    monkeypatch.setattr("berth.plugin.installed.SITE_FILE", Path("/nonexistent"))
+    monkeypatch.setattr("berth.plugin.installed_site.SITE_FILE", Path("/nonexistent"))
     done = CliRunner().invoke(berth, ["workload", "list"])
     assert done.exit_code != 0
     assert "neither a site file nor a store" in str(done.exception)

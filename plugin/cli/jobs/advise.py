@@ -16,7 +16,7 @@ from berth.plugin.cli.options.where import store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, Advice, advise
 from berth.plugin.history.matching import plain_name
-from berth.plugin.installed import open_store
+from berth.plugin.installed_site import open_store
 
 
 @click.command(name="advise")

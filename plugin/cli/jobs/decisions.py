@@ -11,7 +11,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.installed import open_view
+from berth.plugin.installed_site import open_view
 from berth.plugin.report.of_decision import (
     decided,
     decided_one,

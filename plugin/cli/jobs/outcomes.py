@@ -13,7 +13,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
     MOST_COUNTED,

@@ -13,7 +13,7 @@ import click
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.installed import SITE_FILE, find_site, open_store
+from berth.plugin.installed_site import SITE_FILE, find_site, open_store
 from berth.plugin.replay.live import expected_times, next_hours, wait_tables
 from berth.plugin.replay.present import present_queue
 from berth.plugin.report.terminal import columns

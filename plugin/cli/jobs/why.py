@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.installed import open_view
+from berth.plugin.installed_site import open_view
 from berth.plugin.report.known_job import known_job
 from berth.plugin.report.of_job import JOBS, why_text
 from berth.plugin.report.parts import Table

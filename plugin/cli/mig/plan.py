@@ -11,7 +11,7 @@ from berth.pilot.documents import Document, read_json, read_toml, to_json, write
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.common import seconds_of
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.report.terminal import columns
 from berth.policies.mig.documents import (

@@ -15,7 +15,7 @@ from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.options.where import store_options
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.plugin.cli.workload.options import workload_options
-from berth.plugin.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import predictions_for, workload_named
 from berth.plugin.report.terminal import columns
 from berth.plugin.workloads.files import WorkloadOptions

@@ -11,7 +11,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import parse_duration_s, whole_number
-from berth.plugin.installed import SITE_FILE
+from berth.plugin.installed_site import SITE_FILE
 
 
 class Counts(click.ParamType[tuple[int, ...]]):

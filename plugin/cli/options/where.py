@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from berth.plugin.installed import SITE_FILE
+from berth.plugin.installed_site import SITE_FILE
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:

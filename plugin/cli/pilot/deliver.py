@@ -19,7 +19,7 @@ from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.installed import find_site, open_view
+from berth.plugin.installed_site import find_site, open_view
 from berth.plugin.placing import asked_request, place
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, load_site

@@ -15,7 +15,7 @@ from berth.plugin.cli.options.where import site_option
 from berth.plugin.cli.place.text import as_json, as_text
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
-from berth.plugin.installed import find_site, users_socket
+from berth.plugin.installed_site import find_site, users_socket
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.scheduler import SCHEDULERS, Job

@@ -14,7 +14,7 @@ from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.replay.options import Options, replay_options
 from berth.plugin.history.reading import summary
-from berth.plugin.installed import find_site, open_store
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays

@@ -13,7 +13,7 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options.common import seconds_of
 from berth.plugin.cli.output.step_bar import saying
-from berth.plugin.installed import SITE_FILE, find_site
+from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site

@@ -24,7 +24,7 @@ from berth.plugin.calibrate.state import (
 from berth.plugin.cli.options.common import seconds_of
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.cli.train.training_input import command_line, require_training
-from berth.plugin.installed import SITE_FILE, find_site
+from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site

@@ -19,7 +19,7 @@ from berth.plugin.cli.tree import REGISTERED
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.support import gather, write_archive
-from berth.plugin.installed import SITE_FILE, find_site
+from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import SCHEDULERS
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES

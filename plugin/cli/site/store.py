@@ -9,7 +9,7 @@ import click
 
 from berth.plugin.cli.options.common import answer, json_option
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.installed import find_site, store_url_of
+from berth.plugin.installed_site import find_site, store_url_of
 from berth.plugin.store import Store
 from berth.plugin.store.database import Database
 from berth.plugin.store.upgrade import HEAD, schema_version

@@ -8,7 +8,7 @@ import click
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.plugin.cli.options.where import store_options
-from berth.plugin.installed import SITE_FILE
+from berth.plugin.installed_site import SITE_FILE
 
 _folder = click.Path(path_type=Path, exists=True)
 

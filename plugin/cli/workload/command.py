@@ -28,7 +28,7 @@ from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store
 from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.installed import find_site, open_store, open_view, users_socket
+from berth.plugin.installed_site import find_site, open_store, open_view, users_socket
 from berth.plugin.report.terminal import columns
 from berth.plugin.site import Site
 from berth.plugin.store import Store

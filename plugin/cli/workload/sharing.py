@@ -14,7 +14,7 @@ from berth.plugin.cli.options.common import answer, installed_site_option, json_
 from berth.plugin.cli.options.where import store_options
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.installed import find_site, open_store, users_socket
+from berth.plugin.installed_site import find_site, open_store, users_socket
 from berth.plugin.site import Site
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
