@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from berth.pilot.dl import torch_graph
 from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Source, Task
 from berth.pilot.dl.meters import Meter, NoMeter, NvmlMeter, memory_bytes, rapl
 from berth.pilot.dl.onnx_engine import Refused
@@ -131,8 +132,6 @@ def subject(order: MeasureOrder) -> TorchSubject:
     if order.source is Source.FACTORY:
         module, inputs = _from_factory(torch, order)
         return TorchSubject(torch, order, module, inputs, random_weights=True)
-    from berth.pilot.dl import torch_graph  # noqa: PLC0415 - needs onnx, which serving does not
-
     loaded = torch_graph.load(torch, Path(order.model), setting.batch, setting.sizes,
                               order.memory_bytes)  # fmt: skip
     return TorchSubject(

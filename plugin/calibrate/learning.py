@@ -27,9 +27,9 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Calibration, Manifest
-from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware.ceilings import Point
 from berth.predictor.learning.programs.columns import kernel_and_size
 from berth.predictor.learning.programs.suite import suite_profiles, timed
 

@@ -211,10 +211,10 @@ def _program_explained(
     # ruff: noqa: PLC0415 - other kinds do without
     from berth.plugin.pictures import explained
     from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
-    from berth.predictor.families.program.ceilings import Point
     from berth.predictor.families.program.explain import explain
     from berth.predictor.families.program.node_runs import one_node
     from berth.predictor.families.program.predictor import Predictor
+    from berth.predictor.hardware.ceilings import Point
 
     bundles = bundles_for(found.forecaster, found.workload, (), found.site)
     points = [

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berth.pilot.platform import Peaks, Platform, PlatformKind, SignatureSource
-from berth.predictor.families.program.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Ceilings, Point
 from berth.predictor.hardware.device import Numbers, best
 from berth.predictor.hardware.unit import known_unit
 
