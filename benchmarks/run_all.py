@@ -16,6 +16,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 OF_TRACES = ("replay", "tune")
 LONG = ("emulation", "soak")
+OF_READERS = ("sentences", "sizes")
+"""Not measured: read by people."""
 
 
 def machine() -> str:
@@ -35,7 +37,11 @@ def machine() -> str:
 
 def main() -> int:
     """Run them one after the other; the exit status says whether all could measure."""
-    present = {path.stem: path for path in sorted(HERE.glob("*.py")) if path.stem != "run_all"}
+    present = {
+        path.stem: path
+        for path in sorted(HERE.glob("*.py"))
+        if path.stem not in ("run_all", *OF_READERS)
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(present))
     parser.add_argument("--trace", type=Path, help=f"jobs (SWF, sacct): for {', '.join(OF_TRACES)}")

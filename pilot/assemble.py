@@ -31,7 +31,7 @@ from berth.pilot.runs_on import detect
 
 @dataclass(slots=True)
 class Extra:
-    """What was measured after the native runs; empty where they failed."""
+    """Measurements made after the native runs; empty where those failed."""
 
     counters: dict[str, Measurement] = field(default_factory=dict)
     reports: list[CollectorReport] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Extra:
 
 
 def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
-    """The Profile of one pilot."""
+    """Return the Profile of one pilot."""
     first, options = native.first, plan.options
     command = plan.order(plan.main).command
     runs_on, hints = detect(
@@ -107,7 +107,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
 
 
 def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime | None:
-    """Its spread no smaller than what waiting for a processor added to it."""
+    """Return the runtime with a spread no smaller than what waiting for a processor added to it."""
     if runtime is None or shared is None or not shared.noticeable:
         return runtime
     spread_s = max(runtime.spread_s, shared.waited_s)
@@ -115,35 +115,39 @@ def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime |
 
 
 def exit_status_of(outcome: Outcome) -> int:
-    """The status as a shell tells it: 128 plus the signal for a killed program."""
+    """Return the status as a shell tells it: 128 plus the signal for a killed program."""
     if outcome.signal is not None:
         return 128 + outcome.signal
     return outcome.exit_code or 0
 
 
 def faults(first: Outcome) -> list[str]:
-    """What went wrong with the program itself, in sentences."""
-    found = []
+    """Say in sentences what went wrong with the program itself."""
+    sentences = []
     if not first.succeeded:
-        found.append(f"the program {first.describe()}: counters are of that part only")
+        sentences.append(f"the program {first.describe()}: counters are of that part only")
     if first.exit_code:
-        found.append("a pilot gives no terminal and an empty standard input; --stdin gives a file")
+        sentences.append(
+            "a pilot gives no terminal and an empty standard input; --stdin gives a file"
+        )
     if first.leftover:
-        found.append(
+        sentences.append(
             f"the program left {first.leftover} processes behind; they were ended after a grace"
         )
-    return found
+    return sentences
 
 
 def with_missing(
     counters: Mapping[str, Measurement], reports: Sequence[CollectorReport]
 ) -> dict[str, Measurement]:
-    """Every counter of the catalogue: those that nothing gave are missing, with the reason."""
+    """Return every counter of the catalogue; those that nothing gave are missing, with a reason."""
     unused = {report.name: report.detail for report in reports if report.status != "used"}
     result = {}
     for name, entry in BY_NAME.items():
-        found = counters.get(name)
-        result[name] = found if found is not None else missing("none", _why(entry.sources, unused))
+        measurement = counters.get(name)
+        result[name] = (
+            measurement if measurement is not None else missing("none", _why(entry.sources, unused))
+        )
     return result
 
 
@@ -158,4 +162,4 @@ def _why(sources: Mapping[str, str], unused: Mapping[str, str]) -> str:
 
 
 _ASKED_FIRST = (Stage.EMULATED, Stage.OWN_RUN, Stage.NATIVE)
-"""Whose absence explains a missing counter: emulated runs work on every machine."""
+"""Stages whose absence explains a missing counter: emulated runs work on every machine."""

@@ -33,9 +33,9 @@ ANCHORS = (
 QUICK_SIZES = (1_048_576,)
 FULL_SIZES = (1_048_576, 8_388_608)
 SAMPLED_FRACTION = 0.05
-"""Of the repetition of a kernel that is too long to run whole."""
+"""Part of a repetition that is run of a kernel too long to run whole."""
 FULL_SHARE = 0.95
-"""Of the processor: what is missing above this is the machine's own work."""
+"""Share of the processor above which the rest is the machine's own work."""
 RATES = (
     "flops_f64_per_s", "flops_f32_per_s", "flops_f64_core_per_s", "flops_f32_core_per_s",
     "int_ops_core_per_s", "scalar_chain_core_per_s", "branch_misses_core_per_s",
@@ -55,7 +55,7 @@ def measure_signature(
     machine: Topology | None = None,
     progress: Progress | None = None,
 ) -> Signature:
-    """What this machine can do; quick in about ten seconds, full in some minutes.
+    """Measure what this machine can do; quick in about ten seconds, full in some minutes.
 
     Quick mode measures every rate briefly and times the anchor kernels on one core. Full mode
     takes its time and times all kernels, at two sizes, on one core and on all. Without an
@@ -69,10 +69,10 @@ def measure_signature(
     steps = _Steps(progress, total=16 + len(scaling) + len(anchors))
     seconds = None if full else 0.12
 
-    def bench(what: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
-        steps.next(f"{what} on {threads} core{'s' if threads > 1 else ''}")
+    def bench(part: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
+        steps.next(f"{part} on {threads} core{'s' if threads > 1 else ''}")
         chosen = seconds if sweep_s is None or full else sweep_s
-        return suite.bench(what, threads, seconds=chosen, openmp=threads > 1)
+        return suite.bench(part, threads, seconds=chosen, openmp=threads > 1)
 
     share = bench("share", cores)
     f64 = bench("flops_f64")
@@ -90,7 +90,7 @@ def measure_signature(
     chain = bench("scalar_chain")
     atomic = bench("atomic", cores)
     region = bench("fork_join", cores)
-    found = Signature(
+    signature = Signature(
         source=SignatureSource.BENCHMARK,
         measured_on=_measured_on(suite, machine, full=full),
         flops_f64_per_s=max(_value(f64_all), _value(f64)),
@@ -111,11 +111,11 @@ def measure_signature(
         thread_scaling=tuple(_scaling(suite, machine, scaling, steps)),
         kernel_times_s=_anchor_times(suite, anchors, steps, full=full),
     )
-    return _sustained(found, share.value or 1.0)
+    return _sustained(signature, share.value or 1.0)
 
 
 def platform_here(name: str, signature: Signature, *, description: str = "") -> Platform:
-    """This machine as a CPU platform with that signature; price and power are left to the site."""
+    """Return this machine as a CPU platform with that signature, without price and power."""
     machine = topology()
     return Platform(
         name=name,
@@ -138,7 +138,7 @@ def memory_levels(
     total_points: Sequence[SweepPoint],
     latency_points: Sequence[SweepPoint],
 ) -> tuple[MemoryLevel, ...]:
-    """The levels that sweeps over the working set show: byte/s, byte/s and ns at each size."""
+    """Return the levels that sweeps over the working set show: byte/s, byte/s and ns a size."""
     levels = []
     smaller_core = smaller_total = 0
     for cache in machine.caches:
@@ -173,13 +173,13 @@ def memory_levels(
 
 
 def _within(points: Sequence[SweepPoint], smaller: int, capacity: int) -> float | None:
-    """The median where the working set fits this cache and not the one before, or None."""
+    """Return the median where the working set fits this cache and not the one before, or None."""
     fitting = [p.value for p in points if 1.25 * smaller < p.working_set_bytes <= capacity]
     return statistics.median(fitting) if fitting else None
 
 
 def _beyond(points: Sequence[SweepPoint], last_cache: int) -> float:
-    """The median where the working set is four times the last cache, else at the largest."""
+    """Return the median where the working set is four times the last cache, else at the largest."""
     clear = [p.value for p in points if p.working_set_bytes >= 4 * last_cache]
     return statistics.median(clear or [points[-1].value])
 
@@ -190,9 +190,9 @@ class _Steps:
         self._total = total
         self._done = 0
 
-    def next(self, what: str) -> None:
+    def next(self, step: str) -> None:
         if self._progress is not None:
-            self._progress(what, self._done, self._total)
+            self._progress(step, self._done, self._total)
         self._done += 1
 
 
@@ -202,15 +202,17 @@ def _value(result: BenchResult) -> float:
     return result.value
 
 
-def _sustained(found: Signature, share: float) -> Signature:
-    """The rates that cores keep up which have a processor for that share of the time."""
+def _sustained(signature: Signature, share: float) -> Signature:
+    """Return the rates that cores keep up which have a processor for that share of the time."""
     share = 1.0 if share > FULL_SHARE else share
-    return times_rates(found, share).model_copy(update={"processor_share": share})
+    return times_rates(signature, share).model_copy(update={"processor_share": share})
 
 
-def times_rates(found: Signature, factor: float) -> Signature:
-    """All rates that are measured by processor time, times ``factor``."""
-    rates = {name: rate * factor for name in RATES if (rate := getattr(found, name)) is not None}
+def times_rates(signature: Signature, factor: float) -> Signature:
+    """Return all rates that are measured by processor time, times ``factor``."""
+    rates = {
+        name: rate * factor for name in RATES if (rate := getattr(signature, name)) is not None
+    }
     levels = tuple(
         level.model_copy(
             update={
@@ -218,9 +220,9 @@ def times_rates(found: Signature, factor: float) -> Signature:
                 "total_bytes_per_s": level.total_bytes_per_s * factor,
             }
         )
-        for level in found.memory
+        for level in signature.memory
     )
-    return found.model_copy(update={**rates, "memory": levels})
+    return signature.model_copy(update={**rates, "memory": levels})
 
 
 def _measured_on(suite: Suite, machine: Topology, *, full: bool) -> str:
@@ -245,7 +247,7 @@ def _thread_counts(cores: int) -> tuple[int, ...]:
 def _scaling(
     suite: Suite, machine: Topology, counts: Iterable[int], steps: _Steps
 ) -> Iterable[tuple[int, float]]:
-    """Triad bytes per second out of cache, by threads."""
+    """Measure the triad's bytes per second out of cache, by number of threads."""
     last = machine.caches[-1].total_bytes if machine.caches else 0
     wanted = max(_SCALING_SIZE, 4 * last // _TRIAD_BYTES)
     size = min(wanted, machine.memory_bytes // 4 // _TRIAD_BYTES)
@@ -258,7 +260,7 @@ def _scaling(
 def _anchor_steps(
     suite: Suite, machine: Topology, cores: int, *, full: bool
 ) -> list[tuple[str, int, int]]:
-    """(kernel, size, threads) of the runs that fit half the memory."""
+    """Return (kernel, size, threads) of the runs that fit half the memory."""
     names = [kernel.name for kernel in suite.kernels] if full else list(ANCHORS)
     teams = (1, cores) if full and cores > 1 else (1,)
     steps = []

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """At most ``most`` values: the first one put in is forgotten first.
+    """A cache of at most ``most`` values: the first one put in is forgotten first.
 
     With ``by_use`` the one that was asked for longest ago; a look-up then takes twice as long.
     Safe to share between threads: each step is one step of the dictionary.
@@ -35,8 +35,8 @@ class BoundedCache(Generic[K, V]):
         self._values[key] = value
         return value
 
-    def made(self, key: K, make: Callable[[], V]) -> V:
-        """The value, made now where it is not remembered."""
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value, made now where it is not remembered."""
         value = self.get(key)
         return self.put(key, make()) if value is None else value
 

@@ -51,7 +51,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CampaignOptions:
-    """What to measure, and into which file."""
+    """The measurements to make, and the file to write them into."""
 
     output: Path
     sizes: tuple[int, ...] = DEFAULT_SIZES
@@ -69,7 +69,7 @@ class CampaignOptions:
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """How many profiles the file now has, and which could not be measured, with the reason."""
+    """The number of profiles in the file, and those that could not be measured, with reasons."""
 
     profiles: int
     measured: int
@@ -89,7 +89,7 @@ def run_campaign(options: CampaignOptions, suite: Suite, say: Say = say_nothing)
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Each campaign rewrites the whole file: two at once would undo each other's work."""
+    """Hold the file's lock: each campaign rewrites the whole file, so only one may run."""
     lock = path.with_name(f".{path.name}.lock")
     try:
         stream = lock.open("w")
@@ -135,8 +135,8 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
             if need_counts:
                 after = _counted(after, subject)
             if need_openmp:
-                found = openmp_counters(suite, kernel.name, size, nice=options.nice)
-                after = after.model_copy(update={"counters": {**after.counters, **found}})
+                extra_counters = openmp_counters(suite, kernel.name, size, nice=options.nice)
+                after = after.model_copy(update={"counters": {**after.counters, **extra_counters}})
         except BerthError as error:
             failed.append(f"{name}: {error.message}")
             continue
@@ -147,12 +147,12 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
 
 
 def profile_name(kernel: str, size: int) -> str:
-    """``Stream_TRIAD-8388608``."""
+    """Return the name of a kernel's profile at a size, such as ``Stream_TRIAD-8388608``."""
     return f"{kernel}-{size}"
 
 
 def read_profiles(path: Path) -> list[Profile]:
-    """The profiles of a campaign file. Raises DocumentError naming the line."""
+    """Return the profiles of a campaign file. Raises DocumentError naming the line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -165,7 +165,7 @@ def read_profiles(path: Path) -> list[Profile]:
 
 
 def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:
-    """One compact line a profile, ordered by name and size; counters that are missing left out."""
+    """Write one compact line a profile, by name and size, without counters that are missing."""
     ordered = sorted(profiles, key=lambda p: (p.name.rpartition("-")[0], p.workload.size or 0))
     write_text(path, "".join(json.dumps(_compact(profile)) + "\n" for profile in ordered))
 
@@ -210,7 +210,7 @@ class _Subject:
     options: CampaignOptions
 
     def order(self, reps: int, fraction: float) -> Order:
-        """The run of so many repetitions, each a fraction of a whole one."""
+        """Return the run of so many repetitions, each a fraction of a whole one."""
         command = self.suite.command(self.kernel, self.size, reps, fraction)
         return Order(tuple(command), dict(os.environ), nice=self.options.nice)
 
@@ -218,8 +218,8 @@ class _Subject:
         """Run it natively. Raises PilotError."""
         outcome = run_one(replace(self.order(reps, fraction), time_limit_s=LIMIT_S))
         if not outcome.succeeded:
-            said = outcome.output_tail.strip()[-200:]
-            raise PilotError(f"{self.kernel.name} {outcome.describe()}: {said}")
+            printed = outcome.output_tail.strip()[-200:]
+            raise PilotError(f"{self.kernel.name} {outcome.describe()}: {printed}")
         try:
             return parse_run(json.loads(outcome.output_tail)), outcome
         except (ValueError, KeyError) as error:
@@ -227,7 +227,7 @@ class _Subject:
 
 
 def _timed(profile: Profile, subject: _Subject) -> Profile:
-    """With the native time of a repetition, and the peak memory."""
+    """Return the profile with the native time of a repetition, and the peak memory."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
     each_s = max(trial.rep_s * fraction, 1e-9)
@@ -250,43 +250,45 @@ def _timed(profile: Profile, subject: _Subject) -> Profile:
 
 
 def _counted(profile: Profile, subject: _Subject) -> Profile:
-    """With the emulated counters of a repetition."""
+    """Return the profile with the emulated counters of a repetition."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     guess = trial.rep_s * INSTRUCTIONS_PER_S
     fraction = min(1.0, EMULATED_INSTRUCTIONS / max(guess, 1.0))
     exact = subject.run(1, fraction)[0].fraction
-    none, one = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
-    counters = subtract(one.counters, none.counters, exact)
-    runs_on = profile.runs_on.model_copy(update={"instruction_sets": needed_sets((), one.executed)})
+    none, single = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
+    counters = subtract(single.counters, none.counters, exact)
+    runs_on = profile.runs_on.model_copy(
+        update={"instruction_sets": needed_sets((), single.executed)}
+    )
     return profile.model_copy(
         update={
             "counters": derive({**profile.counters, **counters}),
-            "collectors": one.reports,
+            "collectors": single.reports,
             "runs_on": runs_on,
-            "warnings": tuple(dict.fromkeys((*none.warnings, *one.warnings))),
+            "warnings": tuple(dict.fromkeys((*none.warnings, *single.warnings))),
         }
     )
 
 
 def _emulated(order: Order) -> Emulation:
     tools = names_of(Stage.EMULATED)
-    found = emulate(
+    emulation = emulate(
         replace(order, discard=True), tools=tools, budget_s=2 * LIMIT_S, jobs=host.cores()
     )
-    if found.interrupted:
+    if emulation.interrupted:
         raise KeyboardInterrupt
-    if "instructions" not in found.counters:
-        raise PilotError("; ".join(found.warnings) or "the emulated run gave no counts")
-    return found
+    if "instructions" not in emulation.counters:
+        raise PilotError("; ".join(emulation.warnings) or "the emulated run gave no counts")
+    return emulation
 
 
 def subtract(
-    one: dict[str, Measurement], none: dict[str, Measurement], fraction: float
+    single: dict[str, Measurement], none: dict[str, Measurement], fraction: float
 ) -> dict[str, Measurement]:
-    """Counts of a whole repetition: (with one - with none) / fraction, never below zero."""
+    """Return counts of a whole repetition: (with one - with none) / fraction, never below zero."""
     note = "of one repetition" if fraction == 1 else f"of one repetition, from {fraction:.3g} of it"
     result = {}
-    for name, measurement in one.items():
+    for name, measurement in single.items():
         start = none.get(name)
         if measurement.value is None or start is None or start.value is None:
             continue
@@ -296,10 +298,10 @@ def subtract(
 
 
 def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
-    """Each profile with time and memory of its kernel at every size that was measured."""
-    found = list(profiles)
+    """Return each profile with its kernel's time and memory at every size that was measured."""
+    measured_profiles = list(profiles)
     points: dict[str, list[SizePoint]] = {}
-    for profile in found:
+    for profile in measured_profiles:
         if profile.runtime and profile.peak_memory_bytes and profile.workload.size:
             points.setdefault(profile.name.rpartition("-")[0], []).append(
                 SizePoint(
@@ -308,7 +310,10 @@ def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
                     peak_memory_bytes=profile.peak_memory_bytes,
                 )
             )
-    return [_sized(profile, points.get(profile.name.rpartition("-")[0], ())) for profile in found]
+    return [
+        _sized(profile, points.get(profile.name.rpartition("-")[0], ()))
+        for profile in measured_profiles
+    ]
 
 
 def _sized(profile: Profile, points: Sequence[SizePoint]) -> Profile:

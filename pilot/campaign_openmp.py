@@ -32,7 +32,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of one run, start-up included."""
+    """Counts of one run, start-up included."""
 
     atomics: int
     regions: int
@@ -41,24 +41,27 @@ class Counts:
 def openmp_counters(
     suite: Suite, kernel: str, size: int, *, nice: int = 0
 ) -> dict[str, Measurement]:
-    """``atomic_ops`` and ``parallel_regions`` of one repetition. Raises PilotError, ToolMissing."""
+    """Count ``atomic_ops`` and ``parallel_regions`` of one repetition.
+
+    Raises PilotError, ToolMissing.
+    """
     work = suite.work(size)[kernel]
     wanted = min(1.0, EMULATED_ITERATIONS / max(work.iterations_per_rep, 1))
     exact = suite.run(kernel, size, 1, wanted, 1, openmp=True, timeout_s=LIMIT_S).fraction
-    none, one = (
+    none, single = (
         _count(tuple(suite.command(kernel, size, reps, wanted, 1, openmp=True)), nice)
         for reps in (0, 1)
     )
     note = "of one repetition of the OpenMP build on one thread"
     # A part of a repetition still starts each of its regions.
     return {
-        "atomic_ops": _measurement((one.atomics - none.atomics) / exact, note),
-        "parallel_regions": _measurement(one.regions - none.regions, note),
+        "atomic_ops": _measurement((single.atomics - none.atomics) / exact, note),
+        "parallel_regions": _measurement(single.regions - none.regions, note),
     }
 
 
 def parse(lines: Iterable[str]) -> Counts:
-    """Locked instructions and calls into the OpenMP runtime, from one callgrind file."""
+    """Count locked instructions and calls into the OpenMP runtime, in one callgrind file."""
     atomics = regions = 0
     entry = False
     for line in lines:
@@ -85,12 +88,12 @@ def _count(command: tuple[str, ...], nice: int) -> Counts:
         outcome = run_one(valgrind.wrap(order, tool, folder))
         if not outcome.succeeded:
             raise PilotError(f"{' '.join(command[1:3])} under callgrind {outcome.describe()}")
-        found = Counts(0, 0)
+        counts = Counts(0, 0)
         for path in sorted(folder.glob("out.*")):
             with path.open(encoding="utf-8", errors="replace") as stream:
                 part = parse(stream)
-            found = Counts(found.atomics + part.atomics, found.regions + part.regions)
-        return found
+            counts = Counts(counts.atomics + part.atomics, counts.regions + part.regions)
+        return counts
 
 
 def _measurement(value: float, note: str) -> Measurement:

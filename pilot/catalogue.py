@@ -30,25 +30,25 @@ class Term:
 
 
 def alternatives(formula: str) -> tuple[tuple[Term, ...], ...]:
-    """The formula taken apart. Raises ValueError where it is none."""
+    """Return the formula taken apart. Raises ValueError where it is none."""
     return tuple(_terms(part, formula) for part in formula.split(" | "))
 
 
 def names(formula: str) -> frozenset[str]:
-    """Every name in the formula."""
+    """Return every name in the formula."""
     return frozenset(n for terms in alternatives(formula) for term in terms for n in term.names)
 
 
 def _terms(text: str, whole: str) -> tuple[Term, ...]:
-    found = []
+    terms = []
     for part in text.split(" + "):
         factors = part.split("*")
         weights = [float(f) for f in factors if NUMBER.fullmatch(f)]
         operands = tuple(f for f in factors if not NUMBER.fullmatch(f))
         if not operands or any(not name or name != name.strip() for name in operands):
             raise ValueError(f"not a sum of products: {whole!r}")
-        found.append(Term(math.prod(weights), operands))
-    return tuple(found)
+        terms.append(Term(math.prod(weights), operands))
+    return tuple(terms)
 
 
 __all__ = ["BY_NAME", "COUNTERS", "REQUIRED", "Counter", "counter", "from_source", "page"]
@@ -69,19 +69,19 @@ GROUPS = {
 
 
 def counter(name: str) -> Counter:
-    """The catalogue's entry. Raises UsageError naming the nearest known counter."""
-    found = BY_NAME.get(name)
-    if found is None:
+    """Return the catalogue's entry. Raises UsageError naming the nearest known counter."""
+    entry = BY_NAME.get(name)
+    if entry is None:
         near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.5)
         raise UsageError(
             f"{name!r} is not a counter of the catalogue",
             hint=f"did you mean {near[0]!r}?" if near else "docs/counters.md lists them",
         )
-    return found
+    return entry
 
 
 def from_source(source: str) -> dict[str, str]:
-    """Counter name -> what ``source`` calls it, for every counter that the source can give."""
+    """Return the counters that ``source`` can give, each with what ``source`` calls it."""
     return {entry.name: entry.sources[source] for entry in COUNTERS if source in entry.sources}
 
 
@@ -109,7 +109,7 @@ Table II that of xAMM.
 
 
 def page() -> str:
-    """``docs/counters.md`` as text."""
+    """Return ``docs/counters.md`` as text."""
     lines = [_HEAD]
     for group, title in GROUPS.items():
         lines.append(f"## {title}\n")

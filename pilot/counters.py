@@ -36,7 +36,7 @@ INTEL, AMD, ARM, POWER = "perf:intel", "perf:amd", "perf:arm", "perf:power"
 
 
 def _everywhere(event: str) -> dict[str, str]:
-    """The same kernel-generic event on every processor family."""
+    """Return the same kernel-generic event on every processor family."""
     return dict.fromkeys((INTEL, AMD, ARM, POWER), event)
 
 

@@ -13,7 +13,7 @@ from berth.pilot.profile import Measurement, Quality
 
 LINE_BYTES = 64
 NO_TOTALS = ("_ratio", "_intensity", "_per_cycle", "_levels")
-"""How names of counters end that do not grow with the run."""
+"""Endings of names of counters that do not grow with the run."""
 WRITE_MISS_LINES = 2
 """A write miss fetches the line (write-allocate) and writes it back later."""
 
@@ -61,23 +61,23 @@ FORMULAS: tuple[tuple[str, tuple[str, ...], Formula], ...] = (
 
 
 def derive(measured: Mapping[str, Measurement]) -> dict[str, Measurement]:
-    """``measured`` with every derived counter added that can be computed from it."""
+    """Return ``measured`` with every derived counter that can be computed from it."""
     result = dict(measured)
     for name, operands, formula in FORMULAS:
         present = result.get(name)
         if present is not None and present.value is not None:
             continue
-        made = _apply(operands, formula, result)
-        if made is not None:
-            result[name] = made
+        measurement = _apply(operands, formula, result)
+        if measurement is not None:
+            result[name] = measurement
     return result
 
 
 def _apply(
     operands: tuple[str, ...], formula: Formula, known: Mapping[str, Measurement]
 ) -> Measurement | None:
-    found = [known.get(operand) for operand in operands]
-    used = [measurement for measurement in found if measurement is not None]
+    operand_values = [known.get(operand) for operand in operands]
+    used = [measurement for measurement in operand_values if measurement is not None]
     values = [measurement.value for measurement in used]
     if len(values) < len(operands) or any(value is None for value in values):
         return None
@@ -98,5 +98,5 @@ def _apply(
 
 
 def missing(source: str, why: str) -> Measurement:
-    """A counter that could not be had, and why."""
+    """Return a counter that could not be had, and why."""
     return Measurement(value=None, quality=Quality.MISSING, source=source, note=why)

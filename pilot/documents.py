@@ -39,13 +39,13 @@ _PASSED_OVER = rf"{_BASIC_LINES}|{_LITERAL_LINES}|#[^\n]*+"
 
 
 def has_deeper_key(text: str, parts: int) -> bool:
-    """Whether a key has more than so many parts (``a.b.c`` has three), in a table's name or not.
+    """Return whether a key, of a table or value, has more parts (``a.b.c`` has three).
 
     Strings and comments are passed over; time is linear in the text, valid or not.
     """
     deeper = rf"(?P<deeper>{_PART}(?:{_DOT}{_PART}){{{parts}}})"
     tokens = re.compile(f"{_PASSED_OVER}|{deeper}|{_PART}(?:{_DOT}{_PART})*+", re.DOTALL)
-    return any(found["deeper"] is not None for found in tokens.finditer(text))
+    return any(token["deeper"] is not None for token in tokens.finditer(text))
 
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
@@ -76,7 +76,7 @@ def read_json(path: Path, model: type[D]) -> D:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of at most a document's size. Raises DocumentError."""
+    """Return the text of a file of at most a document's size. Raises DocumentError."""
     try:
         return _read_bounded(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -106,7 +106,7 @@ def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
 
 
 def json_data(raw: bytes | str, *, source: str | Path) -> object:
-    """What a JSON text holds, without repeated keys and NaN. Raises DocumentError."""
+    """Return what a JSON text holds, without repeated keys and NaN. Raises DocumentError."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise DocumentError(source, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
@@ -132,16 +132,16 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
     try:
         # By way of JSON: pydantic's strict mode then takes lists for tuples and strings for enums,
         # and still refuses "5" for a number.
-        found = model.model_validate_json(json.dumps(data, default=str), strict=True)
+        document = model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         raise _explain(error, data, model, source) from None
     if infinite is not None:  # in a field that takes anything
         raise DocumentError(source, _NOT_FINITE.format(infinite))
-    return found
+    return document
 
 
 def to_json(document: Document) -> str:
-    """The document as indented JSON text with a final newline."""
+    """Return the document as indented JSON text with a final newline."""
     return document.model_dump_json(indent=2, by_alias=True, exclude_none=False) + "\n"
 
 
@@ -279,7 +279,7 @@ def _read_bounded(path: Path) -> bytes:
 
 
 def _check_shape(data: object, source: str | Path) -> float | None:
-    """A number that is not finite (2e308, say), if there is one. Raises DocumentError."""
+    """Return a number that is not finite (2e308, say), if there is one. Raises DocumentError."""
     keys, infinite = 0, None
     stack: list[tuple[object, int]] = [(data, 1)]
     while stack:
@@ -300,17 +300,17 @@ def _check_shape(data: object, source: str | Path) -> float | None:
 
 
 def _check_schema(data: dict[str, Any], model: type[Document], source: str | Path) -> None:
-    """A newer schema is named as such before any other complaint about its keys."""
+    """Name a newer schema as such before any other complaint about its keys."""
     field = model.model_fields.get("schema_")
     if field is None or not isinstance(field.default, str):
         return
     family, _, known = field.default.rpartition("/")
-    given = data.get("schema")
-    if given is None:
+    schema = data.get("schema")
+    if schema is None:
         raise DocumentError(source, f'is missing; write schema = "{field.default}"', key="schema")
-    if not isinstance(given, str) or given.rpartition("/")[0] != family:
-        raise DocumentError(source, f'is {given!r}, not "{field.default}"', key="schema")
-    version = given.rpartition("/")[2]
+    if not isinstance(schema, str) or schema.rpartition("/")[0] != family:
+        raise DocumentError(source, f'is {schema!r}, not "{field.default}"', key="schema")
+    version = schema.rpartition("/")[2]
     number = whole_number(version)
     if number is not None and number > int(known):
         raise DocumentError(
@@ -320,15 +320,15 @@ def _check_schema(data: dict[str, Any], model: type[Document], source: str | Pat
             hint="upgrade Berth, or write the file again with this version",
         )
     if version != known:
-        raise DocumentError(source, f'is {given!r}, not "{field.default}"', key="schema")
+        raise DocumentError(source, f'is {schema!r}, not "{field.default}"', key="schema")
 
 
 def _explain(
     error: ValidationError, data: dict[str, Any], model: type[Document], source: str | Path
 ) -> DocumentError:
-    found = error.errors(include_url=False, include_input=True)
+    problems = error.errors(include_url=False, include_input=True)
     # A misspelt key also leaves the right one missing: the misspelling is the news.
-    first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+    first = next((e for e in problems if e["type"] == "extra_forbidden"), problems[0])
     location = [part for part in first["loc"] if not _is_union_tag(part, data)]
     key = ".".join(str(part) for part in location) or None
     kind = first["type"]
@@ -345,7 +345,7 @@ def _explain(
 def unknown_key(
     source: str | Path, key: str, model: type[Document], location: Sequence[int | str] = ()
 ) -> DocumentError:
-    """The error for a key that ``model`` does not have, naming the nearest that it has."""
+    """Return the error for a key that ``model`` does not have, naming the nearest that it has."""
     *above, last = location or (key,)
     near = _nearest(str(last), _known_keys(model, above))
     return DocumentError(
@@ -375,7 +375,7 @@ def _nearest(name: str, known: list[str]) -> str | None:
 
 
 def _known_keys(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
-    """The keys accepted at ``location``, following nested models and containers of models."""
+    """Return the keys accepted at ``location``, through nested models and their containers."""
     current: type[BaseModel] | None = model
     annotation: object = None
     for part in location:
@@ -393,7 +393,7 @@ def _inner_model(annotation: object) -> type[BaseModel] | None:
         return annotation
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is not None:
         for argument in typing.get_args(annotation):
-            found = _inner_model(argument)
-            if found is not None:
-                return found
+            inner = _inner_model(argument)
+            if inner is not None:
+                return inner
     return None

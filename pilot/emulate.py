@@ -27,14 +27,14 @@ from berth.pilot.profile import CollectorReport, Measurement
 SAME_RUN = 0.01
 """Instruction counts of two tools within this fraction of each other are of the same run."""
 RESERVE = 0.05
-"""Of the budget: for the tools to write, and for us to read, what was counted."""
+"""Share of the budget for the tools to write, and for us to read, what was counted."""
 ROUGH = frozenset({"fp_ops"})
 """Lackey's guess is worth nothing beside callgrind's exact operations, whose sum is derived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """Counters of all tools, what each did, and what was noticed."""
+    """The counters of all tools, each tool's report, and warnings."""
 
     counters: dict[str, Measurement]
     reports: tuple[CollectorReport, ...]
@@ -66,13 +66,13 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
                         [outcomes[index]] = run_all([other], jobs=1)
         except Interrupted as stop:
             outcomes, interrupted = stop.outcomes, True
-        found = [
+        finished = [
             (collector, collector.finish(outcomes[index]))
             for index, collector in enumerate(collectors)
             if index in outcomes
         ]
         executed = NOTHING
-        for index, (collector, readings) in enumerate(found):
+        for index, (collector, readings) in enumerate(finished):
             if readings.sets and not executed.sets:
                 executed = Executed(readings.sets, stopped=readings.stopped)
                 usual_s = outcomes[index].wall_s
@@ -86,15 +86,15 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
             status="failed" if readings.failed else "used",
             detail=readings.detail,
         )
-        for collector, readings in found
+        for collector, readings in finished
     ]
-    warnings = _gathered(found)
-    counters = merge([readings for _, readings in found])
+    warnings = _gathered(finished)
+    counters = merge([readings for _, readings in finished])
     return Emulation(counters, tuple(reports), tuple(warnings), executed, interrupted)
 
 
 def _seen(collector: Collector, order: Order) -> Sets | None:
-    """The instruction sets of a run on a plain processor; None where it failed or was stopped."""
+    """Return the instruction sets of a run on a plain processor; None: it failed or was stopped."""
     try:
         [outcome] = run_all([order], jobs=1)
     except Interrupted:
@@ -102,36 +102,36 @@ def _seen(collector: Collector, order: Order) -> Sets | None:
     return collector.sets_seen(outcome)
 
 
-def _gathered(found: Sequence[tuple[Collector, Readings]]) -> list[str]:
-    """Warnings, each once, with the tools that gave it."""
+def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
+    """Return the warnings, each once, with the tools that gave it."""
     tools: dict[str, list[str]] = {}
-    for collector, readings in found:
-        said = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
-        for text in dict.fromkeys(said):
+    for collector, readings in finished:
+        texts = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
+        for text in dict.fromkeys(texts):
             tools.setdefault(text, []).append(collector.name)
     return [f"{', '.join(names)}: {text}" for text, names in tools.items()]
 
 
 def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
-    """One value a counter, the earliest tool's, brought to the leading tool's instructions."""
+    """Return one value a counter, the earliest tool's, scaled to the leader's instructions."""
     leader: float | None = None
     result: dict[str, Measurement] = {}
-    for one in readings:
-        counted = one.counters.get("instructions")
-        own = one.seen or (counted.value if counted is not None else None)
+    for reading in readings:
+        counted = reading.counters.get("instructions")
+        own = reading.seen or (counted.value if counted is not None else None)
         ratio = 1.0
         if own:
             leader = leader or own
             if abs(own - leader) > SAME_RUN * leader:
                 ratio = leader / own
-        for name, measurement in one.counters.items():
+        for name, measurement in reading.counters.items():
             if name not in result and not (name in ROUGH and "fp64_ops" in result):
                 result[name] = _scaled(measurement, ratio)
     return result
 
 
 def scaled_error(measurement: Measurement, factor: float) -> float | None:
-    """The standard error of ``factor`` times the measurement."""
+    """Return the standard error of ``factor`` times the measurement."""
     error = measurement.standard_error
     return None if error is None else error * factor
 
@@ -152,7 +152,7 @@ def _scaled(measurement: Measurement, ratio: float) -> Measurement:
 def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[CollectorReport]]:
     usable: list[Collector] = []
     reports = []
-    for collector in (one for tool in tools for one in collectors_of(tool, folder)):
+    for collector in (c for tool in tools for c in collectors_of(tool, folder)):
         covering = [c.name for c in usable if c.name in collector.covered_by]
         if covering:
             why = f"{covering[0]} counts the same in its run"

@@ -44,7 +44,7 @@ class DocumentError(UsageError):
 
 
 def _shown(text: str, most: int) -> str:
-    """What a file says, as part of a sentence: one line of at most so many characters."""
+    """Return a file's words as part of a sentence: one line of at most so many characters."""
     short = text if len(text) <= most else text[: most - 3] + "..."
     return short if short.isprintable() else "".join(c if c.isprintable() else " " for c in short)
 

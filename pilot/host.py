@@ -20,7 +20,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def provenance() -> Provenance:
-    """Who measures here, when, with what."""
+    """Describe who measures here, when, with what."""
     return Provenance(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         berth_version=VERSION,
@@ -31,12 +31,12 @@ def provenance() -> Provenance:
 
 
 def machine() -> Machine:
-    """This machine by name, and its GPUs' driver."""
+    """Describe this machine by name, and its GPUs' driver."""
     return Machine(host=platform.node(), gpu_driver=gpu_driver())
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's model name, or the machine type where it reports none."""
+    """Return the processor's model name, or the machine type where it reports none."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
             for line in stream:
@@ -49,7 +49,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def gpu_driver(version: Path = Path("/sys/module/nvidia/version")) -> str | None:
-    """Version of NVIDIA's kernel driver; None: it is not loaded."""
+    """Return the version of NVIDIA's kernel driver; None: it is not loaded."""
     try:
         return version.read_text(encoding="ascii", errors="replace").strip() or None
     except OSError:
@@ -57,12 +57,12 @@ def gpu_driver(version: Path = Path("/sys/module/nvidia/version")) -> str | None
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Count the processors that this process may use."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 def sha256_of(path: Path) -> str | None:
-    """Digest of a file, or None where it cannot be read."""
+    """Return the digest of a file, or None where it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as stream:
@@ -89,44 +89,44 @@ class Cache:
 
     level: int
     instance_bytes: int
-    """Of one cache."""
+    """Capacity of one cache."""
     instances: int
-    """How many of them there are."""
+    """Number of caches."""
 
     @property
     def total_bytes(self) -> int:
-        """Of all instances."""
+        """Return the capacity of all instances together."""
         return self.instance_bytes * self.instances
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What the benchmark has to know of the machine."""
+    """Cores, memory and caches of the machine, as the benchmark needs them."""
 
     cores: int
     """Physical cores among the usable processors."""
     memory_bytes: int
     caches: tuple[Cache, ...]
-    """By level, nearest first; empty where the system does not tell."""
+    """Caches by level, nearest first; empty where the system does not tell."""
 
     def private(self, cache: Cache) -> bool:
-        """Whether each core has its own."""
+        """Return whether each core has its own."""
         return cache.instances >= self.cores
 
 
 def topology(cpus: Iterable[int] | None = None, *, sysfs: Path = SYSFS_CPUS) -> Topology:
-    """This machine's, restricted to ``cpus`` (default: those this process may use)."""
+    """Describe the cores and caches of ``cpus`` (default: those this process may use)."""
     usable = sorted(os.sched_getaffinity(0) if cpus is None else cpus)
-    found: dict[int, dict[str, int]] = {}
+    sizes: dict[int, dict[str, int]] = {}
     for cpu in usable:
         for index in sorted(sysfs.glob(f"cpu{cpu}/cache/index*")):
             entry = _cache(index)
             if entry is not None:
                 level, shared, size = entry
-                found.setdefault(level, {})[shared] = size
+                sizes.setdefault(level, {})[shared] = size
     caches = tuple(
         Cache(level, max(instances.values()), len(instances))
-        for level, instances in sorted(found.items())
+        for level, instances in sorted(sizes.items())
     )
     # Threads of one core share its first-level cache.
     cores = caches[0].instances if caches and caches[0].level == 1 else len(usable)
@@ -135,7 +135,7 @@ def topology(cpus: Iterable[int] | None = None, *, sysfs: Path = SYSFS_CPUS) -> 
 
 
 def _cache(index: Path) -> tuple[int, str, int] | None:
-    """Level, the processors that share it, bytes; None for an instruction cache."""
+    """Return level, the processors that share it, and bytes; None for an instruction cache."""
     try:
         if (index / "type").read_text().strip() == "Instruction":
             return None

@@ -34,7 +34,7 @@ _LEVELS: Mapping[str, tuple[str, ...]] = {
     "power9": ("power8", "float128"),
     "power10": ("power9", "mma"),
 }  # fmt: skip
-"""By level: what it adds, the level before included."""
+"""Each level's own names, the level before it included."""
 _IMPLIED: Mapping[str, tuple[str, ...]] = {
     "sse4_2": ("sse4_1",),
     "sse4_1": ("ssse3",),
@@ -124,7 +124,7 @@ class Has(Enum):
 
 
 def canonical(name: str) -> str:
-    """The vocabulary's spelling of ``name``; one that it does not know in small letters."""
+    """Return the vocabulary's spelling of ``name``; one that it does not know in small letters."""
     small = name.strip().lower()
     if small in KNOWN:
         return small
@@ -144,7 +144,7 @@ def unknown(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def expanded(names: Iterable[str]) -> frozenset[str]:
-    """All that a processor with ``names`` has: of levels their parts, of each what it implies."""
+    """Return all that a processor with ``names`` has: levels' parts, and what each implies."""
     return _expanded(frozenset(canonical(name) for name in names))
 
 
@@ -176,15 +176,15 @@ def compact(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def needed(names: Iterable[str]) -> tuple[str, ...]:
-    """``names`` in the vocabulary's spelling, without what the others or the baseline include."""
+    """Return ``names``, canonically spelt, without what the others or the baseline include."""
     own = frozenset(canonical(name) for name in names)
-    implied = {one for name in own for one in _expanded(frozenset({name})) - {name}}
+    implied = {part for name in own for part in _expanded(frozenset({name})) - {name}}
     return tuple(sorted(own - implied - _expanded(frozenset({BASELINE, "armv8"}))))
 
 
 @lru_cache(maxsize=4096)
 def has(place: tuple[str, ...], need: str) -> Has:
-    """Whether a place with the instruction sets ``place`` has ``need``.
+    """Return whether a place with the instruction sets ``place`` has ``need``.
 
     A place that names a level lacks what higher levels add and what compilers use beyond it
     (AVX-512's parts, say) where it does not name that. Without a level, the level follows from the
@@ -194,8 +194,8 @@ def has(place: tuple[str, ...], need: str) -> Has:
     own = expanded(place)
     if not own:
         return Has.UNKNOWN
-    told = any(level in own for level in _LEVELS)
-    if not told:
+    names_level = any(level in own for level in _LEVELS)
+    if not names_level:
         own = _expanded(own | {level for mark, level in _MARKS if mark <= own})
     wanted = _expanded(frozenset({name}))
     if wanted <= own:
@@ -203,8 +203,8 @@ def has(place: tuple[str, ...], need: str) -> Has:
     if name not in KNOWN:
         return Has.UNKNOWN
     missing = wanted - own
-    lacking = missing & (_PARTS_OF_LEVELS if told else _PARTS_OF_X86)
-    if told and (lacking or missing & _VECTOR_PARTS):
+    lacking = missing & (_PARTS_OF_LEVELS if names_level else _PARTS_OF_X86)
+    if names_level and (lacking or missing & _VECTOR_PARTS):
         return Has.NO
     if not lacking:
         return Has.UNKNOWN
@@ -214,7 +214,7 @@ def has(place: tuple[str, ...], need: str) -> Has:
 
 
 def of_this_machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """Level and further names of this machine's processor; none where Linux does not say."""
+    """Return level and further names of this machine's processor; none where Linux does not say."""
     try:
         lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -53,13 +53,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an :class:`Order`; memory in bytes, times in seconds."""
+    """The end of an :class:`Order`; memory in bytes, times in seconds."""
 
     wall_s: float
     exit_code: int | None
     signal: int | None
     cut: str | None
-    """Why the run was cut short ("time limit", "ended"), or None."""
+    """The reason why the run was cut short ("time limit", "ended"), or None."""
     leftover: int
     """Processes that outlived the program and had to be ended."""
     output_bytes: int
@@ -87,16 +87,16 @@ class Outcome:
 
     @property
     def cpu_s(self) -> float:
-        """Processor time of the program and its children, user and system."""
+        """Return the processor time of the program and its children, user and system."""
         return self.usage.get("ru_utime", 0.0) + self.usage.get("ru_stime", 0.0)
 
     @property
     def succeeded(self) -> bool:
-        """True for exit status 0, not cut."""
+        """Return whether it ended with exit status 0 and was not cut."""
         return self.exit_code == 0 and self.cut is None
 
     def describe(self) -> str:
-        """How it ended, in words."""
+        """Return how it ended, in words."""
         if self.cut == "time limit":
             return f"was cut at the time limit after {self.wall_s:.3g} s"
         if self.cut:
@@ -107,7 +107,7 @@ class Outcome:
 
 
 def signal_name(number: int) -> str:
-    """``11`` as ``"signal 11 (SIGSEGV)"``."""
+    """Return ``11`` as ``"signal 11 (SIGSEGV)"``."""
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
@@ -127,7 +127,7 @@ def launcher_ends(env: Mapping[str, str]) -> tuple[int, ...]:
 
 
 def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
-    """The command with its program as a path.
+    """Return the command with its program as a path.
 
     Raises:
         UsageError: empty, not found, a folder, or not executable.
@@ -135,9 +135,9 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
     if not command or not command[0]:
         raise UsageError("no command was given", hint="write it after --: berth pilot run -- ./app")
     program = command[0]
-    found = shutil.which(program, path=env.get("PATH", os.defpath))
-    if found is not None:
-        return (found, *command[1:])
+    executable = shutil.which(program, path=env.get("PATH", os.defpath))
+    if executable is not None:
+        return (executable, *command[1:])
     path = Path(program)
     if "/" in program and path.is_dir():
         raise UsageError(f"{program} is a folder, not a program")
@@ -150,7 +150,7 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; ``outcomes`` (by index of the order) is what was measured till then."""
+    """Ctrl-C during a run; ``outcomes`` (by index of the order) were measured until then."""
 
     def __init__(self, outcomes: Mapping[int, Outcome]) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class _Flock:
                 watch(shepherd.pid)
 
     def interrupt(self) -> None:
-        """The first time: end the programs but hear what they counted. The second: give up."""
+        """End the programs but hear what they counted; the second time give up."""
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
@@ -226,7 +226,7 @@ class _Flock:
             shepherd.let_go()
 
     def end(self) -> None:
-        """No shepherd is left after this."""
+        """End and wait for every shepherd."""
         for shepherd in self._running.values():
             shepherd.let_go()
         for shepherd in self._running.values():

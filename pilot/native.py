@@ -19,7 +19,7 @@ LEAST_S = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What the native runs gave. ``first`` is the run that the collectors watched."""
+    """Results of the native runs. ``first`` is the run that the collectors watched."""
 
     first: Outcome
     runtime: Runtime | None
@@ -31,14 +31,14 @@ class Native:
 
 
 def repeats_for(first_s: float, wanted: int) -> int:
-    """How many repeats a program of this length gets: long ones get fewer."""
+    """Return how many repeats a program of this length gets: long ones get fewer."""
     if first_s > VERY_LONG_S:
         return 1
     return min(wanted, 2) if first_s > LONG_S else wanted
 
 
 def runtime_of(times_s: Sequence[float]) -> Runtime:
-    """Median and interquartile range (0 for one run; the range for two)."""
+    """Return median and interquartile range (0 for one run; the range for two)."""
     times = tuple(max(time, LEAST_S) for time in times_s)
     ordered = sorted(times)
     spread = 0.0

@@ -38,12 +38,12 @@ IRELATIVE = 37
 """R_X86_64_IRELATIVE."""
 SYMBOLS_MAX = 20_000
 COUNT_MAX = 4096
-"""Of sections, segments and dynamic entries: more is a damaged file."""
+"""Most sections, segments or dynamic entries; more is a damaged file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """What an ELF file says of itself; ``machine`` in ``uname -m`` terms."""
+    """Facts of an ELF file; ``machine`` in ``uname -m`` terms."""
 
     machine: str
     needed: tuple[str, ...]
@@ -55,7 +55,7 @@ class Elf:
 
 
 def read_elf(path: Path) -> Elf | None:
-    """The file's facts, or None where it is not a readable ELF file."""
+    """Return the file's facts, or None where it is not a readable ELF file."""
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - 0.1 s, only at the end of a pilot
 
     try:
@@ -71,8 +71,8 @@ def read_elf(path: Path) -> Elf | None:
 
 
 def _machine(file: Any) -> str:
-    said = file["e_machine"]
-    machine = MACHINES.get(said, f"elf-{said}")
+    code = file["e_machine"]
+    machine = MACHINES.get(code, f"elf-{code}")
     return LITTLE_PPC if machine == "ppc64" and file.little_endian else machine
 
 
@@ -101,7 +101,7 @@ def _resolves(file: Any) -> bool:
 
 
 Sets = Mapping[str, frozenset[str]]
-"""By object file: instruction sets of the code that it executed."""
+"""Instruction sets of the code that each object file executed."""
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
 EVERY_X86 = expanded(["x86-64-v2"])
 MOST_BYTES = 8 << 20
@@ -129,7 +129,7 @@ class Executed:
 
     sets: Sets
     plain: Sets | None = None
-    """On an emulated processor of plain x86-64-v2; None: not tried, or it failed there."""
+    """The sets on an emulated processor of plain x86-64-v2; None: not tried, or it failed there."""
     stopped: bool = False
     """The emulation ended at an instruction that it does not know."""
 
@@ -138,12 +138,12 @@ NOTHING = Executed({})
 
 
 def is_system(path: str) -> bool:
-    """Whether the file belongs to the operating system."""
+    """Return whether the file belongs to the operating system."""
     return path.startswith(tuple(f"{folder}/" for folder in SYSTEM))
 
 
 def may_choose(sets: Sets) -> bool:
-    """Whether a file of the program executed what it may have chosen at run time."""
+    """Return whether a file of the program executed what it may have chosen at run time."""
     for path, names in sets.items():
         if path and not is_system(path) and beyond(names):
             code = read_code(path)
@@ -181,7 +181,7 @@ _read: dict[tuple[str, int, int], Code | None] = {}
 
 
 def read_code(path: str) -> Code | None:
-    """None: no file of x86-64 code that can be read in reasonable time."""
+    """Read what a file's code tells; None: no x86-64 code that can be read in reasonable time."""
     with suppress(OSError):
         state = Path(path).stat()
         key = (path, state.st_size, state.st_mtime_ns)

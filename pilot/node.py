@@ -47,7 +47,7 @@ KERNEL_S = 0.3
 FULL_KERNEL_S = 1.0
 """and of a full measurement."""
 REPS = (3, 400)
-"""At least and at most so many repetitions."""
+"""Least and most repetitions."""
 BLOCKS = 5
 """The repetitions are averaged in so many blocks, of which the median counts."""
 MOST_OTHER_LOAD = 0.1
@@ -55,23 +55,23 @@ MOST_OTHER_LOAD = 0.1
 
 
 class NodeMeasurement(Document):
-    """What was measured on one node."""
+    """Measurements on one node."""
 
     schema_: str = Field(default=NODE_SCHEMA, alias="schema")
     node: str = Field(min_length=1, max_length=256)
-    """As the scheduler calls it."""
+    """The node, as the scheduler calls it."""
     host: str = ""
     kernel: str = ""
     """Operating system and release, as ``uname -sr``."""
     driver: str | None = None
-    """Of the GPUs, where there are some."""
+    """Version of the GPUs' driver, where there are some."""
     processor: str = ""
     measured: str = ""
-    """When it began."""
+    """Time when it began."""
     platform: Platform | None = None
-    """None: the benchmark did not run yet, or could not."""
+    """The benchmarked platform; None: the benchmark did not run yet, or could not."""
     seconds: dict[str, Positive] = Field(default_factory=dict, max_length=10_000)
-    """By kernel and size (``Stream_TRIAD-1048576``)."""
+    """Seconds by kernel and size (``Stream_TRIAD-1048576``)."""
     other_load: NonNegative = 0.0
     """Cores that other programs took meanwhile, on average over the measured kernels."""
     problems: tuple[str, ...] = ()
@@ -79,12 +79,12 @@ class NodeMeasurement(Document):
 
 
 def kernel_release() -> str:
-    """Operating system and release of this machine."""
+    """Return the operating system and release of this machine."""
     return f"{platform.system()} {platform.release()}"
 
 
 def begin(into: Path, *, node: str) -> NodeMeasurement:
-    """The measurement in ``into``, where it is of this node as it runs now; else a new one."""
+    """Return the measurement in ``into`` if it is of this node as it runs now; else a new one."""
     new = NodeMeasurement(
         node=node,
         host=platform.node(),
@@ -96,12 +96,12 @@ def begin(into: Path, *, node: str) -> NodeMeasurement:
     if not into.exists():
         return new
     try:
-        found = read_json(into, NodeMeasurement)
+        earlier = read_json(into, NodeMeasurement)
     except UsageError:
         return new
-    then = (found.node, found.host, found.kernel, found.driver)
+    then = (earlier.node, earlier.host, earlier.kernel, earlier.driver)
     same = then == (new.node, new.host, new.kernel, new.driver)
-    return found.model_copy(update={"problems": ()}) if same else new
+    return earlier.model_copy(update={"problems": ()}) if same else new
 
 
 def measure_node(
@@ -119,56 +119,56 @@ def measure_node(
     What cannot be measured is a problem in the result, never an exception; ``into`` has the
     result after each step. Raises UsageError where it cannot be written.
     """
-    found = begin(into, node=node)
+    result = begin(into, node=node)
     try:
         suite = build()
         wanted = [suite.kernel(k).name for k in kernels] or [k.name for k in suite.kernels]
         large = () if kernels else _large(suite)
-        if found.platform is None or found.platform.name != name:
+        if result.platform is None or result.platform.name != name:
             signature = measure_signature(
                 suite,
                 full=full,
                 kernels=False,
                 progress=say,
             )
-            found = found.model_copy(update={"platform": platform_here(name, signature)})
-            write_json(into, found)
+            result = result.model_copy(update={"platform": platform_here(name, signature)})
+            write_json(into, result)
     except BerthError as error:
-        found = found.model_copy(update={"problems": (error.message,)})
-        write_json(into, found)
-        return found
+        result = result.model_copy(update={"problems": (error.message,)})
+        write_json(into, result)
+        return result
     loads: list[float] = []
     both = [*((kernel, SIZE) for kernel in wanted), *((kernel, LARGE_SIZE) for kernel in large)]
     for number, (kernel, size) in enumerate(both):
         key = f"{kernel}-{size}"
-        if key in found.seconds:
+        if key in result.seconds:
             continue
-        if size != SIZE and found.seconds.get(f"{kernel}-{SIZE}", math.inf) > LARGE_S:
+        if size != SIZE and result.seconds.get(f"{kernel}-{SIZE}", math.inf) > LARGE_S:
             continue
         say(f"kernel {kernel}", number, len(both))
         try:
             wanted_s = FULL_KERNEL_S if full else KERNEL_S
             seconds, load = kernel_seconds(suite, kernel, wanted_s, size)
         except BerthError as error:
-            found = found.model_copy(update={"problems": (*found.problems, error.message)})
+            result = result.model_copy(update={"problems": (*result.problems, error.message)})
             continue
         loads.append(load)
-        found = found.model_copy(
+        result = result.model_copy(
             update={
-                "seconds": {**found.seconds, key: seconds},
+                "seconds": {**result.seconds, key: seconds},
                 "other_load": statistics.fmean(loads),
             }
         )
-        write_json(into, found)
-    found = found.model_copy(
-        update={"complete": bool(found.seconds), "platform": _with_times(found)}
+        write_json(into, result)
+    result = result.model_copy(
+        update={"complete": bool(result.seconds), "platform": _with_times(result)}
     )
-    write_json(into, found)
-    return found
+    write_json(into, result)
+    return result
 
 
 def _large(suite: Suite) -> tuple[str, ...]:
-    """Kernels that are timed at the large size, too, if they do not take too long."""
+    """Return kernels that are timed at the large size, too, if they do not take too long."""
     work = suite.work(LARGE_SIZE)
     return tuple(
         kernel.name
@@ -177,19 +177,19 @@ def _large(suite: Suite) -> tuple[str, ...]:
     )
 
 
-def _with_times(found: NodeMeasurement) -> Platform | None:
-    """The platform with the kernels' times in its signature."""
-    if found.platform is None:
+def _with_times(measurement: NodeMeasurement) -> Platform | None:
+    """Return the platform with the kernels' times in its signature."""
+    if measurement.platform is None:
         return None
-    times = {f"{key.replace('-', '@', 1)}x1": s for key, s in found.seconds.items()}
-    signature = found.platform.signature.model_copy(update={"kernel_times_s": times})
-    return found.platform.model_copy(update={"signature": signature})
+    times = {f"{key.replace('-', '@', 1)}x1": s for key, s in measurement.seconds.items()}
+    signature = measurement.platform.signature.model_copy(update={"kernel_times_s": times})
+    return measurement.platform.model_copy(update={"signature": signature})
 
 
 def kernel_seconds(
     suite: Suite, kernel: str, wanted_s: float, size: int = SIZE
 ) -> tuple[float, float]:
-    """Seconds of one repetition on one core, and the cores that others took meanwhile."""
+    """Return seconds of one repetition on one core, and the cores that others took meanwhile."""
     fraction = SAMPLED_FRACTION if suite.kernel(kernel).sampled else 1.0
     trial = suite.run(kernel, size, reps=1, fraction=fraction)
     each_s = max(trial.rep_s * trial.fraction, 1e-6)
@@ -204,11 +204,14 @@ def kernel_seconds(
     return statistics.median(means) / run.fraction, max(0.0, others)
 
 
-def doubts(found: NodeMeasurement) -> tuple[str, ...]:
-    """What to know before these times are used, one sentence each."""
-    if found.platform is None or found.other_load <= MOST_OTHER_LOAD * found.platform.cores:
+def doubts(measurement: NodeMeasurement) -> tuple[str, ...]:
+    """Say what to know before these times are used, one sentence each."""
+    if (
+        measurement.platform is None
+        or measurement.other_load <= MOST_OTHER_LOAD * measurement.platform.cores
+    ):
         return ()
     return (
-        f"other programs took {found.other_load:.1f} cores of {found.node} meanwhile: "
+        f"other programs took {measurement.other_load:.1f} cores of {measurement.node} meanwhile: "
         "its times are too long by an unknown part",
     )

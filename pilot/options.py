@@ -20,7 +20,7 @@ SIZE_MARK = "{size}"
 
 @dataclass(frozen=True, slots=True)
 class PilotOptions:
-    """What to run and how thoroughly. ``size`` and ``sizes`` replace ``{size}`` in the command."""
+    """The program to run, and how thoroughly. ``size`` and ``sizes`` replace ``{size}`` in it."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -31,7 +31,7 @@ class PilotOptions:
     threads_sweep: tuple[int, ...] = ()
     repeats: int = 3
     time_limit_s: float = 600.0
-    """For the whole pilot."""
+    """Seconds for the whole pilot."""
     max_slowdown: float = 300.0
     """All emulated runs together take at most this times the native runtime (and some seconds)."""
     collectors: tuple[str, ...] = field(default_factory=lambda: tuple(COLLECTORS.load_all()))
@@ -51,7 +51,7 @@ class Plan:
     sizes: tuple[float, ...]
 
     def order(self, size: float | None) -> Order:
-        """The command at one size, its program as a path. Raises UsageError."""
+        """Return the command at one size, its program as a path. Raises UsageError."""
         words = self.options.command
         if size is not None:
             words = tuple(word.replace(SIZE_MARK, f"{size:.15g}") for word in words)
@@ -60,21 +60,21 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """The profile's name: the user's, else from the program's file name and the size."""
+        """Return the profile's name: the user's, else from the program's file name and the size."""
         return self.options.name or default_name(self.options.command, self.main)
 
 
 def default_name(command: Sequence[str], size: float | None) -> str:
-    """``("./my app", "5")`` as ``"my-app"``; with a size ``"my-app-100"``."""
+    """Return ``("./my app", "5")`` as ``"my-app"``; with a size ``"my-app-100"``."""
     stem = re.sub(r"[^A-Za-z0-9_.+-]+", "-", PurePath(command[0]).name).strip("-.+_") or "program"
     return f"{stem}-{size:.15g}"[:128] if size is not None else stem[:128]
 
 
-def check_name(option: str, given: str | None) -> None:
-    """Raises UsageError for what cannot name a profile or platform."""
-    if given is not None and not NAME.fullmatch(given):
+def check_name(option: str, name: str | None) -> None:
+    """Raise UsageError for what cannot name a profile or platform."""
+    if name is not None and not NAME.fullmatch(name):
         raise UsageError(
-            f"{option}: {given!r} is not a name", hint="letters, digits and _.+- (at most 128)"
+            f"{option}: {name!r} is not a name", hint="letters, digits and _.+- (at most 128)"
         )
 
 

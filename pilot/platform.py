@@ -20,7 +20,7 @@ PLATFORM_SCHEMA = "berth.platform/1"
 
 
 class PlatformKind(StrEnum):
-    """What the scheduler hands out of it."""
+    """The unit that the scheduler hands out."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -28,7 +28,7 @@ class PlatformKind(StrEnum):
 
 
 class SignatureSource(StrEnum):
-    """Where a signature's rates come from, best first."""
+    """Origins of a signature's rates, best first."""
 
     BENCHMARK = "benchmark"
     BABELSTREAM = "babelstream"
@@ -56,7 +56,7 @@ _WIDER = {
     Precision.INT8: (Precision.FP16, Precision.BF16),
     Precision.FP4: (Precision.FP8,),
 }
-"""What a precision is computed in where there are no units for it."""
+"""Wider precisions to compute in where a precision has no units of its own."""
 
 
 class Peaks(Document):
@@ -68,19 +68,19 @@ class Peaks(Document):
     vector: dict[Precision, Positive] = Field(default_factory=dict)
     """Without matrix units (tensor cores)."""
     matrix: dict[Precision, Positive] = Field(default_factory=dict)
-    """With them; of matrix products and convolutions alone."""
+    """Peaks with matrix units, for matrix products and convolutions alone."""
 
     @cached_property
     def attainable(self) -> Mapping[Precision, float]:
-        """The faster of both, or of a wider precision; without what has neither."""
-        found: dict[Precision, float] = {}
+        """Return the peak of each precision, in its own units or a wider one's."""
+        peaks: dict[Precision, float] = {}
         for precision in Precision:  # wide to narrow
             own = max(self.matrix.get(precision, 0.0), self.vector.get(precision, 0.0))
             for wider in _WIDER.get(precision, ()):
-                own = max(own, found.get(wider, 0.0))
+                own = max(own, peaks.get(wider, 0.0))
             if own:
-                found[precision] = own
-        return found
+                peaks[precision] = own
+        return peaks
 
 
 class MemoryLevel(Document):
@@ -88,7 +88,7 @@ class MemoryLevel(Document):
 
     level: str = Field(pattern="^(l1|l2|l3|dram)$")
     capacity_bytes: Positive
-    """Of one core's share for private levels, of the whole platform for shared ones."""
+    """Capacity of one core's share of private levels, of the whole platform of shared ones."""
     instances: int = Field(default=1, ge=1)
     """Separate caches that a shared level's ``capacity_bytes`` is in all; a core reaches one."""
     core_bytes_per_s: Positive | None = None
@@ -107,7 +107,7 @@ class Signature(Document):
     flops_f64_core_per_s: Positive | None = None
     flops_f32_core_per_s: Positive | None = None
     peaks: Peaks | None = None
-    """By precision; what is absent here is taken from the accelerator's data sheet."""
+    """Peaks by precision; absent ones are taken from the accelerator's data sheet."""
     memory: tuple[MemoryLevel, ...] = Field(min_length=1)
     int_ops_core_per_s: Positive | None = None
     scalar_chain_core_per_s: Positive | None = None
@@ -128,7 +128,7 @@ class Signature(Document):
     """Anchor kernels: ``"Stream_TRIAD@8388608x1"`` (name@size x threads) -> seconds a rep."""
 
     def level(self, name: str) -> MemoryLevel | None:
-        """The named level, or None where this signature lacks it."""
+        """Return the named level, or None where this signature lacks it."""
         return next((m for m in self.memory if m.level == name), None)
 
     @model_validator(mode="after")
@@ -142,21 +142,21 @@ class AllReduce(Document):
     """Time of one all-reduce (sum) between nodes of the kind."""
 
     ranks: int = Field(ge=2, le=10_000_000)
-    """As many on each of the nodes."""
+    """Number of ranks, evenly spread over the nodes."""
     message_bytes: Positive
     seconds: Positive
 
 
 class Interconnect(Document):
-    """What connects two nodes of the kind, as a program sees it. None: not measured."""
+    """The connection of two nodes of the kind, as a program sees it. None: not measured."""
 
     latency_s: Positive | None = None
     """One way, of a message of a few bytes."""
     bytes_per_s: Positive | None = None
-    """Of a large message, point to point, one direction."""
+    """Rate of a large message, point to point, one direction."""
     all_reduce: tuple[AllReduce, ...] = Field(default=(), max_length=1_000)
     measured_with: str = Field(default="", max_length=200)
-    """For example ``MPI: Open MPI 4.1.4``, or ``TCP`` where there is no MPI."""
+    """Library used, such as ``MPI: Open MPI 4.1.4``, or ``TCP`` where there is no MPI."""
     nodes: tuple[str, ...] = Field(default=(), max_length=100)
 
 
@@ -170,7 +170,7 @@ class Platform(Document):
     architecture: str = "x86_64"
     """Host machine (``uname -m`` terms) that programs for it are built for."""
     targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
-    """What programs for it must be able to run on; a GPU platform lists cuda or hip."""
+    """Devices that programs for it must be able to run on; a GPU platform lists cuda or hip."""
     instruction_sets: tuple[str, ...] = ()
     processor: str | None = Field(default=None, max_length=200)
     """Model name as Linux gives it (``/proc/cpuinfo``); None: not known, and never compared."""
@@ -179,12 +179,12 @@ class Platform(Document):
     memory_bytes: Positive
     """Main memory of the node (kind cpu), or of one GPU or slice."""
     price_per_hour: NonNegative | None = None
-    """For the whole platform unit, in the site's currency."""
+    """Price of the whole platform unit, in the site's currency."""
     power_w: Positive | None = None
     """Typical power under load of the whole unit."""
     idle_power_w: NonNegative | None = None
     parent: Name | None = None
-    """Of a MIG slice: the platform it is cut from."""
+    """The platform that a MIG slice is cut from."""
     accelerator: str | None = Field(default=None, min_length=1, max_length=200)
     """The device that it is, by any name of the hardware catalogue (``predictor/hardware``);
     without it, the platform's own name is looked up there."""
@@ -194,5 +194,5 @@ class Platform(Document):
 
     @property
     def is_gpu(self) -> bool:
-        """True for whole GPUs and slices of one."""
+        """Return whether it is a whole GPU or a slice of one."""
         return self.kind is not PlatformKind.CPU

@@ -21,14 +21,14 @@ from berth.pilot.profile import Measurement, Quality, RunsOn, Target
 from berth.pilot.runs_on import LAUNCHERS, REMOTE_LAUNCHERS
 
 NOT_ITS_OWN = "the machine was not its own"
-"""How the sentence of a contention begins."""
+"""Beginning of a contention's sentence."""
 NOTICEABLE = 0.05
 """Share of the runtime that waiting or stealing must take to be worth a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Of one run. Times in seconds, ``other_cores`` in processors kept busy by others."""
+    """Others' use of the machine in one run: seconds, and ``other_cores`` in busy processors."""
 
     waited_s: float
     other_cores: float
@@ -38,11 +38,11 @@ class Contention:
 
     @property
     def noticeable(self) -> bool:
-        """Whether the measured time of that run is not the program's own."""
+        """Return whether the measured time of that run is not the program's own."""
         return self.idle_s + self.waited_s > (1 + NOTICEABLE) * self.idle_s
 
     def sentence(self, runtime_s: float) -> str | None:
-        """What was seen and what it does to a Profile's runtime; None where other runs escaped it.
+        """Say what was seen and what it does to a runtime; None where other runs escaped it.
 
         ``runtime_s`` is in seconds: the median of all runs, of which this is one.
         """
@@ -62,12 +62,12 @@ class Contention:
 
 
 def is_contention(warning: str) -> bool:
-    """Whether a Profile's warning is the sentence of a Contention."""
+    """Return whether a Profile's warning is the sentence of a Contention."""
     return warning.startswith(NOT_ITS_OWN)
 
 
 def contention(outcome: Outcome) -> Contention | None:
-    """Of the run that ended so; None where the kernel accounts nothing."""
+    """Return the contention of the run that ended so; None where the kernel accounts nothing."""
     if not outcome.machine_s or outcome.wall_s <= 0:
         return None
     other = max(0.0, outcome.machine_s.get("busy", 0.0) - outcome.cpu_s) / outcome.wall_s
@@ -97,7 +97,7 @@ IDLE_SHARE = 0.05
 def impossible(
     counters: Mapping[str, Measurement], user_s: float | None, runs_on: RunsOn
 ) -> str | None:
-    """Why the counted instructions cannot be those of ``user_s`` seconds, or None.
+    """Return why the counted instructions cannot be those of ``user_s`` seconds, or None.
 
     ``user_s``: processor time of the native run in user mode; None: not known, nothing to say.
     """
@@ -125,7 +125,7 @@ def impossible(
 
 
 def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
-    """Why a launcher's process tree is not the program, or None."""
+    """Return why a launcher's process tree is not the program, or None."""
     launcher = PurePath(command[0]).name
     if launcher not in REMOTE_LAUNCHERS | LAUNCHERS or outcome.wall_s < SHORT_S:
         return None
@@ -139,7 +139,7 @@ def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
 
 
 def without_counts(counters: Mapping[str, Measurement], why: str) -> dict[str, Measurement]:
-    """``counters`` with every count of instructions and of what they did missing, for ``why``."""
+    """Return ``counters`` with instruction counts and the like missing, for the reason ``why``."""
     return {
         name: Measurement(value=None, quality=Quality.MISSING, source="none", note=why)
         if measurement.source not in {"proc", "cgroup"}

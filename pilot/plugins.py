@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that was declared and cannot be used: the group, the name, one sentence."""
+    """A declared object that cannot be used: the group, the name, one sentence."""
 
     group: str
     name: str
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
 
 
 def read_groups(text: str) -> dict[str, dict[str, str]]:
-    """Group -> name -> ``module:attribute`` of an entry-points file."""
+    """Read an entry-points file: group -> name -> ``module:attribute``."""
     groups: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     for line in map(str.strip, text.splitlines()):
@@ -59,10 +59,10 @@ def read_groups(text: str) -> dict[str, dict[str, str]]:
 
 @cache
 def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
-    """Group -> entries of the other packages that are installed; searched once a process."""
+    """Return group -> entries of the other packages that are installed; searched once a process."""
     from importlib.metadata import distributions  # noqa: PLC0415 - 30 ms, often not needed
 
-    found: dict[str, list[Entry]] = {}
+    groups: dict[str, list[Entry]] = {}
     seen = {DISTRIBUTION}
     for distribution in distributions():
         text = distribution.read_text("entry_points.txt")
@@ -70,10 +70,10 @@ def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
             continue
         seen.add(distribution.name)
         for group, entries in read_groups(text).items():
-            found.setdefault(group, []).extend(
+            groups.setdefault(group, []).extend(
                 Entry(name, target, distribution.name) for name, target in entries.items()
             )
-    return {group: tuple(entries) for group, entries in found.items()}
+    return {group: tuple(entries) for group, entries in groups.items()}
 
 
 class Registry(Generic[T]):
@@ -103,11 +103,11 @@ class Registry(Generic[T]):
         self._own: dict[str, str] | None = None
 
     def own(self) -> tuple[str, ...]:
-        """The names that Berth itself brings, in the order of its file."""
+        """Return the names that Berth itself brings, in the order of its file."""
         return tuple(self._targets())
 
     def names(self) -> tuple[str, ...]:
-        """Every name that can be asked for: Berth's own, then those of others by name.
+        """Return every name that can be asked for: Berth's own, then those of others by name.
 
         One that turned out not to be importable, or that two packages declare, is left out.
         """
@@ -115,7 +115,7 @@ class Registry(Generic[T]):
         return (*self._targets(), *sorted(declared.difference(self._ambiguous())))
 
     def load(self, name: str) -> T:
-        """The object of that name, imported when first asked for.
+        """Return the object of that name, imported when first asked for.
 
         Raises UsageError for an unknown name (the nearest is named), for a name that two
         packages declare (both are named), and for one that cannot be imported.
@@ -136,14 +136,14 @@ class Registry(Generic[T]):
         return self._loaded[name]
 
     def load_all(self) -> dict[str, T]:
-        """Every object that can be imported, by name; what cannot is remembered as a problem."""
+        """Return every object that can be imported, by name; others are remembered as problems."""
         for entry in self._others():
             if entry.name in self.names() and entry.name not in self._loaded:
                 self._try(entry)
         return {name: self.load(name) for name in self.names()}
 
     def problems(self) -> tuple[Problem, ...]:
-        """What other packages declare and cannot be used. Imports what they declare."""
+        """Return what other packages declare and cannot be used. Imports what they declare."""
         self.load_all()
         taken = [
             self._problem(e, f"is Berth's own name; that of the package {e.distribution} is unused")
@@ -176,24 +176,24 @@ class Registry(Generic[T]):
     def _try(self, entry: Entry) -> Problem | None:
         """Import one of another package; why it cannot be used, None: it can."""
         try:
-            found = _resolve(entry.target)
+            loaded = _resolve(entry.target)
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             text = f"of the package {entry.distribution} cannot be imported: {reason}"
         else:
-            wrong = self._what_is_wrong(entry.name, found)
+            wrong = self._what_is_wrong(entry.name, loaded)
             if wrong is None:
-                self._loaded[entry.name] = cast(T, found)
+                self._loaded[entry.name] = cast(T, loaded)
                 return None
             text = f"of the package {entry.distribution} {wrong}"
         return self._failed.setdefault(entry.name, self._problem(entry, text))
 
-    def _what_is_wrong(self, name: str, found: object) -> str | None:
-        absent = {need for need in self._needs if not hasattr(found, need)}
-        absent.update(getattr(found, "__abstractmethods__", ()))
+    def _what_is_wrong(self, name: str, loaded: object) -> str | None:
+        absent = {need for need in self._needs if not hasattr(loaded, need)}
+        absent.update(getattr(loaded, "__abstractmethods__", ()))
         if absent:
             return f"has no {', no '.join(sorted(absent))}"
-        own_name = getattr(found, "name", name)
+        own_name = getattr(loaded, "name", name)
         if "name" in self._needs and own_name != name:
             return f"calls itself {own_name!r}"
         return None
@@ -214,14 +214,14 @@ class Registry(Generic[T]):
 
 
 def public_names(protocol: type) -> tuple[str, ...]:
-    """The attributes and methods that a Protocol names: what ``needs`` of a Registry takes."""
+    """Return the attributes and methods of a Protocol: what ``needs`` of a Registry takes."""
     declared = {*getattr(protocol, "__annotations__", ()), *vars(protocol)}
     return tuple(sorted(name for name in declared if not name.startswith("_")))
 
 
 def _resolve(target: str) -> object:
     module, _, attribute = target.partition(":")
-    found: object = importlib.import_module(module)
+    resolved: object = importlib.import_module(module)
     for part in attribute.split(".") if attribute else ():
-        found = getattr(found, part)
-    return found
+        resolved = getattr(resolved, part)
+    return resolved

@@ -24,16 +24,16 @@ NAMED_FILES = 5
 COPY = re.compile(r"/\.([^/]+)-berth-[A-Za-z0-9_]{8}(?=/|$)", re.ASCII)
 
 _State = tuple[int, int]
-"""When a file was written last (ns), and its size."""
+"""Time when a file was written last (ns), and its size."""
 
 
 def original(path: str) -> str:
-    """The path in the user's folder of one in a copy; any other path as it is."""
+    """Return the path in the user's folder of one in a copy; any other path as it is."""
     return COPY.sub(r"/\1", path)
 
 
 def why_not(folder: Path) -> str | None:
-    """Why ``folder`` cannot be copied for each run, or None."""
+    """Return why ``folder`` cannot be copied for each run, or None."""
     if not (os.access(folder, os.W_OK) and os.access(folder.parent, os.W_OK)):
         return "there is no right to write beside it"
     until = time.monotonic() + MOST_LOOKING_S
@@ -56,29 +56,29 @@ class PrivateFolders:
     written: list[str] = field(default_factory=list)
     """Files that a run made or changed in its copy, the first run's."""
     _copied: dict[Path, dict[str, _State]] = field(default_factory=dict)
-    """By copy: its files before the run."""
+    """Files of each copy before the run."""
 
     def enter(self) -> Path:
-        """A new copy, without files that others remove meanwhile. Raises OSError."""
-        made = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-berth-", dir=self.folder.parent))
+        """Make a new copy, without files that others remove meanwhile. Raises OSError."""
+        copy = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-berth-", dir=self.folder.parent))
         try:
-            shutil.copytree(self.folder, made, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(self.folder, copy, symlinks=True, dirs_exist_ok=True)
         except OSError as error:
             if not _only_gone(error):
-                shutil.rmtree(made, ignore_errors=True)
+                shutil.rmtree(copy, ignore_errors=True)
                 raise
-        self._copied[made] = dict(_states(made))
-        return made
+        self._copied[copy] = dict(_states(copy))
+        return copy
 
-    def leave(self, made: Path) -> None:
+    def leave(self, copy: Path) -> None:
         """Remember what was written in the copy, then remove it."""
-        before = self._copied.pop(made, {})
+        before = self._copied.pop(copy, {})
         if not self.written:
-            self.written = sorted(n for n, state in _states(made) if before.get(n) != state)
-        shutil.rmtree(made, ignore_errors=True)
+            self.written = sorted(n for n, state in _states(copy) if before.get(n) != state)
+        shutil.rmtree(copy, ignore_errors=True)
 
     def sentence(self) -> str | None:
-        """Which files of the program are not kept; None where it wrote none."""
+        """Say which files of the program are not kept; None where it wrote none."""
         if not self.written:
             return None
         shown = ", ".join(self.written[:NAMED_FILES])
@@ -91,29 +91,32 @@ class PrivateFolders:
 
 
 def _only_gone(error: OSError) -> bool:
-    """Whether all that a copy lacks was removed while it was made; the rest is copied."""
+    """Return whether all that a copy lacks was removed while it was made; the rest is copied."""
     if not isinstance(error, shutil.Error) or not isinstance(error.args[0], list):
         return False
     return not any(os.path.lexists(source) for source, *_ in error.args[0])
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Files below ``folder``, links not followed; what cannot be read is left out."""
+    """Yield files below ``folder``, links not followed; what cannot be read is left out."""
     try:
-        found = list(os.scandir(folder))
+        entries = list(os.scandir(folder))
     except OSError:
         return
-    for entry in found:
+    for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from _entries(Path(entry.path))
         else:
             yield entry
 
 
-def _states(made: Path) -> Iterator[tuple[str, _State]]:
-    """Of each file below a copy; it is compared with itself, not with the user's folder, where
-    others write meanwhile (the scheduler this pilot's log, the daemon its store)."""
-    for entry in _entries(made):
+def _states(copy: Path) -> Iterator[tuple[str, _State]]:
+    """Yield the state of each file below a copy.
+
+    It is compared with the copy itself, not with the user's folder, where others write meanwhile
+    (the scheduler this pilot's log, the daemon its store).
+    """
+    for entry in _entries(copy):
         with suppress(FileNotFoundError):
             state = entry.stat(follow_symlinks=False)
-            yield str(Path(entry.path).relative_to(made)), (state.st_mtime_ns, state.st_size)
+            yield str(Path(entry.path).relative_to(copy)), (state.st_mtime_ns, state.st_size)

@@ -56,7 +56,7 @@ class Measurement(Document):
     source: str
     note: str | None = None
     standard_error: NonNegative | None = None
-    """Of a count of which a part was simulated, in the same unit; None: there is none."""
+    """Standard error of a count of which a part was simulated, in its unit; None: there is none."""
     complete: bool = True
     """False where the run that counted it was cut short: the total is of a part of the program."""
 
@@ -88,7 +88,7 @@ class RunsOn(Document):
     gpus: int = Field(default=0, ge=0, le=100_000)
     container: str | None = None
     nodes: int | None = Field(default=None, ge=1, le=1_000_000)
-    """That its ranks were on; None: one, as far as is known."""
+    """Nodes that its ranks were on; None: one, as far as is known."""
     follows_shape: bool | None = None
     """True: its script starts as many tasks and threads as the scheduler gives it, so that a place
     may give it other numbers of them. None: not known, and they stay as asked."""
@@ -115,7 +115,7 @@ class Ranks(Document):
     """How the ranks of one parallel run differed, each from its start to its end."""
 
     count: int = Field(ge=1, le=10_000_000)
-    """Of those that were measured."""
+    """Number of ranks that were measured."""
     slowest_s: Positive
     mean_s: Positive
     busiest_cpu_s: NonNegative
@@ -137,7 +137,7 @@ class NodePoint(Document):
     runtime_s: Positive
     spread_s: NonNegative = 0.0
     peak_memory_bytes: Positive | None = None
-    """Of all nodes together."""
+    """Peak memory of all nodes together."""
 
 
 class CollectorReport(Document):
@@ -167,7 +167,7 @@ class Imported(Document):
     region: str
     """Path of the region in the file, outermost first."""
     measured: str = ""
-    """When, as the file says it."""
+    """Time of the measurement, as the file says it."""
 
 
 class Provenance(Document):
@@ -179,7 +179,7 @@ class Provenance(Document):
     kernel: str = ""
     user: str = ""
     imported: Imported | None = None
-    """None: measured by Berth itself. Else ``created`` is when it was imported."""
+    """The file it is from; ``created`` is then when it was imported. None: measured by Berth."""
 
 
 class Machine(Document):
@@ -207,26 +207,26 @@ class Profile(Document):
     peak_memory_is_bound: bool | None = None
     """True: the program was too small to tell its peak, which is at most this."""
     counters: dict[str, Measurement] = Field(max_length=2_000)
-    """By catalogue name; totals of one complete run."""
+    """Counters by catalogue name; totals of one complete run."""
     sizes: tuple[SizePoint, ...] = Field(default=(), max_length=100)
     scaling: tuple[ScalingPoint, ...] = Field(default=(), max_length=1_000)
     one_thread_s: Positive | None = None
     """Run time of a program of several threads on one, less what it waited for a processor; None:
     not tried, or not to be had."""
     ranks: Ranks | None = None
-    """Of a parallel launch whose ranks were all measured."""
+    """Differences between the ranks of a parallel launch that were all measured."""
     node_scaling: tuple[NodePoint, ...] | None = Field(default=None, max_length=100)
     """Runs on other numbers of nodes than the main one, ascending."""
     collectors: tuple[CollectorReport, ...] = Field(default=(), max_length=100)
     warnings: tuple[str, ...] = Field(default=(), max_length=1_000)
     machine: Machine | None = None
-    """None: not known, as of imported measurements."""
+    """The machine it ran on; None: not known, as of imported measurements."""
     provenance: Provenance
 
     def value(self, counter: str) -> float | None:
-        """The counter's value, or None where it is missing."""
-        found = self.counters.get(counter)
-        return None if found is None else found.value
+        """Return the counter's value, or None where it is missing."""
+        measurement = self.counters.get(counter)
+        return None if measurement is None else measurement.value
 
     @model_validator(mode="after")
     def _sizes_are_distinct(self) -> Profile:

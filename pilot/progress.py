@@ -27,16 +27,16 @@ _show: ContextVar[Show | None] = ContextVar("show", default=None)
 class Say(Protocol):
     """Says what a pilot does now; ``of`` 0: nobody knows how many steps there are."""
 
-    def __call__(self, what: str, done: int = 0, of: int = 0) -> None: ...
+    def __call__(self, activity: str, /, done: int = 0, of: int = 0) -> None: ...
 
 
-def say_nothing(what: str, done: int = 0, of: int = 0) -> None:
-    """For pilots that nobody watches."""
+def say_nothing(activity: str, done: int = 0, of: int = 0) -> None:
+    """Say nothing: for pilots that nobody watches."""
 
 
 @contextmanager
 def showing(show: Show) -> Iterator[None]:
-    """Within it reports go to ``show``."""
+    """Let reports within it go to ``show``."""
     before = _show.set(show)
     try:
         yield
@@ -45,45 +45,45 @@ def showing(show: Show) -> Iterator[None]:
 
 
 def is_shown() -> bool:
-    """Whether a report would be seen."""
+    """Return whether a report would be seen."""
     return _show.get() is not None
 
 
-def report(what: str, done: int, of: int) -> None:
-    """``done`` of ``of`` steps are done."""
+def report(activity: str, done: int, of: int) -> None:
+    """Report that ``done`` of ``of`` steps are done."""
     show = _show.get()
     if show is not None:
-        show(what, done, of)
+        show(activity, done, of)
 
 
-def steps(what: str, items: Sequence[T]) -> Iterator[T]:
-    """The items; how many were given is reported now and then."""
+def steps(activity: str, items: Sequence[T]) -> Iterator[T]:
+    """Yield the items, and report now and then how many were handed out."""
     every = max(1, len(items) // REPORTS)
     try:
         for done, item in enumerate(items):
             if done % every == 0:
-                report(what, done, len(items))
+                report(activity, done, len(items))
             yield item
     finally:  # also where whoever takes them has had enough
-        report(what, len(items), len(items))
+        report(activity, len(items), len(items))
 
 
 def lasting(
-    what: str, seconds: float, at_most_s: float | None = None
+    activity: str, seconds: float, at_most_s: float | None = None
 ) -> AbstractContextManager[None]:
-    """Reports by the clock on work within it of which only its time is known, in milliseconds.
+    """Report by the clock, in milliseconds, on work within it of which only its time is known.
 
     ``seconds`` is expected; ``at_most_s`` what bounds it, once it takes longer than expected.
     """
     show = _show.get()
-    return nullcontext() if show is None else clocked(show, what, seconds, at_most_s)
+    return nullcontext() if show is None else clocked(show, activity, seconds, at_most_s)
 
 
 @contextmanager
 def clocked(
-    show: Show, what: str, seconds: float, at_most_s: float | None = None
+    show: Show, activity: str, seconds: float, at_most_s: float | None = None
 ) -> Iterator[None]:
-    """As ``lasting``, reported to ``show``; nothing happens where that says nothing."""
+    """Report to ``show`` as ``lasting`` does; nothing happens where ``show`` says nothing."""
     if show is say_nothing:
         yield
         return
@@ -93,7 +93,7 @@ def clocked(
         done_s = time.monotonic() - begun_s
         of_s = seconds if done_s < seconds or at_most_s is None else at_most_s
         of = max(1, int(of_s * _MILLI))
-        show(what, min(int(done_s * _MILLI), of - 1), of)
+        show(activity, min(int(done_s * _MILLI), of - 1), of)
 
     def watch() -> None:
         while not over.wait(TICK_S):
@@ -107,4 +107,4 @@ def clocked(
     finally:
         over.set()
         watcher.join()
-        show(what, 1, 1)
+        show(activity, 1, 1)

@@ -19,13 +19,13 @@ RANK_VARIABLES = (
     "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK", "SLURM_PROCID",
 )  # fmt: skip
 NODE_VARIABLES = ("SLURMD_NODENAME",)
-"""Else the host's own name: several nodes may be on one host."""
+"""Variables that name the node, else the host's name: several nodes may be on one host."""
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 NOT_FOUND = 127
 
 
 def run(command: list[str]) -> tuple[float, int]:
-    """Seconds that it took and its wait status."""
+    """Run the command; return the seconds that it took and its wait status."""
     started_s = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -51,7 +51,7 @@ def main(file: str, command: list[str]) -> int:
     code = os.waitstatus_to_exitcode(status)
     rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), "0")
     node = next((os.environ[name] for name in NODE_VARIABLES if name in os.environ), "")
-    found = {
+    record = {
         "node": node or os.uname().nodename,
         "rank": int(rank),
         "seconds": seconds,
@@ -62,7 +62,7 @@ def main(file: str, command: list[str]) -> int:
     part = f"{file}.part"
     try:
         with open(part, "w", encoding="ascii") as stream:
-            json.dump(found, stream)
+            json.dump(record, stream)
         os.rename(part, file)
     except OSError as error:  # the program's own end counts
         sys.stderr.write(f"{file} cannot be written: {error.strerror}\n")

@@ -67,25 +67,25 @@ class RankCounts(Document):
 
 
 def records_in(folder: Path) -> list[RankRecord]:
-    """The ranks that left a record there; one that is broken is as one that left none."""
-    found = []
+    """Read the records that ranks left there; a broken one counts as none."""
+    records = []
     for path in sorted(folder.glob(RECORD.format("*"))):
         try:
             text = read_json(path, RankRecord)
         except UsageError:
             continue
-        found.append(text)
-    return found
+        records.append(text)
+    return records
 
 
 def busiest(records: Sequence[RankRecord]) -> int:
-    """The rank other than 0 with most processor time; 0 where there is no other."""
+    """Return the rank other than 0 with most processor time; 0 where there is no other."""
     others = [record for record in records if record.rank > 0]
     return max(others, key=lambda r: (r.cpu_s, -r.rank)).rank if others else 0
 
 
 def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | None) -> Profile:
-    """The Profile of rank 0's run as that of all ranks, of which the others left ``records``.
+    """Return the Profile of rank 0's run as that of all ranks; the others left ``records``.
 
     ``nodes``: of the job; None: as the records say.
     """
@@ -98,9 +98,9 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
         by_node[record.node] = by_node.get(record.node, 0.0) + record.peak_memory_bytes
     # Ranks that left no record need what the others need.
     scale = ranks / len(every) if every else 1.0
-    found = nodes or max(1, len(by_node))
+    node_count = nodes or max(1, len(by_node))
     runs_on = profile.runs_on.model_copy(
-        update={"ranks": ranks, "nodes": found if ranks > 1 or found > 1 else None}
+        update={"ranks": ranks, "nodes": node_count if ranks > 1 or node_count > 1 else None}
     )
     if len(every) < 2 or profile.runtime is None:
         memory = profile.peak_memory_bytes
@@ -113,7 +113,7 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
             }
         )
     # One host may stand for several nodes; then its ranks are taken to be shared by these.
-    fullest = scale * max(by_node.values()) * len(by_node) / found
+    fullest = scale * max(by_node.values()) * len(by_node) / node_count
     slowest = max(record.seconds for record in every)
     runtime = profile.runtime
     if slowest > runtime.median_s:
@@ -133,7 +133,7 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
             "runs_on": runs_on,
             "runtime": runtime,
             "complete": profile.complete and not failed,
-            "peak_memory_bytes": fullest * found or None,
+            "peak_memory_bytes": fullest * node_count or None,
             "warnings": tuple(warnings),
             "ranks": Ranks(
                 count=len(every),
@@ -166,8 +166,7 @@ def _of_rank_zero(profile: Profile) -> RankRecord | None:
 def count_once(
     order: Order, *, rank: int, native_s: float, max_slowdown: float, left_s: float
 ) -> RankCounts:
-    """Run ``order`` exactly once, under hardware counters where they give all that a prediction
-    needs, else emulated.
+    """Run ``order`` exactly once, under hardware counters where they suffice, else emulated.
 
     ``native_s`` is its time without any tool; the emulated run is cut after ``max_slowdown``
     times that, and in any case after ``left_s``.
@@ -176,13 +175,13 @@ def count_once(
         perf = PerfCollector(Path(folder))
         if perf.gives(REQUIRED) and perf.probe() is None:
             [outcome] = run_all([perf.prepare(replace(order, time_limit_s=left_s))], jobs=1)
-            found = perf.finish(outcome)
+            readings = perf.finish(outcome)
             report = CollectorReport(
-                name="perf", status="failed" if found.failed else "used", detail=found.detail
+                name="perf", status="failed" if readings.failed else "used", detail=readings.detail
             )
             return RankCounts(
                 rank=rank,
-                counters=dict(found.counters),
+                counters=dict(readings.counters),
                 reports=(report,),
                 succeeded=outcome.succeeded,
             )
@@ -203,7 +202,7 @@ def count_once(
 
 
 def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
-    """``profile`` with what one or two ranks counted, which stands for all ranks."""
+    """Return ``profile`` with what one or two ranks counted, which stands for all ranks."""
     ranks = profile.runs_on.ranks
     known = {n: m for n, m in profile.counters.items() if m.value is not None}
     counted = _mean(counts)
@@ -217,7 +216,7 @@ def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
         *(r for r in profile.collectors if r.name not in {c.name for c in reports}),
         *reports,
     )
-    heard = tuple(dict.fromkeys(text for one in counts for text in one.warnings))
+    heard = tuple(dict.fromkeys(text for rank_counts in counts for text in rank_counts.warnings))
     return profile.model_copy(
         update={
             "counters": with_missing(derive(totals), every),
@@ -230,8 +229,12 @@ def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
 def _note(counts: Sequence[RankCounts], ranks: int) -> tuple[str, ...]:
     if ranks == 1:
         return ()
-    named = " and ".join(f"rank {one.rank}" for one in counts) or "rank 0"
-    whole = [one.counters["instructions"].value for one in counts if "instructions" in one.counters]
+    named = " and ".join(f"rank {counted.rank}" for counted in counts) or "rank 0"
+    whole = [
+        counted.counters["instructions"].value
+        for counted in counts
+        if "instructions" in counted.counters
+    ]
     values = [value for value in whole if value]
     apart = ""
     if len(values) > 1:
@@ -243,28 +246,28 @@ def _note(counts: Sequence[RankCounts], ranks: int) -> tuple[str, ...]:
 
 
 def _mean(counts: Sequence[RankCounts]) -> dict[str, Measurement]:
-    """Of what all of them counted, with half the largest difference as standard error."""
+    """Average what all of them counted, with half the largest difference as standard error."""
     if not counts:
         return {}
     first, *others = counts
     if not others:
         return dict(first.counters)
-    found = {}
-    for name, one in first.counters.items():
+    means = {}
+    for name, measurement in first.counters.items():
         same = [o.counters[name] for o in others if name in o.counters]
-        values = [m.value for m in (one, *same) if m.value is not None]
-        if one.value is None or len(values) < 1 + len(others):
+        values = [m.value for m in (measurement, *same) if m.value is not None]
+        if measurement.value is None or len(values) < 1 + len(others):
             continue
-        own = max((m.standard_error or 0.0 for m in (one, *same)), default=0.0)
+        own = max((m.standard_error or 0.0 for m in (measurement, *same)), default=0.0)
         error = max(own, (max(values) - min(values)) / 2)
-        found[name] = one.model_copy(
+        means[name] = measurement.model_copy(
             update={
                 "value": statistics.fmean(values),
                 "standard_error": error or None,
-                "complete": all(m.complete for m in (one, *same)),
+                "complete": all(m.complete for m in (measurement, *same)),
             }
         )
-    return found
+    return means
 
 
 def _times(measurement: Measurement, ranks: int) -> Measurement:
@@ -281,18 +284,18 @@ def _times(measurement: Measurement, ranks: int) -> Measurement:
 
 
 def counts_in(folder: Path) -> list[RankCounts]:
-    """What the counted ranks left there, by rank."""
-    found = []
+    """Return what the counted ranks left there, by rank."""
+    counts = []
     for path in folder.glob(COUNTS.format("*")):
         try:
-            found.append(read_json(path, RankCounts))
+            counts.append(read_json(path, RankCounts))
         except UsageError:
             continue
-    return sorted(found, key=lambda one: one.rank)
+    return sorted(counts, key=lambda rank_counts: rank_counts.rank)
 
 
 def job_nodes(env: Mapping[str, str]) -> int | None:
-    """Nodes of the job that this is run in; None: no scheduler says it."""
+    """Return the number of nodes of the job that this is run in; None: no scheduler says it."""
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES"):
         if nodes := whole_number(env.get(name, ""), 10_000_000):
             return nodes

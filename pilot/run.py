@@ -68,10 +68,10 @@ class _Pilot:
         self._folders: PrivateFolders | None = None
         # The ranks of one launch share their folder.
         if not plan.options.in_place and not is_rank(plan.options.env):
-            here = Path.cwd()
-            why = why_not(here)
+            folder_here = Path.cwd()
+            why = why_not(folder_here)
             if why is None:
-                self._folders = PrivateFolders(here)
+                self._folders = PrivateFolders(folder_here)
             else:
                 self._extra.warnings.append(
                     f"the working folder could not be copied ({why}): the program ran in it "
@@ -96,13 +96,13 @@ class _Pilot:
                 self._emulated(native.runtime, native.first.cpu_s)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
-        if self._folders is not None and (kept := self._folders.sentence()) is not None:
-            self._extra.warnings.append(kept)
+        if self._folders is not None and (sentence := self._folders.sentence()) is not None:
+            self._extra.warnings.append(sentence)
         return assemble(self._plan, native, self._extra)
 
     def _collectors(self, stage: Stage) -> list[Collector]:
         names = [name for name in names_of(stage) if self._wants(name)]
-        return [one for name in names for one in collectors_of(name, self._folder)]
+        return [collector for name in names for collector in collectors_of(name, self._folder)]
 
     def _wants(self, collector: str) -> bool:
         if collector in self._options.collectors:
@@ -123,7 +123,7 @@ class _Pilot:
         return run_native(order, collectors, repeats=wanted, left_s=self._left_s, say=say)
 
     def _quietly(self, order: Order, repeats: int | None = None) -> Native:
-        """Native runs of a side measurement: nothing shown, nothing attached."""
+        """Run natively for a side measurement: nothing shown, nothing attached."""
         return self._native(replace(order, discard=True), [], say_nothing, repeats)
 
     def _own_runs(self, runtime: Runtime) -> None:
@@ -151,15 +151,15 @@ class _Pilot:
     def _sizes(self, native: Native) -> None:
         points: list[SizePoint] = []
         for size in self._plan.sizes:
-            found = native
+            runs = native
             if size != self._plan.main:
                 self._say(f"size {size:g}", len(points), len(self._plan.sizes))
-                found = self._quietly(self._order(size))
-            memory = peak_memory(found.first)
-            if found.runtime is None:
-                self._extra.warnings.append(f"size {size:g}: the program {found.first.describe()}")
+                runs = self._quietly(self._order(size))
+            memory = peak_memory(runs.first)
+            if runs.runtime is None:
+                self._extra.warnings.append(f"size {size:g}: the program {runs.first.describe()}")
             elif memory is not None:
-                time_s = found.runtime.median_s
+                time_s = runs.runtime.median_s
                 points.append(
                     SizePoint(
                         size=size,
@@ -175,18 +175,19 @@ class _Pilot:
         for threads in self._options.threads_sweep:
             each_s = runtime.median_s * repeats_for(runtime.median_s, self._options.repeats)
             with clocked(self._say, f"{threads} threads", each_s):
-                found = self._quietly(self._with_threads(threads))
-            if found.runtime is None:
+                runs = self._quietly(self._with_threads(threads))
+            if runs.runtime is None:
                 self._extra.warnings.append(
-                    f"{threads} threads: the program {found.first.describe()}"
+                    f"{threads} threads: the program {runs.first.describe()}"
                 )
                 continue
-            points.append(ScalingPoint(threads=threads, runtime_s=found.runtime.median_s))
+            points.append(ScalingPoint(threads=threads, runtime_s=runs.runtime.median_s))
         self._extra.scaling = tuple(points)
 
     def _one_thread(self, runtime: Runtime, first: Outcome) -> None:
-        """How well threads share the work: processor time does not tell it of threads that wait by
-        computing. Kept where the program took one thread as the usual variables say."""
+        """Measure how well threads share the work, on one thread: processor time does not tell it
+        of threads that wait by computing. Kept where the program took one thread as the usual
+        variables say."""
         cheap = first.cpu_s <= min(ONE_THREAD_S, self._left_s() / 4)
         if self._options.threads_sweep or is_rank(self._options.env) or not cheap:
             return
@@ -194,12 +195,12 @@ class _Pilot:
             return
         repeats = self._options.repeats if runtime.median_s <= SHORT_S else 1
         with clocked(self._say, "on one thread", repeats * first.cpu_s):
-            found = self._quietly(self._with_threads(1), repeats)
-        alone = found.first.threads_busy == 1 and found.first.cpu_s <= ONE_BUSY * found.first.wall_s
-        if found.runtime is not None and alone:
-            shared = contention(found.first)
-            running = 1.0 if shared is None else shared.idle_s / found.first.wall_s
-            self._extra.one_thread_s = found.runtime.median_s * running
+            runs = self._quietly(self._with_threads(1), repeats)
+        alone = runs.first.threads_busy == 1 and runs.first.cpu_s <= ONE_BUSY * runs.first.wall_s
+        if runs.runtime is not None and alone:
+            shared = contention(runs.first)
+            running = 1.0 if shared is None else shared.idle_s / runs.first.wall_s
+            self._extra.one_thread_s = runs.runtime.median_s * running
 
     def _with_threads(self, threads: int) -> Order:
         order = self._order(self._plan.main)
@@ -220,12 +221,12 @@ class _Pilot:
         order = replace(self._order(self._plan.main), discard=True, sampled=sampled)
         usual_s = min(budget, TOOL_START_S + SLOWDOWN * cpu_s)
         with clocked(self._say, f"emulated run, at most {budget:.0f} s", usual_s, budget):
-            found = emulate(order, tools=tools, budget_s=budget)
-        for name, measurement in found.counters.items():
+            emulation = emulate(order, tools=tools, budget_s=budget)
+        for name, measurement in emulation.counters.items():
             present = self._extra.counters.get(name)
             if present is None or present.value is None:
                 self._extra.counters[name] = measurement
-        self._extra.reports += found.reports
-        self._extra.warnings += found.warnings
-        self._extra.executed = found.executed
-        self._extra.interrupted |= found.interrupted
+        self._extra.reports += emulation.reports
+        self._extra.warnings += emulation.warnings
+        self._extra.executed = emulation.executed
+        self._extra.interrupted |= emulation.interrupted

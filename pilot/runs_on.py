@@ -52,7 +52,7 @@ def detect(
     gpus_used: int = 0,
     overrides: Overrides,
 ) -> tuple[RunsOn, tuple[str, ...]]:
-    """What the program runs on, and warnings where that is a guess worth checking."""
+    """Return what the program runs on, and warnings where that is a guess worth checking."""
     program = Path(command[0])
     files = [program, *(Path(name) for name in outcome.executables)]
     facts = [fact for path in dict.fromkeys(files) if (fact := read_elf(path)) is not None]
@@ -95,21 +95,21 @@ def _targets(
     sections = {name for fact in facts for name in fact.sections}
     cuda = any(CUDA_LIBRARY.match(name) for name in names) or bool(sections & CUDA_SECTIONS)
     hip = any(HIP_LIBRARY.match(name) for name in names) or bool(sections & HIP_SECTIONS)
-    found = ((Target.CUDA,) if cuda else ()) + ((Target.HIP,) if hip else ())
+    gpu_targets = ((Target.CUDA,) if cuda else ()) + ((Target.HIP,) if hip else ())
     if gpus_used:
-        return found or (Target.CUDA,), ()
-    if not found:
+        return gpu_targets or (Target.CUDA,), ()
+    if not gpu_targets:
         return (Target.CPU,), ()
-    kinds = " and ".join(target.value for target in found)
+    kinds = " and ".join(target.value for target in gpu_targets)
     warning = (
         f"the program has {kinds} code but used no GPU here: taken to run on cpu and {kinds}; "
-        f"say otherwise with --runs-on {found[0].value}"
+        f"say otherwise with --runs-on {gpu_targets[0].value}"
     )
-    return (Target.CPU, *found), (warning,)
+    return (Target.CPU, *gpu_targets), (warning,)
 
 
 def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Processes of the parallel job, by its launcher's arguments, else by the environment."""
+    """Count the parallel job's processes by its launcher's arguments, else by the environment."""
     name = PurePath(command[0]).name
     words = list(command[1:])
     if name == "flux" and words[:1] and words[0] in ("run", "submit"):
@@ -125,12 +125,12 @@ def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def is_rank(env: Mapping[str, str]) -> bool:
-    """Whether this process is one of several ranks of a parallel launch."""
+    """Return whether this process is one of several ranks of a parallel launch."""
     return any((_count(env.get(key, "")) or 1) > 1 for key in RANK_VARIABLES)
 
 
 def container_of(command: Sequence[str]) -> str | None:
-    """The container image that the command names, or None."""
+    """Return the container image that the command names, or None."""
     name = PurePath(command[0]).name
     image = next((w.partition("=")[2] for w in command if w.startswith("--container-image=")), None)
     if image or name not in CONTAINERS:

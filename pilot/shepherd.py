@@ -45,7 +45,7 @@ TEAM_SHARE = 2
 
 
 def read_file(path: str) -> str:
-    """The text of a small /proc file; empty when the process is gone or hidden from us."""
+    """Return the text of a small /proc file; empty when the process is gone or hidden from us."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -62,19 +62,19 @@ def read_file(path: str) -> str:
 
 
 def children_of(pid: int) -> list[int]:
-    """Direct children of all threads of ``pid``."""
-    found: list[int] = []
+    """Return the direct children of all threads of ``pid``."""
+    children: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return found
+        return children
     for thread in threads:
-        found.extend(int(p) for p in read_file(f"/proc/{pid}/task/{thread}/children").split())
-    return found
+        children.extend(int(p) for p in read_file(f"/proc/{pid}/task/{thread}/children").split())
+    return children
 
 
 def parents() -> dict[int, list[int]]:
-    """Children by parent for the whole machine: where the kernel has no ``children`` files."""
+    """Return children by parent of the whole machine: for kernels without ``children`` files."""
     below: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isascii() and name.isdigit():
@@ -85,20 +85,20 @@ def parents() -> dict[int, list[int]]:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """All processes below ``pid``, parents before children; zombies included."""
-    found: list[int] = []
+    """Return all processes below ``pid``, parents before children; zombies included."""
+    descendants: list[int] = []
     frontier = [pid]
     table = None if HAS_CHILDREN_FILES else parents()
     while frontier:
         parent = frontier.pop()
         below = children_of(parent) if table is None else table.get(parent, [])
-        found.extend(below)
+        descendants.extend(below)
         frontier.extend(below)
-    return found
+    return descendants
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """All of it: a write to a pipe is cut off where a job is stopped, frozen and resumed meanwhile.
+    """Write all of it: writes to pipes are cut short where a job is stopped and resumed.
 
     Raises OSError.
     """
@@ -107,7 +107,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def numbers_of(text: str) -> dict[str, int]:
-    """``Key: 12 kB`` lines as numbers; lines without a number are left out."""
+    """Read ``Key: 12 kB`` lines as numbers; lines without a number are left out."""
     result = {}
     for line in text.splitlines():
         key, _, rest = line.partition(":")
@@ -118,7 +118,7 @@ def numbers_of(text: str) -> dict[str, int]:
 
 
 def age_of(stat: str) -> int:
-    """Nanoseconds since the thread of this ``stat`` file was started; 0 where nothing tells it."""
+    """Return nanoseconds since the thread of this ``stat`` file started; 0: not known."""
     words = read_file(stat).rpartition(")")[2].split()
     if len(words) < 20 or not (words[19].isascii() and words[19].isdigit()):
         return 0
@@ -128,7 +128,7 @@ def age_of(stat: str) -> int:
 
 
 def machine_ticks() -> dict[str, int]:
-    """Processor time of the whole machine since it started, in clock ticks: busy and stolen."""
+    """Return the machine's processor time since it started, in clock ticks: busy and stolen."""
     words = read_file("/proc/stat").split("\n", 1)[0].split()[1:]
     numbers = [int(word) for word in words if word.isascii() and word.isdigit()]
     if len(numbers) < 8:
@@ -210,7 +210,7 @@ class Tree:
                     self.threads_age[pid, name] = age
 
     def threads_busy(self) -> int:
-        """Most threads of one process that computed at one time.
+        """Return the most threads of one process that computed at one time.
 
         A thread computes that ran for at least a tenth of the busiest's time and, while it was
         there, for at least a quarter as much of the time as the busiest. Uneven workers do: with
@@ -223,14 +223,14 @@ class Tree:
         if not longest:
             return 0
         rates = {
-            one: ran / max(ran, self.threads_age.get(one, 0))
-            for one, (ran, _) in self.threads_run.items()
+            thread: ran / max(ran, self.threads_age.get(thread, 0))
+            for thread, (ran, _) in self.threads_run.items()
             if ran * BUSY_SHARE >= longest
         }
         best = max(rates.values())
 
         def computed(those: list[tuple[int, str]]) -> int:
-            lesser = [rates[one] for one in those if rates[one] * RATE_SHARE < best]
+            lesser = [rates[thread] for thread in those if rates[thread] * RATE_SHARE < best]
             return len(those) - (len(lesser) if sum(lesser) * TEAM_SHARE < best else 0)
 
         return max(
@@ -240,7 +240,7 @@ class Tree:
         )
 
     def waited_s(self) -> float:
-        """Longest that a thread which computed waited for a processor, as far as it was seen."""
+        """Return the longest time that a computing thread was seen to wait for a processor."""
         longest = max((ran for ran, _ in self.threads_run.values()), default=0)
         waits = [wait for ran, wait in self.threads_run.values() if ran * BUSY_SHARE >= longest]
         return max(waits, default=0) / 1e9
@@ -346,7 +346,7 @@ def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> No
 
 
 def prctl(option: int, value: int) -> None:
-    """prctl(2) with one argument; a kernel that lacks it is no reason to stop."""
+    """Call prctl(2) with one argument; a kernel that lacks it is no reason to stop."""
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 

@@ -41,7 +41,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What one whole repetition of a kernel does at a size, by the suite's definitions."""
+    """The work of one whole repetition of a kernel at a size, by the suite's definitions."""
 
     name: str
     target_size: int
@@ -64,18 +64,18 @@ class KernelRun:
     outer_executed: int
     outer_total: int
     seconds: tuple[float, ...]
-    """Of each repetition as executed: divide by ``fraction`` for a whole one."""
+    """Seconds of each repetition as executed: divide by ``fraction`` for a whole one."""
     checksum: float | None
-    """None where the results are not finite."""
+    """Sum over the results; None where they are not finite."""
 
     @property
     def fraction(self) -> float:
-        """The part of each repetition that was executed, exactly executed / total."""
+        """Return the part of each repetition that was executed, exactly executed / total."""
         return self.outer_executed / self.outer_total
 
     @property
     def rep_s(self) -> float:
-        """Seconds of one whole repetition: the median, scaled by the fraction."""
+        """Return seconds of one whole repetition: the median, scaled by the fraction."""
         if not self.seconds:
             raise UsageError(f"{self.work.name} was run with no repetitions: it has no time")
         return statistics.median(self.seconds) / self.fraction
@@ -91,12 +91,12 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What one part of the machine benchmark measured."""
+    """The measurement of one part of the machine benchmark."""
 
     what: str
     threads: int
     value: float | None = None
-    """In ``unit``, all threads together; None for sweeps and where it does not apply."""
+    """Result in ``unit``, all threads together; None for sweeps and where it does not apply."""
     unit: str = ""
     points: tuple[SweepPoint, ...] = ()
     details: Mapping[str, float | None] = field(default_factory=dict)
@@ -111,21 +111,21 @@ class Suite:
 
     @property
     def serial(self) -> Path:
-        """The binary that runs on one thread."""
+        """Return the binary that runs on one thread."""
         return self.build.serial
 
     @property
     def openmp(self) -> Path | None:
-        """The binary that runs on many threads."""
+        """Return the binary that runs on many threads."""
         return self.build.openmp
 
     @property
     def openmp_problem(self) -> str | None:
-        """Why there is no OpenMP binary."""
+        """Say why there is no OpenMP binary; None: there is one."""
         return self.build.openmp_problem
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel of that name. Raises UsageError."""
+        """Return the kernel of that name. Raises UsageError."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
@@ -133,7 +133,7 @@ class Suite:
         raise UsageError(f"no kernel {name!r} in the suite", hint=f"there are: {known}")
 
     def work(self, size: int) -> dict[str, KernelWork]:
-        """What a repetition of each kernel does at this target size, by name."""
+        """Return what a repetition of each kernel does at this target size, by name."""
         entries = _ask([str(self.serial), "list", "--size", str(size)])
         return {entry["name"]: _work(entry) for entry in entries}
 
@@ -147,7 +147,7 @@ class Suite:
         *,
         openmp: bool = False,
     ) -> list[str]:
-        """The command that runs a kernel, for running it under a counting tool.
+        """Return the command that runs a kernel, for running it under a counting tool.
 
         With ``reps=0`` it only starts, allocates and fills: subtract those counts. Counts of
         the rest are of ``fraction`` repetitions each; the run's JSON says the exact one.
@@ -171,7 +171,7 @@ class Suite:
         pinned: bool = False,
         timeout_s: float | None = None,
     ) -> KernelRun:
-        """Runs a kernel here; ``openmp`` by default when there are several threads.
+        """Run a kernel here; ``openmp`` by default when there are several threads.
 
         ``pinned`` spreads the threads over the cores and keeps them there: for a machine that
         does nothing else meanwhile.
@@ -182,11 +182,11 @@ class Suite:
         return parse_run(_ask(command, timeout_s, pinned=pinned))
 
     def bench(
-        self, what: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
+        self, part: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
     ) -> BenchResult:
-        """One part of the machine benchmark, about ``seconds`` long (by default up to 1 s)."""
+        """Run one part of the machine benchmark, about ``seconds`` long (by default up to 1 s)."""
         binary = self._binary(threads, openmp=openmp or threads > 1)
-        command = [str(binary), "bench", what, "--threads", str(threads)]
+        command = [str(binary), "bench", part, "--threads", str(threads)]
         if seconds is not None:
             command += ["--seconds", f"{seconds:g}"]
         answer = _ask(command, pinned=True)
@@ -219,22 +219,22 @@ class Suite:
 
 
 def build_suite(*, sources: Path | None = None, cache: Path | None = None) -> Suite:
-    """The suite, built at first use (some seconds) and found again afterwards.
+    """Return the suite, built at first use (some seconds) and read from the cache afterwards.
 
     ``sources`` defaults to the package's own, ``cache`` to ``$BERTH_CACHE``, else
     ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``. Raises ToolMissing, PilotError.
     """
-    made = build(sources=sources, cache=cache)
-    entries = _ask([str(made.serial), "list"])
+    binaries = build(sources=sources, cache=cache)
+    entries = _ask([str(binaries.serial), "list"])
     kernels = tuple(
         Kernel(entry["name"], entry["group"], entry["sampled"], tuple(entry["default_sizes"]))
         for entry in entries
     )
-    return Suite(made, kernels)
+    return Suite(binaries, kernels)
 
 
 def parse_run(answer: Any) -> KernelRun:
-    """The KernelRun in the JSON object that the ``run`` command printed."""
+    """Return the KernelRun in the JSON object that the ``run`` command printed."""
     return KernelRun(
         work=_work(answer),
         threads=answer["threads"],
@@ -262,7 +262,7 @@ _PINNED = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "spread"}
 
 
 def _ask(command: list[str], timeout_s: float | None = None, *, pinned: bool = False) -> Any:
-    """Runs a kernel binary and reads the JSON that it prints."""
+    """Run a kernel binary and read the JSON that it prints."""
     doing = " ".join(command[1:3])
     environment = {**_PINNED, **os.environ} if pinned else None
     try:
@@ -287,9 +287,9 @@ def _ask(command: list[str], timeout_s: float | None = None, *, pinned: bool = F
         hint = "the machine may be out of memory" if name == "SIGKILL" else None
         raise PilotError(f"{doing} was ended by {name}", hint=hint)
     if done.returncode != 0:
-        said = done.stderr.strip().removeprefix("berth-kernels: ")
+        message = done.stderr.strip().removeprefix("berth-kernels: ")
         kind = UsageError if done.returncode == UsageError.exit_status else PilotError
-        raise kind(said or f"{doing} ended with exit status {done.returncode}")
+        raise kind(message or f"{doing} ended with exit status {done.returncode}")
     try:
         return json.loads(done.stdout)
     except ValueError as error:

@@ -41,47 +41,47 @@ _COMMON_FLAGS = ("-std=c11", "-O3", "-ffast-math", "-fno-math-errno")
 
 @dataclass(frozen=True)
 class Build:
-    """Where the two binaries are and how they were made."""
+    """The two binaries' folder, and how they were made."""
 
     folder: Path
     compiler: str
     """The compiler's own first line about itself."""
     flags: tuple[str, ...]
     openmp_problem: str | None
-    """Why there is no OpenMP binary; None where there is one."""
+    """The reason why there is no OpenMP binary; None where there is one."""
 
     @property
     def serial(self) -> Path:
-        """The binary that runs on one thread."""
+        """Return the binary that runs on one thread."""
         return self.folder / SERIAL_NAME
 
     @property
     def openmp(self) -> Path | None:
-        """The binary that runs on many threads, if the compiler can make it."""
+        """Return the binary that runs on many threads, if the compiler can make it."""
         return None if self.openmp_problem else self.folder / OPENMP_NAME
 
 
 def find_compiler() -> list[str]:
-    """The C compiler's command: ``$CC``, else cc, gcc or clang. Raises ToolMissing."""
+    """Return the C compiler's command: ``$CC``, else cc, gcc or clang. Raises ToolMissing."""
     named = shlex.split(os.environ.get("CC", ""))
     if named:
-        found = shutil.which(named[0])
-        if found is None:
+        path = shutil.which(named[0])
+        if path is None:
             raise ToolMissing(
                 f"the C compiler {named[0]!r}, named by CC,",
                 needed_for="the reference kernels",
                 hint="correct or unset CC, or " + _INSTALL_HINT,
             )
-        return [found, *named[1:]]
+        return [path, *named[1:]]
     for name in ("cc", "gcc", "clang"):
-        found = shutil.which(name)
-        if found is not None:
-            return [found]
+        path = shutil.which(name)
+        if path is not None:
+            return [path]
     raise ToolMissing("a C compiler", needed_for="the reference kernels", hint=_INSTALL_HINT)
 
 
 def cache_folder() -> Path:
-    """``$BERTH_CACHE``, else ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``."""
+    """Return ``$BERTH_CACHE``, else ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``."""
     chosen = os.environ.get("BERTH_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -90,7 +90,7 @@ def cache_folder() -> Path:
 
 
 def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
-    """The kernels' binaries, built now if this compiler has not built these sources before.
+    """Return the kernels' binaries, built now if this compiler has not built these sources before.
 
     Takes some seconds the first time and milliseconds afterwards. Raises ToolMissing without a
     compiler and PilotError when it cannot build them or the cache cannot be written.
@@ -108,17 +108,17 @@ def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
 
 
 @contextmanager
-def folder_to_build_in(cache: Path, what: str) -> Iterator[Path]:
-    """A folder of one's own in ``cache``, removed afterwards unless it was renamed.
+def folder_to_build_in(cache: Path, product: str) -> Iterator[Path]:
+    """Make a folder of one's own in ``cache``, removed afterwards unless it was renamed.
 
-    Raises PilotError that names ``what`` where the cache cannot be written.
+    Raises PilotError that names ``product`` where the cache cannot be written.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
     except OSError as error:
         raise PilotError(
-            f"{what} cannot be built in {cache}: {error.strerror}",
+            f"{product} cannot be built in {cache}: {error.strerror}",
             hint="name a folder that you may write in the variable BERTH_CACHE",
         ) from None
     try:
@@ -137,7 +137,7 @@ def _packaged_sources() -> Path:
 
 
 def _identity(command: list[str]) -> str:
-    """What the compiler says of itself; distinguishes versions behind one name."""
+    """Return what the compiler prints of itself, which tells versions behind one name apart."""
     try:
         answer = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, timeout=60, check=True
@@ -173,13 +173,13 @@ def _digest(sources: Path, command: list[str], identity: str) -> str:
 def _read(folder: Path) -> Build | None:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        found = Build(
+        build = Build(
             folder, manifest["compiler"], tuple(manifest["flags"]), manifest["openmp_problem"]
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    complete = found.serial.is_file() and (found.openmp is None or found.openmp.is_file())
-    return found if complete else None
+    complete = build.serial.is_file() and (build.openmp is None or build.openmp.is_file())
+    return build if complete else None
 
 
 def _build_into(
@@ -196,8 +196,8 @@ def _build_into(
             f"{shlex.join(command)} cannot build the reference kernels: {problem}",
             hint=_INSTALL_HINT if missing_headers else "try another compiler in the variable CC",
         )
-    made = Build(temporary, identity, tuple(flags), openmp_problem)
-    manifest = {k: v for k, v in asdict(made).items() if k != "folder"}
+    unplaced = Build(temporary, identity, tuple(flags), openmp_problem)
+    manifest = {k: v for k, v in asdict(unplaced).items() if k != "folder"}
     (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     temporary.chmod(0o755)
     try:
@@ -210,7 +210,7 @@ def _build_into(
             f"the reference kernels cannot be put into {folder}: {error.strerror}",
             hint="remove that folder and try again",
         ) from error
-    return Build(folder, made.compiler, made.flags, made.openmp_problem)
+    return Build(folder, unplaced.compiler, unplaced.flags, unplaced.openmp_problem)
 
 
 def _instruction_set(command: list[str]) -> list[str]:
@@ -245,7 +245,7 @@ def _start(
 
 
 def _outcome(compiling: subprocess.Popen[str], target: Path) -> str | None:
-    """Why there is no working binary after all, or None."""
+    """Return why there is no working binary after all, or None."""
     with compiling:
         try:
             _, errors = compiling.communicate(timeout=_COMPILE_TIMEOUT_S)

@@ -13,12 +13,12 @@ _SIZE = re.compile(rf"\s*({_NUMBER})\s*([KMGTP]?)(?:i?B)?\s*", re.IGNORECASE)
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(rf"\s*({_NUMBER})\s*([smhd])\s*")
 _MOST_DIGITS = 20
-"""Those of 2**64. Python refuses to read thousands of them."""
+"""Number of digits of 2**64. Python refuses to read thousands of them."""
 _CLOCK = re.compile(r"\s*(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}))?\s*")
 
 
 def parse_bytes(text: str) -> int:
-    """``"16G"``, ``"1.5 GiB"`` or ``"4096"`` as a number of bytes. Raises UsageError."""
+    """Read ``"16G"``, ``"1.5 GiB"`` or ``"4096"`` as a number of bytes. Raises UsageError."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a memory size", hint="write for example 512M or 16G")
@@ -26,7 +26,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_duration_s(text: str) -> float:
-    """``"90s"``, ``"30m"``, ``"12h"``, ``"2d"``, ``"12:00:00"`` or ``"2-00:00:00"`` in seconds.
+    """Read ``"90s"``, ``"30m"``, ``"12h"``, ``"2d"`` or ``"2-12:00:00"`` as seconds.
 
     With days, two clock numbers are hours and minutes; without, they are refused, as Slurm reads
     minutes and seconds and people hours and minutes. Raises ValueError with a sentence.
@@ -47,20 +47,20 @@ def parse_duration_s(text: str) -> float:
 
 
 def whole_number(text: str, most: int = 2**64) -> int | None:
-    """``"42"`` as a number; None for all but a few ASCII digits, and above ``most``."""
+    """Read ``"42"`` as a number; None for all but a few ASCII digits, and above ``most``."""
     if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     number = int(text)
     return number if number <= most else None
 
 
-def counted(number: int, what: str) -> str:
-    """``(1, "node")`` as ``"1 node"``, ``(2, "node")`` as ``"2 nodes"``."""
-    return f"{number} {what}{'s' * (number != 1)}"
+def counted(number: int, noun: str) -> str:
+    """Return ``(1, "node")`` as ``"1 node"``, ``(2, "node")`` as ``"2 nodes"``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_bytes(count: float) -> str:
-    """``17179869184`` as ``"16.0 GiB"``."""
+    """Return ``17179869184`` as ``"16.0 GiB"``."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(count) < 1024 or unit == "TiB":
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
@@ -69,7 +69,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration with three significant digits: ``"12.3 ms"``, ``"4.56 s"``, ``"1h 02m"``."""
+    """Return a duration with three digits: ``"12.3 ms"``, ``"4.56 s"``, ``"1h 02m"``."""
     magnitude = abs(seconds)
     if magnitude < 1e-3:
         return f"{seconds * 1e6:.3g} us"
@@ -83,17 +83,17 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """How long a job ran, as schedulers count it: in whole seconds, so that 0 is under one."""
+    """Say how long a job ran, as schedulers count it: in whole seconds, so that 0 is under one."""
     return "under 1 s" if seconds == 0 else format_seconds(seconds)
 
 
 def format_ended(seconds: float) -> str:
-    """When a job ended, counted from its start: ``after 7 s``, or ``within 1 s`` where it is 0."""
+    """Say when a job ended, counted from its start: ``after 7 s``, or ``within 1 s`` for 0."""
     return "within 1 s" if seconds == 0 else f"after {format_seconds(seconds)}"
 
 
 def format_count(value: float) -> str:
-    """A plain count or rate with an SI prefix: ``1.23e9`` as ``"1.23 G"``."""
+    """Return a plain count or rate with an SI prefix: ``1.23e9`` as ``"1.23 G"``."""
     for factor, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{prefix}"

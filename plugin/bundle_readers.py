@@ -12,7 +12,7 @@ from berth.predictor.core.family import FAMILIES
 
 
 def reader_of(folder: Path) -> ModuleType:
-    """The module whose ``verify`` and ``load`` read the folder, and check everything else.
+    """Import the module whose ``verify`` and ``load`` read the folder, and check everything else.
 
     Raises DocumentError for a folder that is no bundle, or one that no installed family takes.
     """
@@ -23,7 +23,7 @@ def reader_of(folder: Path) -> ModuleType:
     if schema not in readers:
         # Of another version: the reader of its kind says what to do about it.
         kind = schema.partition("/")[0]
-        schema = next((one for one in readers if one.partition("/")[0] == kind), schema)
+        schema = next((known for known in readers if known.partition("/")[0] == kind), schema)
     if schema not in readers:
         raise DocumentError(
             folder / MANIFEST,
@@ -35,6 +35,6 @@ def reader_of(folder: Path) -> ModuleType:
 
 
 def readers_by_schema() -> dict[str, str]:
-    """Modules that read bundles, by the schema of those."""
+    """Return the modules that read bundles, by the schema of those."""
     entries = FAMILIES.load_all().values()
     return {schema: module for entry in entries for schema, module in entry.bundle_readers.items()}

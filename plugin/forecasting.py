@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:
-    """With the named bundles, else those of the site file. Raises DocumentError and UsageError."""
+    """Open the named bundles, else those of the site file. Raises DocumentError and UsageError."""
     named = tuple(bundles)
     return Forecaster(named or (site.bundles if site else ()))
 
@@ -29,7 +29,8 @@ def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaste
 def bundles_for(
     forecaster: Forecaster, workload: Workload, bundles: Iterable[Path], site: Site | None
 ) -> dict[str, Path]:
-    """The bundles that this workload is predicted with, of those named or the site's, by schema.
+    """Return the bundles that this workload is predicted with, of those named or the site's, by
+    schema.
 
     Raises UsageError for a named one that predicts nothing of this kind of workload.
     """
@@ -41,30 +42,33 @@ def bundles_for(
         for schema in getattr(entries.get(family.name), "bundle_readers", ())
     }
     named = tuple(bundles)
-    found = {schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())}
+    folders = {
+        schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())
+    }
     if workload.kind == "program" and named:
         # The reader of such a bundle says best why it has no answer for a program.
         taken |= {schema for schema, own in kinds.items() if "program" in own}
-    stray = next((one for one in found if one not in taken), None)
+    stray = next((unused for unused in folders if unused not in taken), None)
     if stray is not None and named:
         raise UsageError(
-            f"{found[stray]} is a bundle of {stray}, which predicts nothing of "
+            f"{folders[stray]} is a bundle of {stray}, which predicts nothing of "
             f"{title(workload.kind)}",
             hint=f"such workloads take: {', '.join(sorted(taken)) or 'no bundle'}",
         )
-    return {schema: folder for schema, folder in found.items() if schema in taken}
+    return {schema: folder for schema, folder in folders.items() if schema in taken}
 
 
 def reference_of(site: Site | None) -> str | None:
-    """What speedups are over, where a workload was measured nowhere."""
+    """Return the platform that speedups are relative to, where a workload was measured nowhere."""
     return site.reference_platform if site else None
 
 
 def platforms_for(site: Site | None) -> Mapping[str, Platform]:
-    """All that a forecast covers: the shipped platforms, the site's own, their plain slices."""
+    """Return all that a forecast covers: the shipped platforms, the site's own, their plain
+    slices."""
     return with_slices({**known_platforms.load(), **(site.platforms if site else {})})
 
 
 def with_slices(known: Mapping[str, Platform]) -> Mapping[str, Platform]:
-    """Platforms with the plain MIG slices of their GPUs, as far as none is described itself."""
+    """Add the plain MIG slices of GPU platforms, as far as none is described itself."""
     return {**{platform.name: platform for platform in every_slice(known)}, **known}

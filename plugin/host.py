@@ -26,19 +26,19 @@ class Clock(Protocol):
     """As the module ``time``."""
 
     def time(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
         ...
 
     def time_ns(self) -> int:
-        """Unix nanoseconds."""
+        """Return Unix nanoseconds."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never set back."""
+        """Return seconds since some moment; never set back."""
         ...
 
     def perf_counter_ns(self) -> int:
-        """Nanoseconds since some moment."""
+        """Return nanoseconds since some moment."""
         ...
 
     def sleep(self, seconds: float, /) -> None:
@@ -50,7 +50,7 @@ class Files(Protocol):
     """Single system calls on files. All raise OSError."""
 
     def open(self, path: Path, flags: int, mode: int = _NEW_FILE) -> int:
-        """A descriptor, closed on exec, that follows no symbolic link."""
+        """Return a descriptor, closed on exec, that follows no symbolic link."""
         ...
 
     def close(self, descriptor: int) -> None:
@@ -58,15 +58,15 @@ class Files(Protocol):
         ...
 
     def write(self, descriptor: int, data: bytes) -> int:
-        """How many bytes of ``data`` were written: maybe not all."""
+        """Write ``data``, maybe not all, and return how many bytes were written."""
         ...
 
     def pread(self, descriptor: int, count: int, offset: int) -> bytes:
-        """Bytes of an open file."""
+        """Read bytes of an open file."""
         ...
 
     def size(self, descriptor: int) -> int:
-        """Bytes of an open file."""
+        """Return the bytes of an open file."""
         ...
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -78,27 +78,28 @@ class Files(Protocol):
         ...
 
     def lock(self, descriptor: int, *, wait: bool = False) -> None:
-        """``flock``, for this process alone. Raises BlockingIOError where another has it."""
+        """Lock as ``flock``, for this process alone. Raises BlockingIOError where another has
+        it."""
         ...
 
     def leads_to(self, path: Path, descriptor: int) -> bool:
-        """Whether the path is still that of the open file."""
+        """Tell whether the path is still that of the open file."""
         ...
 
     def reading(self, path: Path) -> BinaryIO:
-        """The file, to be read from its beginning."""
+        """Open the file, to be read from its beginning."""
         ...
 
     def exists(self, path: Path) -> bool:
-        """False where there is no such file or folder; raises where that cannot be seen."""
+        """Tell whether there is such a file or folder; raises where that cannot be seen."""
         ...
 
     def size_of(self, path: Path) -> int:
-        """Bytes of a file."""
+        """Return the bytes of a file."""
         ...
 
     def names(self, folder: Path) -> list[str]:
-        """What is in a folder, in no order."""
+        """List what is in a folder, in no order."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -180,7 +181,7 @@ class Event(Protocol):
         ...
 
     def clear(self) -> None:
-        """From now on ``wait`` waits."""
+        """Make ``wait`` wait from now on."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -200,7 +201,7 @@ class Thread(Protocol):
         ...
 
     def is_alive(self) -> bool:
-        """Between its start and its end."""
+        """Tell whether it is between its start and its end."""
         ...
 
 
@@ -208,11 +209,11 @@ class Threads(Protocol):
     """Makes threads that end with the process."""
 
     def event(self) -> Event:
-        """One that is not set."""
+        """Return an event that is not set."""
         ...
 
     def thread(self, name: str, run: Callable[[], None]) -> Thread:
-        """One that was not started."""
+        """Return a thread that was not started."""
         ...
 
 
@@ -238,7 +239,7 @@ class Poll(Protocol):
         ...
 
     def poll(self, timeout: float | None, maxevents: int, /) -> list[tuple[int, int]]:
-        """What is ready, at the latest after ``timeout`` seconds."""
+        """Return what is ready, at the latest after ``timeout`` seconds."""
         ...
 
     def close(self) -> None:
@@ -250,15 +251,15 @@ class Network(Protocol):
     """What one loop over many sockets needs beside them."""
 
     def poll(self) -> Poll:
-        """One that watches nothing yet."""
+        """Return a selector that watches nothing yet."""
         ...
 
     def pair(self) -> tuple[socket.socket, socket.socket]:
-        """Two connected ends, to wake the loop."""
+        """Return two connected ends, to wake the loop."""
         ...
 
     def spare(self) -> int:
-        """A descriptor that is of no use but to be given up when there are no others."""
+        """Return a descriptor that is of no use but to be given up when there are no others."""
         ...
 
     def give_up(self, descriptor: int) -> None:

@@ -87,7 +87,7 @@ def place(
 def forecast_for(
     workload: Workload, site: Site, forecaster: Forecaster
 ) -> tuple[Forecast, list[str]]:
-    """The forecast on the site's platforms, anchored on the one the workload was measured on."""
+    """Forecast on the site's platforms, anchored on the one the workload was measured on."""
     known = {**known_platforms.load(), **site.platforms}
     notes = []
     document = workload.document
@@ -122,7 +122,7 @@ def request_from(
     gpus: int | None = None,
     memory_bytes_per_node: int | None = None,
 ) -> Request:
-    """A request of the given shape; what is not given is as the workload says."""
+    """Return a request of the given shape; what is not given is as the workload says."""
     ran = workload.runs_on
     resources = Resources(
         nodes=nodes or 0,
@@ -141,7 +141,7 @@ def request_from(
 
 
 def asked_request(workload: Workload, options: Mapping[str, Any]) -> Request:
-    """The request that options of ``berth place`` describe, by their names; None: not given.
+    """Return the request that options of ``berth place`` describe, by their names; None: not given.
 
     Raises UsageError for a value that cannot be.
     """

@@ -34,13 +34,13 @@ class LookUps(Generic[K, V]):
         self._thread: threading.Thread | None = None
 
     def of(self, key: K) -> V | None:
-        """What was found; None: not known yet."""
-        found = self._known.get(key)
-        if found is not None and time.monotonic() - found[1] < KEPT_S:
-            return found[0]
-        self._ask(key).wait(0 if found is not None else WAIT_S)
-        found = self._known.get(key, found)
-        return None if found is None else found[0]
+        """Return what was found; None: not known yet."""
+        answer = self._known.get(key)
+        if answer is not None and time.monotonic() - answer[1] < KEPT_S:
+            return answer[0]
+        self._ask(key).wait(0 if answer is not None else WAIT_S)
+        answer = self._known.get(key, answer)
+        return None if answer is None else answer[0]
 
     def _ask(self, key: K) -> threading.Event:
         event = self._pending.get(key)

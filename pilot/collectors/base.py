@@ -26,7 +26,7 @@ from berth.pilot.profile import Measurement, Quality
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What one collector read: counters by catalogue name, a word on how, and warnings."""
+    """A collector's results: counters by catalogue name, a word on how, and warnings."""
 
     counters: Mapping[str, Measurement] = field(default_factory=dict)
     detail: str = ""
@@ -37,15 +37,15 @@ class Readings:
     seen: float | None = None
     """Instructions as the tool counts them, where that is not its ``instructions`` counter."""
     gpus_used: int = 0
-    """On how many GPUs the program's processes were seen."""
+    """Number of GPUs on which the program's processes were seen."""
     sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By object file: instruction sets that it executed, as ``avx2``."""
+    """Instruction sets that each object file executed, as ``avx2``."""
     stopped: bool = False
-    """At an instruction that the emulator does not know: what was counted is worth nothing."""
+    """The emulator met an instruction that it does not know: its counts are worth nothing."""
 
 
 class Stage(StrEnum):
-    """On which of the pilot's runs a collector works."""
+    """The kind of the pilot's runs that a collector works on."""
 
     NATIVE = "native"
     """The first native run, whose time counts: it must not slow the program down."""
@@ -59,43 +59,44 @@ class Collector(Protocol):
     """One source of counters. An entry point of ``berth.collectors`` names the class."""
 
     name: str
-    """In the Profile and for ``--collectors``."""
+    """Its name in the Profile and for ``--collectors``."""
     stage: ClassVar[Stage] = Stage.NATIVE
     why_missing: ClassVar[str] = "{name} was not used: {detail}"
-    """Why a counter of the catalogue is missing that only such collectors give."""
+    """The reason for a missing counter of the catalogue that only such collectors give."""
     not_seen: ClassVar[str] = "not counted"
     """The ``detail`` of that where it was used and saw nothing."""
     covered_by: tuple[str, ...] = ()
     """Collectors whose run gives the same and more: where one is used this one is skipped."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """``folder``: for its files; made by who uses it."""
+        """Take ``folder`` for the collector's files; its user makes it."""
 
     @classmethod
     def runs(cls, folder: Path) -> Sequence[Collector]:
-        """The collectors of one pilot: one, or several where it needs several runs."""
+        """Return the collectors of one pilot: one, or several where it needs several runs."""
         return (cls(folder),)
 
     @abstractmethod
     def probe(self) -> str | None:
-        """None when it can be used here, else why not (one sentence, no final stop)."""
+        """Say in a sentence without final stop why it cannot be used here; None: it can."""
         ...
 
     def prepare(self, order: Order) -> Order:
-        """The order to run instead: the command wrapped, the environment completed."""
+        """Return the order to run instead: the command wrapped, the environment completed."""
         return order
 
     def again(self, order: Order) -> Order | None:
-        """What to run instead of ``order``, which the program failed at; None: nothing."""
+        """Return what to run instead of ``order``, which the program failed at; None: nothing."""
         return None
 
     def plainly(self, order: Order) -> Order | None:
-        """What to run to see what is executed where the processor offers no more than x86-64-v2;
+        """Return the run that shows what is executed on a processor of no more than x86-64-v2;
         None: this collector has no such run."""
         return None
 
     def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
-        """By object file: instruction sets executed in the run of ``plainly``; None: it failed."""
+        """Return the instruction sets executed in the run of ``plainly``, by file; None: it
+        failed."""
         return None
 
     def watch(self, shepherd_pid: int) -> None:
@@ -109,12 +110,12 @@ class Collector(Protocol):
 
 
 def measured(source: str, value: float, note: str | None = None) -> Measurement:
-    """A value that was measured on the real machine."""
+    """Return a value that was measured on the real machine."""
     return Measurement(value=value, quality=Quality.MEASURED, source=source, note=note)
 
 
 def emulated(source: str, value: float, note: str | None, *, complete: bool) -> Measurement:
-    """A value counted by an emulator."""
+    """Return a value counted by an emulator."""
     return Measurement(
         value=value, quality=Quality.EMULATED, source=source, note=note, complete=complete
     )

@@ -35,7 +35,7 @@ COMMON = {
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Which cache the emulated last level stands for."""
+    """The cache that the emulated last level stands for."""
 
     name: str
     capacity_bytes: int
@@ -47,7 +47,7 @@ LLC = Level("llc", 32 * MIB, COMMON | {"llc_load_misses": ("DLmr",), "llc_store_
 
 
 def simulation(level: Level) -> list[str]:
-    """Valgrind's options for the pinned caches; by default it would copy the host's."""
+    """Return valgrind's options for the pinned caches; by default it would copy the host's."""
     return [
         "--cache-sim=yes",
         "--branch-sim=yes",
@@ -58,7 +58,7 @@ def simulation(level: Level) -> list[str]:
 
 
 def parse(text: str) -> dict[str, int]:
-    """Totals by event name from one cachegrind (or callgrind) file; empty where it holds none."""
+    """Return totals by event name from a cachegrind or callgrind file; empty where it has none."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith("events:"):
@@ -71,7 +71,7 @@ def parse(text: str) -> dict[str, int]:
 
 
 def add_up(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Totals over processes."""
+    """Add up the totals of several processes."""
     total: dict[str, int] = {}
     for part in parts:
         for name, value in part.items():
@@ -88,7 +88,7 @@ class CachegrindCollector(Collector):
 
     @classmethod
     def runs(cls, folder: Path) -> Sequence[Collector]:
-        """See Collector. Callgrind simulates the last level in its own run."""
+        """Return a run for each level; callgrind simulates the last level in its own run."""
         return (cls(LLC, folder / LLC.name), cls(L2, folder / L2.name))
 
     def __init__(self, level: Level, folder: Path) -> None:
@@ -110,8 +110,8 @@ class CachegrindCollector(Collector):
         return valgrind.wrap(order, tool, self._folder)
 
     def finish(self, outcome: Outcome) -> Readings:
-        found = valgrind.processes(self._folder)
-        note = valgrind.how_it_ended(outcome, found)
+        processes = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, processes)
         total = add_up(
             parse(path.read_text(encoding="utf-8", errors="replace"))
             for path in sorted(self._folder.glob("out.*"))
@@ -127,5 +127,7 @@ class CachegrindCollector(Collector):
         own = emulated(SOURCE, total["Ir"], note, complete=note is None)
         counters.setdefault("instructions", own)
         size = self._level.capacity_bytes // MIB
-        detail = f"last level pinned to {size} MiB, {len(found)} processes, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail, valgrind.notices(note, found))
+        detail = (
+            f"last level pinned to {size} MiB, {len(processes)} processes, {outcome.wall_s:.1f} s"
+        )
+        return Readings(counters, detail, valgrind.notices(note, processes))

@@ -99,8 +99,8 @@ class CallgrindCollector(Collector):
         return valgrind.wrap(order, tool, self._folder)
 
     def finish(self, outcome: Outcome) -> Readings:
-        found = valgrind.processes(self._folder)
-        note = valgrind.how_it_ended(outcome, found)
+        processes = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, processes)
         executed: Executed = {}
         parts = []
         for path in sorted(self._folder.glob("out.*")):
@@ -111,8 +111,8 @@ class CallgrindCollector(Collector):
             return Readings(detail=note or "callgrind wrote no counts", failed=True)
         complete = note is None
         mix = mix_of(executed, frozenset({self._program}))
-        sets = valgrind.with_avx512(mix.sets, self._program, found)
-        if (unknown := valgrind.illegal_instruction(found)) is not None:
+        sets = valgrind.with_avx512(mix.sets, self._program, processes)
+        if (unknown := valgrind.illegal_instruction(processes)) is not None:
             return Readings(detail=unknown, failed=True, sets=sets, stopped=True)
         simulated = cachegrind.add_up(parts)
         counters: dict[str, Measurement] = {

@@ -24,7 +24,7 @@ PAIR = re.compile(r"([a-z_]+)[= ](\d+)", re.ASCII)
 def own_group(
     membership: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo")
 ) -> Path | None:
-    """Folder of this process's version 2 group, or None."""
+    """Return the folder of this process's version 2 group, or None."""
     try:
         lines = membership.read_text().splitlines()
         mounted = mounts.read_text().splitlines()
@@ -38,7 +38,7 @@ def own_group(
 
 
 def parse_pairs(text: str) -> dict[str, int]:
-    """``usage_usec 12`` and ``8:0 rbytes=1 wbytes=2`` lines, summed by key."""
+    """Sum ``usage_usec 12`` and ``8:0 rbytes=1 wbytes=2`` lines by key."""
     total: dict[str, int] = {}
     for match in PAIR.finditer(text):
         total[match.group(1)] = total.get(match.group(1), 0) + int(match.group(2))

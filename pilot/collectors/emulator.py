@@ -78,7 +78,7 @@ class EmulatorCollector(Collector):
         return replace(wrapped, env={**wrapped.env, "VALGRIND_LIB": str(self._tool)})
 
     def again(self, order: Order) -> Order | None:
-        """With the program's own threads: some refuse a number that is not their option's."""
+        """Return the run with the program's own number of threads: some refuse any other."""
         self._forget()
         env = {k: v for k, v in order.env.items() if k not in valgrind.THREADS}
         return replace(order, env=env | self._threads)
@@ -109,15 +109,15 @@ class EmulatorCollector(Collector):
             path.unlink()
 
     def finish(self, outcome: Outcome) -> Readings:
-        found = valgrind.processes(self._folder)
-        note = valgrind.how_it_ended(outcome, found)
+        processes = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, processes)
         counts = self._counts()
         total = counts.instructions
         if not total:
             return Readings(detail=note or "the emulator wrote no counts", failed=True)
         mix = mix_of_code(counts.executed, counts.code)
-        sets = valgrind.with_avx512(mix.sets, self._program, found)
-        if (unknown := valgrind.illegal_instruction(found)) is not None:
+        sets = valgrind.with_avx512(mix.sets, self._program, processes)
+        if (unknown := valgrind.illegal_instruction(processes)) is not None:
             return Readings(detail=unknown, failed=True, sets=sets, stopped=True)
         if note is None and counts.cut:
             note = f"{counts.cut} processes were killed before they could write their counts"
@@ -150,15 +150,19 @@ def _measurements(
     values: Mapping[str, float], missed: Mapping[str, tuple[float, float]], note: str | None
 ) -> dict[str, Measurement]:
     whole = note is None
-    found = {name: emulated(SOURCE, value, note, complete=whole) for name, value in values.items()}
+    counters = {
+        name: emulated(SOURCE, value, note, complete=whole) for name, value in values.items()
+    }
     for name, (value, error) in missed.items():
-        made = emulated(SOURCE, value, note, complete=whole)
-        found[name] = made.model_copy(update={"standard_error": error}) if error else made
-    return found
+        count = emulated(SOURCE, value, note, complete=whole)
+        counters[name] = count.model_copy(update={"standard_error": error}) if error else count
+    return counters
 
 
 def _detail(share: float, counts: Counts, outcome: Outcome) -> str:
-    made = sum(counts.executed.get("", {}).values()) / counts.instructions
-    generated = f", {made:.1%} of them made at run time" if made >= 0.001 else ""
+    generated_share = sum(counts.executed.get("", {}).values()) / counts.instructions
+    generated = (
+        f", {generated_share:.1%} of them made at run time" if generated_share >= 0.001 else ""
+    )
     spent = outcome.usage.get("ru_utime", 0.0) + outcome.usage.get("ru_stime", 0.0)
     return f"{share:.1%} of the instructions classified{generated}, {spent:.1f} s of processor time"

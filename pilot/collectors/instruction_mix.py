@@ -29,28 +29,28 @@ TIME_LIMIT_S = 20.0
 
 
 def objdump_missing() -> str | None:
-    """None when objdump is installed."""
+    """Say why instructions cannot be disassembled; None: objdump is installed."""
     return None if shutil.which("objdump") else "objdump (binutils) is not installed"
 
 
 def ranges(addresses: Iterable[int]) -> list[tuple[int, int]]:
-    """Half-open address ranges that cover all ``addresses``, at most RANGES_MAX of them."""
+    """Return half-open address ranges that cover all ``addresses``, at most RANGES_MAX of them."""
     ordered = sorted(set(addresses))
     gap = GAP_BYTES
     while True:
-        found: list[tuple[int, int]] = []
+        merged: list[tuple[int, int]] = []
         for address in ordered:
-            if found and address - found[-1][1] <= gap:
-                found[-1] = (found[-1][0], address + LAST_INSTRUCTION_BYTES)
+            if merged and address - merged[-1][1] <= gap:
+                merged[-1] = (merged[-1][0], address + LAST_INSTRUCTION_BYTES)
             else:
-                found.append((address, address + LAST_INSTRUCTION_BYTES))
-        if len(found) <= RANGES_MAX:
-            return found
+                merged.append((address, address + LAST_INSTRUCTION_BYTES))
+        if len(merged) <= RANGES_MAX:
+            return merged
         gap *= 4
 
 
 def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
-    """(address, instruction) of each line of objdump's output that holds one."""
+    """Yield (address, instruction) of each line of objdump's output that holds one."""
     for line in text.splitlines():
         match = LINE.match(line)
         if match:
@@ -58,9 +58,9 @@ def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
 
 
 def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
-    """Instructions of ``path`` at the given addresses; unreadable ones are left out."""
+    """Return the instructions of ``path`` at the given addresses; unreadable ones are left out."""
     wanted = set(addresses)
-    found: dict[int, str] = {}
+    instructions: dict[int, str] = {}
     for start, stop in ranges(wanted):
         command = ["objdump", "-d", "--no-show-raw-insn", "-w", "-M", "att"]
         command += [f"--start-address={start:#x}", f"--stop-address={stop:#x}", "--", str(path)]
@@ -71,20 +71,20 @@ def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
         except (OSError, subprocess.TimeoutExpired):
             continue
         text = done.stdout.decode("utf-8", "replace")
-        found.update(
+        instructions.update(
             (address, words) for address, words in parse_objdump(text) if address in wanted
         )
-    return found
+    return instructions
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
-    """Instructions by their bytes (x86-64); those that objdump cannot tell are left out."""
+    """Return instructions by their bytes (x86-64), without those that objdump cannot tell."""
     ordered = sorted(set(code))
     starts: dict[int, bytes] = {}
     at = 0
-    for one in ordered:
-        starts[at] = one
-        at += len(one)
+    for encoded in ordered:
+        starts[at] = encoded
+        at += len(encoded)
     with tempfile.NamedTemporaryFile(prefix="berth-code-") as file:
         file.write(b"".join(ordered))
         file.flush()
@@ -145,7 +145,7 @@ class Mix:
     loads: int = 0
     stores: int = 0
     sets: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By object file: the instruction sets of what it executed."""
+    """Instruction sets of what each object file executed."""
 
     def add(self, kind: Kind, times: int) -> None:
         """Count ``times`` executions of an instruction of that kind."""
@@ -180,18 +180,18 @@ def mix_of_code(
     executed: Mapping[str, Mapping[int, int]],
     code: Mapping[str, Mapping[int, bytes]],
 ) -> Mix:
-    """The same from the bytes of each instruction, whether or not they were in a file."""
+    """Classify what ran by the bytes of each instruction, whether or not they were in a file."""
     mix = Mix()
-    texts = texts_of(one for found in code.values() for one in found.values())
+    texts = texts_of(encoded for by_address in code.values() for encoded in by_address.values())
     for path, counts in executed.items():
-        here = {at: texts[one] for at, one in code[path].items() if one in texts}
-        add_object(mix, counts, here)
-        mix.sets[original(path)] = sets_of(set(here.values()))
+        known_texts = {at: texts[encoded] for at, encoded in code[path].items() if encoded in texts}
+        add_object(mix, counts, known_texts)
+        mix.sets[original(path)] = sets_of(set(known_texts.values()))
     return mix
 
 
 def sets_of(texts: Iterable[str]) -> frozenset[str]:
-    """The instruction sets that any of these instructions is of."""
+    """Return the instruction sets that any of these instructions is of."""
     return frozenset(name for text in texts if (name := classify(text).extension) is not None)
 
 
@@ -214,7 +214,7 @@ def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) ->
 
 
 def _completions(addresses: Sequence[int], index: int, counts: Mapping[int, int]) -> int:
-    """How often the instruction was left behind: what follows it ran at least so often."""
+    """Return how often the instruction was left behind: what follows it ran at least so often."""
     times = counts[addresses[index]]
     if index + 1 < len(addresses):
         following = addresses[index + 1]

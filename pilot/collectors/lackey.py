@@ -55,7 +55,7 @@ class Counts:
 
 
 def parse(text: str) -> Counts | None:
-    """The counts in one lackey log, or None where it was ended before it could write them."""
+    """Return the counts in one lackey log; None: it ended before it could write them."""
     instructions = _number(rf"guest instrs:\s+{NUMBER}", text)
     if instructions is None:
         return None
@@ -73,7 +73,7 @@ def parse(text: str) -> Counts | None:
 
 
 def totals(parts: list[Counts]) -> dict[str, float]:
-    """Catalogue counters from the counts of all processes."""
+    """Return catalogue counters from the counts of all processes."""
     columns = [
         {kind: sum(part.by_type.get(kind, (0, 0, 0))[column] for part in parts) for kind in WIDTHS}
         for column in range(3)
@@ -117,9 +117,9 @@ class LackeyCollector(Collector):
         return valgrind.wrap(order, tool, self._folder)
 
     def finish(self, outcome: Outcome) -> Readings:
-        found = valgrind.processes(self._folder)
-        note = valgrind.how_it_ended(outcome, found)
-        parts = [counts for process in found if (counts := parse(process.text)) is not None]
+        processes = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, processes)
+        parts = [counts for process in processes if (counts := parse(process.text)) is not None]
         if not any(part.instructions for part in parts):
             return Readings(detail=note or "lackey wrote no counts", failed=True)
         values = totals(parts)
@@ -128,7 +128,7 @@ class LackeyCollector(Collector):
             for name, value in values.items()
         }
         detail = f"{len(parts)} processes, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail, valgrind.notices(note, found))
+        return Readings(counters, detail, valgrind.notices(note, processes))
 
 
 def _number(pattern: str, text: str) -> int | None:

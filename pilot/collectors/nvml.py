@@ -54,9 +54,9 @@ class NvmlCollector(Collector):
         return None if self._handles else "NVML sees no GPU"
 
     def names(self) -> tuple[str, ...]:
-        """What the driver calls each GPU that ``probe`` found."""
-        found = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
-        return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in found if n)
+        """Return what the driver calls each GPU that ``probe`` found."""
+        driver_names = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
+        return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in driver_names if n)
 
     def prepare(self, order: Order) -> Order:
         for index, handle in enumerate(self._handles):
@@ -70,11 +70,11 @@ class NvmlCollector(Collector):
         memory = 0
         for index, handle in enumerate(self._handles):
             running = self._ask("nvmlDeviceGetComputeRunningProcesses", handle) or []
-            here = [process for process in running if process.pid in ours]
-            if not here:
+            own_processes = [process for process in running if process.pid in ours]
+            if not own_processes:
                 continue
             self.gpus_used.add(index)
-            memory += sum(int(process.usedGpuMemory or 0) for process in here)
+            memory += sum(int(process.usedGpuMemory or 0) for process in own_processes)
             rates = self._ask("nvmlDeviceGetUtilizationRates", handle)
             if rates is not None:
                 self._samples["util"].append(rates.gpu / 100)
@@ -114,7 +114,7 @@ class NvmlCollector(Collector):
         return total
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """The library's answer, or None where this GPU (or MIG) does not support the question."""
+        """Return the library's answer; None: this GPU (or MIG) does not support the question."""
         if self._nvml is None:
             return None
         try:

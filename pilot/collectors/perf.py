@@ -49,11 +49,11 @@ class Event:
     share: float
     """Share of the time in which the event was really counted (1: no multiplexing)."""
     unit: str = ""
-    """As perf writes it: ``msec``, ``ns``, ``Joules``; empty for counts."""
+    """The unit as perf writes it: ``msec``, ``ns``, ``Joules``; empty for counts."""
 
 
 def parse(text: str) -> list[Event]:
-    """Events in ``perf stat -x,`` output; lines that are none are skipped.
+    """Read the events in ``perf stat -x,`` output; lines that hold none are skipped.
 
     Fields: value, unit, event, time counted, percentage of the time counted, metric, its unit;
     repeated runs (``-r``) put their spread after the event.
@@ -82,7 +82,10 @@ def parse(text: str) -> list[Event]:
 
 
 def plain(event: str) -> str:
-    """``instructions:u`` and ``cpu_core/instructions/u`` both name ``instructions``."""
+    """Return the event's bare name:
+
+    ``instructions`` for ``instructions:u`` and ``cpu_core/instructions/u``.
+    """
     hybrid = HYBRID.fullmatch(event)
     if hybrid:
         return f"{hybrid.group(1)}/{hybrid.group(2)}"
@@ -90,7 +93,7 @@ def plain(event: str) -> str:
 
 
 def totals(events: list[Event]) -> dict[str, Event]:
-    """Events by plain name; performance and efficiency cores of a hybrid processor summed.
+    """Return events by plain name, summed over both kinds of cores of a hybrid processor.
 
     Raw codes mean different things on the two kinds of cores: of those, only the performance
     cores' count.
@@ -114,7 +117,7 @@ def totals(events: list[Event]) -> dict[str, Event]:
 
 
 def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
-    """A catalogue formula over events: ``"r01c7 + 2*r04c7"``."""
+    """Return a catalogue formula over events: ``"r01c7 + 2*r04c7"``."""
     total, share = 0.0, 1.0
     for weight, name in terms(formula):
         event = events.get(name)
@@ -130,18 +133,18 @@ def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
 
 
 def terms(formula: str) -> list[tuple[int, str]]:
-    """(weight, event) pairs of a formula of the catalogue."""
-    found = []
+    """Return the (weight, event) pairs of a formula of the catalogue."""
+    weighted_events = []
     for part in formula.split(" + "):
         match = TERM.fullmatch(part)
         if match is None:
             raise ValueError(f"not a sum of events: {formula!r}")
-        found.append((int(match.group(1) or 1), match.group(2)))
-    return found
+        weighted_events.append((int(match.group(1) or 1), match.group(2)))
+    return weighted_events
 
 
 def family(cpuinfo: str) -> str | None:
-    """The catalogue's name of the processor family, from the text of /proc/cpuinfo."""
+    """Return the catalogue's name of the processor family, from the text of /proc/cpuinfo."""
     for mark, name in (
         ("GenuineIntel", "perf:intel"),
         ("AuthenticAMD", "perf:amd"),
@@ -172,8 +175,8 @@ class PerfCollector(Collector):
             return "perf is not installed"
         if not self._formulas:
             return "no events are known for this processor family"
-        found = totals(_try_out(["instructions"], TRIVIAL))
-        basic = found.get("instructions")
+        trial = totals(_try_out(["instructions"], TRIVIAL))
+        basic = trial.get("instructions")
         if basic is None:
             return "perf cannot count here (is kernel.perf_event_paranoid above 2?)"
         if basic.value is None:
@@ -185,11 +188,11 @@ class PerfCollector(Collector):
         return self._wrong()
 
     def gives(self, counters: Sequence[str]) -> bool:
-        """Whether this processor family has events for all of these counters of the catalogue."""
+        """Return whether this processor family has events for all of these counters."""
         return all(name in self._formulas for name in counters)
 
     def _wrong(self) -> str | None:
-        """Why the counts of this machine cannot be right, by a program that is run now; or None."""
+        """Run a short program; return why the counts here cannot be right; None: they can be."""
         for _ in range(ROUNDS):
             begun_s = time.monotonic()
             events = _try_out(self._events, BUSY)
@@ -218,7 +221,7 @@ class PerfCollector(Collector):
 
 
 def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
-    """Why a program of ``cpu_s`` seconds of processor time cannot have had these; or None."""
+    """Return why a program of ``cpu_s`` processor seconds cannot have had these; None: it can."""
     most = MOST_PER_S * (cpu_s + SHORT_S)
     for event in events.values():
         if event.value is None or event.unit:
@@ -231,7 +234,7 @@ def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
 
 
 def _try_out(events: Sequence[str], command: Sequence[str]) -> list[Event]:
-    """What perf says of these events on a short program; empty when it refuses them."""
+    """Run perf with these events on a short program; return nothing where it refuses them."""
     names = ",".join(f"{name}:u" for name in events)
     try:
         done = subprocess.run(

@@ -28,11 +28,11 @@ class PeakMemory:
     bytes: int
     note: str | None
     is_bound: bool = False
-    """At most this: the memory of what started the program hides it."""
+    """The peak is at most this: the memory of what started the program hides it."""
 
 
 def peak_memory(outcome: Outcome) -> PeakMemory | None:
-    """Peak resident memory of the tree.
+    """Return the peak resident memory of the process tree.
 
     ``ru_maxrss`` is exact for the largest single process, but never below the memory of the
     process that forked it; the sampled sum covers several processes. The larger one counts.
@@ -82,10 +82,10 @@ class ProcCollector(Collector):
         if outcome.threads_busy:
             counters["threads_busy"] = measured("proc", outcome.threads_busy, SAMPLED)
             counters["run_queue_s"] = measured("proc", outcome.waited_s, SAMPLED)
-        found = contention(outcome)
-        if found is not None:
-            counters["other_load"] = measured("proc", found.other_cores)
-            counters["stolen_ratio"] = measured("proc", found.stolen_share)
+        shared = contention(outcome)
+        if shared is not None:
+            counters["other_load"] = measured("proc", shared.other_cores)
+            counters["stolen_ratio"] = measured("proc", shared.stolen_share)
         levels = page_table_levels()
         if levels is not None:
             counters["page_table_levels"] = measured("proc", levels)
@@ -94,7 +94,7 @@ class ProcCollector(Collector):
 
 
 def page_table_levels(cpuinfo: Path = Path("/proc/cpuinfo")) -> int | None:
-    """Levels of the page table on x86-64; None elsewhere."""
+    """Return the levels of the page table on x86-64; None elsewhere."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
             flags = next((line for line in stream if line.startswith("flags")), "")

@@ -17,7 +17,7 @@ COLLECTORS: Registry[type[Collector]] = Registry(
 
 
 def names_of(stage: Stage) -> tuple[str, ...]:
-    """Every collector of that stage that can be imported, best first.
+    """Return every collector of that stage that can be imported, best first.
 
     Where two give the same counter, the earlier one's stands: Berth's own before others.
     """
@@ -25,13 +25,15 @@ def names_of(stage: Stage) -> tuple[str, ...]:
 
 
 def collectors_of(name: str, folder: Path) -> list[Collector]:
-    """The collectors of one pilot under that name. Raises UsageError for an unknown one."""
-    made = list(COLLECTORS.load(name).runs(folder / name))
-    return made if name in COLLECTORS.own() else [Guarded(one) for one in made]
+    """Return the collectors of one pilot under that name. Raises UsageError for an unknown one."""
+    collectors = list(COLLECTORS.load(name).runs(folder / name))
+    return (
+        collectors if name in COLLECTORS.own() else [Guarded(collector) for collector in collectors]
+    )
 
 
 class Guarded(Collector):
-    """A collector of another package: what it raises fails that collector and not the pilot."""
+    """A collector of another package: an exception fails that collector and not the pilot."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
@@ -40,14 +42,14 @@ class Guarded(Collector):
         self._failure: str | None = None
 
     def probe(self) -> str | None:
-        """See Collector."""
+        """Ask the collector; an exception is the reason why it cannot be used."""
         try:
             return self._collector.probe()
         except Exception as error:
             return _said(error)
 
     def prepare(self, order: Order) -> Order:
-        """See Collector."""
+        """Ask the collector; after an exception the order stays as it is."""
         try:
             return self._collector.prepare(order)
         except Exception as error:
@@ -55,7 +57,7 @@ class Guarded(Collector):
             return order
 
     def watch(self, shepherd_pid: int) -> None:
-        """See Collector. Not called again once it has failed."""
+        """Let the collector watch; it is not called again once it has failed."""
         if self._failure is None:
             try:
                 self._collector.watch(shepherd_pid)
@@ -63,7 +65,7 @@ class Guarded(Collector):
                 self._failure = _said(error)
 
     def finish(self, outcome: Outcome) -> Readings:
-        """See Collector."""
+        """Ask the collector; after an exception it has failed."""
         if self._failure is None:
             try:
                 return self._collector.finish(outcome)

@@ -25,18 +25,18 @@ CUT_GRACE_S = 15.0
 
 
 def pinned_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """``env`` without what differs from shell to shell, in fixed order, with one thread."""
-    kept = {key: value for key, value in env.items() if not VOLATILE.fullmatch(key)}
-    return dict(sorted((kept | PINNED).items()))
+    """Return ``env`` without what differs from shell to shell, in fixed order, with one thread."""
+    stable = {key: value for key, value in env.items() if not VOLATILE.fullmatch(key)}
+    return dict(sorted((stable | PINNED).items()))
 
 
 def probe() -> str | None:
-    """None when valgrind is installed."""
+    """Say why valgrind cannot be used; None: it is installed."""
     return None if shutil.which("valgrind") else "valgrind is not installed"
 
 
 def wrap(order: Order, tool: list[str], folder: Path) -> Order:
-    """The order under a valgrind tool; each process logs to ``folder/log.PID``."""
+    """Return the order under a valgrind tool; each process logs to ``folder/log.PID``."""
     valgrind = shutil.which("valgrind") or "valgrind"
     command = (
         valgrind,
@@ -67,8 +67,8 @@ class Process:
 
 
 def processes(folder: Path) -> list[Process]:
-    """The processes that logged, in order of their ids."""
-    found = []
+    """Return the processes that logged, in order of their ids."""
+    logged = []
     for path in folder.glob("log.*"):
         suffix = path.name.removeprefix("log.")
         if not (suffix.isascii() and suffix.isdigit()):
@@ -76,28 +76,28 @@ def processes(folder: Path) -> list[Process]:
         text = path.read_text(encoding="utf-8", errors="replace")
         command = _first(r"^==\d+== Command: (.*)$", text)
         parent = _first(r"^==\d+== Parent PID: (\d+)$", text)
-        found.append(Process(int(suffix), int(parent or 0), command or "", text))
-    return sorted(found, key=lambda process: process.pid)
+        logged.append(Process(int(suffix), int(parent or 0), command or "", text))
+    return sorted(logged, key=lambda process: process.pid)
 
 
-def forked_without_exec(found: Sequence[Process]) -> int:
-    """Processes that went on with their parent's program: their counts begin with its counts."""
-    commands = {process.pid: process.command for process in found}
+def forked_without_exec(logged: Sequence[Process]) -> int:
+    """Count processes that went on with their parent's program, and began with its counts."""
+    commands = {process.pid: process.command for process in logged}
     return sum(
         1
-        for process in found
+        for process in logged
         if process.command and commands.get(process.parent) == process.command
     )
 
 
-def illegal_instruction(found: Sequence[Process]) -> str | None:
-    """A sentence when valgrind met an instruction that it cannot emulate (AVX-512, mostly)."""
-    for process in found:
+def illegal_instruction(logged: Sequence[Process]) -> str | None:
+    """Say that valgrind met an instruction that it cannot emulate; None: it did not."""
+    for process in logged:
         head = _first(r"unhandled instruction bytes: (.*)$", process.text)
         if head is None and "Illegal opcode" not in process.text:
             continue
         first = (head or "").split()
-        kind = "an AVX-512 instruction" if needs_avx512(found) else "an instruction"
+        kind = "an AVX-512 instruction" if needs_avx512(logged) else "an instruction"
         shown = f" ({' '.join(first[:6])})" if first else ""
         return (
             f"valgrind cannot emulate {kind}{shown} of {process.command or 'the program'}: only "
@@ -106,24 +106,24 @@ def illegal_instruction(found: Sequence[Process]) -> str | None:
     return None
 
 
-def needs_avx512(found: Sequence[Process]) -> bool:
-    """True when the instruction that valgrind could not emulate has AVX-512's EVEX prefix."""
-    heads = (_first(r"unhandled instruction bytes: (\S+)", process.text) for process in found)
+def needs_avx512(logged: Sequence[Process]) -> bool:
+    """Return whether the instruction that valgrind could not emulate has AVX-512's EVEX prefix."""
+    heads = (_first(r"unhandled instruction bytes: (\S+)", process.text) for process in logged)
     return any(head is not None and head.lower() == "0x62" for head in heads)
 
 
 def with_avx512(
-    sets: Mapping[str, frozenset[str]], program: str, found: Sequence[Process]
+    sets: Mapping[str, frozenset[str]], program: str, logged: Sequence[Process]
 ) -> dict[str, frozenset[str]]:
-    """``sets`` with AVX-512 for the program, where valgrind stopped at such an instruction."""
-    if not needs_avx512(found):
+    """Return ``sets`` with AVX-512 for the program, where valgrind met such an instruction."""
+    if not needs_avx512(logged):
         return dict(sets)
     return {**sets, program: sets.get(program, frozenset()) | {"avx512f"}}
 
 
-def how_it_ended(outcome: Outcome, found: Sequence[Process]) -> str | None:
-    """None after a whole run, else the note for every counter of this run."""
-    illegal = illegal_instruction(found)
+def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
+    """Return the note for every counter of this run; None: it was a whole run."""
+    illegal = illegal_instruction(logged)
     if illegal:
         return illegal
     if outcome.cut:
@@ -136,9 +136,9 @@ def how_it_ended(outcome: Outcome, found: Sequence[Process]) -> str | None:
     return None
 
 
-def notices(note: str | None, found: Sequence[Process] = ()) -> tuple[str, ...]:
-    """Warnings of one tool's run: how it ended, and forks that made it count twice."""
-    forked = forked_without_exec(found)
+def notices(note: str | None, logged: Sequence[Process] = ()) -> tuple[str, ...]:
+    """Return the warnings of one tool's run: how it ended, and forks that made it count twice."""
+    forked = forked_without_exec(logged)
     twice = (
         f"{forked} processes forked without exec, and what their parent did before the "
         "fork is in their counts again",

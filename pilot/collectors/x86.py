@@ -39,7 +39,7 @@ AVX2 = re.compile(r"vp.*|vbroadcasti\w+|vinserti128|vextracti128|vgather\w+|vmov
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What executing the instruction once does."""
+    """The effects of executing the instruction once."""
 
     fp32_ops: int = 0
     fp64_ops: int = 0
@@ -55,7 +55,7 @@ class Kind:
 
 @lru_cache(maxsize=65_536)
 def classify(text: str) -> Kind:
-    """The kind of one disassembled instruction in AT&T syntax, prefixes and operands included."""
+    """Return the kind of a disassembled instruction in AT&T syntax, with prefixes and operands."""
     words = [word for word in text.split() if not word.startswith("{")]
     locked = False
     while words and (words[0] in PREFIXES or words[0].startswith("rex")):
@@ -115,7 +115,7 @@ def _extension(mnemonic: str, operands: str) -> str | None:
 def _matching(
     sets: Iterable[tuple[str, re.Pattern[str]]], mnemonic: str, otherwise: str | None
 ) -> str | None:
-    """The first of ``sets`` that has the instruction."""
+    """Return the first of ``sets`` that has the instruction."""
     return next((name for name, pattern in sets if pattern.fullmatch(mnemonic)), otherwise)
 
 
@@ -124,8 +124,8 @@ _OF_STEM = {
     **dict.fromkeys(BMI2, "bmi2"),
     **{name: name for name in ("popcnt", "lzcnt", "movbe")},
 }
-"""By mnemonic without its size. tzcnt is none of them: older processors execute it as bsf, and
-compilers write it for every processor."""
+"""Instruction set by mnemonic without its size. tzcnt is none of them: older processors execute it
+as bsf, and compilers write it for every processor."""
 _LEGACY = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
@@ -201,7 +201,7 @@ ABSOLUTE = re.compile(r"(?:%[cdefgs]s:)?-?(?:0x)?[0-9a-f]+", re.ASCII)
 
 
 def accesses(mnemonic: str, operands: str) -> tuple[int, int]:
-    """(reads, writes) of one instruction; the stack accesses of calls, pushes and pops count."""
+    """Return (reads, writes) of one instruction; stack accesses of calls, pushes and pops count."""
     if NONE.fullmatch(mnemonic):
         return 0, 0
     words = _split(operands)
@@ -247,7 +247,7 @@ def _is_memory(word: str) -> bool:
 
 
 def _split(operands: str) -> list[str]:
-    """Operands at commas that are not within parentheses; trailing symbols and masks dropped."""
+    """Split operands at commas outside of parentheses; trailing symbols and masks are dropped."""
     text = operands.partition("<")[0].strip()
     words, depth, current = [], 0, ""
     for character in text:

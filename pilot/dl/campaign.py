@@ -56,23 +56,23 @@ class Point:
 
     @property
     def key(self) -> str:
-        """As ``ModelRun.key``."""
+        """Return the key that its ``ModelRun`` will have."""
         return run_key(self.sha256, self.order.setting)
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """What became of the points."""
+    """The results of a campaign: how many points were measured, known or left out."""
 
     measured: int
     known: int
-    """In the file already."""
+    """Measurements that the file had already."""
     too_large: int
     """Left out: a smaller batch of the same ran out of memory."""
     unmade: int
     """The time was up."""
     outcomes: dict[str, int]
-    """Of what was measured now."""
+    """Number of measurements made now, by outcome."""
 
 
 def run_campaign(
@@ -90,7 +90,7 @@ def run_campaign(
     """
     with _opened(output) as (handle, known):
         began = time.monotonic()
-        done = {found.key for found in known}
+        done = {measurement.key for measurement in known}
         limits = _limits(known)
         measured = met = too_large = unmade = 0
         outcomes: dict[str, int] = {}
@@ -106,17 +106,17 @@ def run_campaign(
             else:
                 say(f"{point.name}, batch {setting.batch}, {setting.precision.value}, "
                     f"{setting.task.value}", number, len(ordered))  # fmt: skip
-                found = run(point.order, point.facts(), platform)
-                _append(handle, found)
+                measurement = run(point.order, point.facts(), platform)
+                _append(handle, measurement)
                 done.add(point.key)
-                limits.update(_limits([found]))
+                limits.update(_limits([measurement]))
                 measured += 1
-                outcomes[found.outcome.value] = outcomes.get(found.outcome.value, 0) + 1
+                outcomes[measurement.outcome.value] = outcomes.get(measurement.outcome.value, 0) + 1
     return CampaignResult(measured, met, too_large, unmade, outcomes)
 
 
 def read_runs(path: Path) -> list[ModelRun]:
-    """The measurements of a campaign file. Raises DocumentError naming the line."""
+    """Return the measurements of a campaign file. Raises DocumentError naming the line."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -134,7 +134,7 @@ def _parsed(path: Path, data: bytes) -> list[ModelRun]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, list[ModelRun]]]:
-    """The file, ours alone, without a last line that was cut short."""
+    """Open the file, ours alone, without a last line that was cut short."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -157,8 +157,8 @@ def _opened(path: Path) -> Iterator[tuple[int, list[ModelRun]]]:
         os.close(handle)
 
 
-def _append(handle: int, found: ModelRun) -> None:
-    line = found.model_dump_json(by_alias=True).encode() + b"\n"
+def _append(handle: int, measurement: ModelRun) -> None:
+    line = measurement.model_dump_json(by_alias=True).encode() + b"\n"
     while line:
         line = line[os.write(handle, line) :]
     os.fsync(handle)
@@ -169,13 +169,13 @@ def _without_batch(sha256: str, setting: Setting) -> str:
 
 
 def _limits(runs: Sequence[ModelRun]) -> dict[str, int]:
-    """By model and setting: the batch that ran out of memory."""
-    found: dict[str, int] = {}
+    """Return the batch that ran out of memory, by model and setting."""
+    smallest: dict[str, int] = {}
     for run in runs:
         if run.outcome is Outcome.OUT_OF_MEMORY:
             key = _without_batch(run.model.sha256, run.setting)
-            found[key] = min(run.setting.batch, found.get(key, run.setting.batch))
-    return found
+            smallest[key] = min(run.setting.batch, smallest.get(key, run.setting.batch))
+    return smallest
 
 
 MODEL_PLAN_SCHEMA = "berth.model-plan/1"
@@ -183,7 +183,7 @@ _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 FactsOf = Callable[[Path, str, Setting], ModelFacts]
-"""What the caller knows of a model file: (path, digest, setting)."""
+"""Returns what the caller knows of a model file: (path, digest, setting)."""
 
 
 class Plan(Document):
@@ -197,16 +197,16 @@ class Plan(Document):
     tasks: tuple[Task, ...] = Field(default=(Task.INFERENCE,), min_length=1)
     threads: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=100)
     framework: str | None = Field(default=None, pattern="^(onnxruntime|torch)$")
-    """None: torch on a GPU, for training and for factories; else onnxruntime."""
+    """The framework; None: torch on a GPU, for training and for factories, else onnxruntime."""
     device: Device = Device.CPU
     optimizer: str = Field(default="sgd", pattern="^(sgd|adamw)$")
     sm_percentages: tuple[int, ...] = Field(default=(), max_length=100)
     sizes: dict[str, int] = Field(default_factory=dict, max_length=100)
     input_shape: tuple[int, ...] | None = None
-    """Of factories' models, without the batch."""
+    """Shape of one input of factories' models, without the batch."""
 
     def settings(self, *, factory: bool) -> Iterator[Setting]:
-        """All combinations, as asked."""
+        """Yield all combinations that the plan asks for."""
         for batch, precision, task, threads, share in itertools.product(
             dict.fromkeys(self.batches), dict.fromkeys(self.precisions), dict.fromkeys(self.tasks),
             dict.fromkeys(self.threads), dict.fromkeys(self.sm_percentages) or (None,),
@@ -231,11 +231,11 @@ def points(
     memory_bytes: int,
     run_limit_s: float,
 ) -> list[Point]:
-    """What the plan asks for; globs are relative to ``folder``.
+    """Return the measurements that the plan asks for; globs are relative to ``folder``.
 
     Raises UsageError where a model does not exist, or a glob meets none.
     """
-    found = []
+    planned = []
     for source, model in _models(plan.models, folder):
         factory = source is Source.FACTORY
         if factory and plan.input_shape is None:
@@ -252,13 +252,13 @@ def points(
                 input_shape=plan.input_shape if factory else None,
                 memory_bytes=memory_bytes, time_limit_s=run_limit_s,
             )  # fmt: skip
-            found.append(Point(order, _facts(source, model, digest, setting, facts_of),
+            planned.append(Point(order, _facts(source, model, digest, setting, facts_of),
                                digest, name))  # fmt: skip
-    return found
+    return planned
 
 
 def name_of(model: str) -> str:
-    """A file's stem, or a factory's function, as a name that documents allow."""
+    """Return a file's stem, or a factory's function, as a name that documents allow."""
     stem = model.rpartition(":")[2] if _FACTORY.fullmatch(model) else Path(model).stem
     return _UNFIT.sub("-", stem).strip("-._+")[:128] or "model"
 
@@ -271,8 +271,8 @@ def _facts(
     return lambda: facts_of(Path(model), digest, setting)
 
 
-def _models(given: Sequence[str], folder: Path) -> Iterator[tuple[Source, str]]:
-    for text in given:
+def _models(names: Sequence[str], folder: Path) -> Iterator[tuple[Source, str]]:
+    for text in names:
         path = folder / text
         if _FACTORY.fullmatch(text) and not path.exists():
             yield Source.FACTORY, text

@@ -22,7 +22,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.shepherd import PR_SET_PDEATHSIG
 
 MEMORY_WORDS = ("out of memory", "can't allocate", "failed to allocate", "bad_alloc", "bad alloc")
-"""In what frameworks say when memory is short."""
+"""Words in frameworks' messages when memory is short."""
 
 
 def main() -> None:
@@ -49,9 +49,9 @@ def answer(order: MeasureOrder) -> Answer:
     except MemoryError as why:
         return Answer(outcome=Outcome.OUT_OF_MEMORY, reason=str(why) or "memory ran out")
     except Exception as why:  # whatever a framework raises is a label
-        said = _first_line(why)
+        reason = _first_line(why)
         short = any(word in str(why).lower() for word in MEMORY_WORDS)
-        return Answer(outcome=Outcome.OUT_OF_MEMORY if short else Outcome.REFUSED, reason=said)
+        return Answer(outcome=Outcome.OUT_OF_MEMORY if short else Outcome.REFUSED, reason=reason)
 
 
 def _first_line(why: Exception) -> str:

@@ -19,14 +19,14 @@ MODEL_RUN_SCHEMA = "berth.model-run/1"
 
 
 class Task(StrEnum):
-    """What is timed: a forward pass, or a whole training step."""
+    """The task that is timed: a forward pass, or a whole training step."""
 
     INFERENCE = "inference"
     TRAINING = "training"
 
 
 class Precision(StrEnum):
-    """In what the model computes; ``docs/model-runs.md`` says how each framework does it."""
+    """Numbers that the model computes in; ``docs/model-runs.md`` says how frameworks do it."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -35,14 +35,14 @@ class Precision(StrEnum):
 
 
 class Device(StrEnum):
-    """Where it runs."""
+    """The device that it runs on."""
 
     CPU = "cpu"
     CUDA = "cuda"
 
 
 class Outcome(StrEnum):
-    """How the measurement ended; all of them are labels."""
+    """The ways in which a measurement ends; all of them are labels."""
 
     OK = "ok"
     OUT_OF_MEMORY = "out-of-memory"
@@ -57,7 +57,7 @@ class ModelFacts(Document):
 
     name: Name
     sha256: str
-    """Of the file; of the name where the model is a Python factory."""
+    """Digest of the file; of the name where the model is a Python factory."""
     graph: str | None = None
     """``ModelGraph.digest`` at this batch, where Berth could read the graph."""
     parameters: NonNegative | None = None
@@ -66,13 +66,13 @@ class ModelFacts(Document):
     moved_bytes: NonNegative | None = None
     peak_activation_bytes: NonNegative | None = None
     inputs: tuple[str, ...] = Field(default=(), max_length=1_000)
-    """As ``x: FLOAT [8, 3, 224, 224]``."""
+    """Inputs such as ``x: FLOAT [8, 3, 224, 224]``."""
     random_weights: bool = False
     """True where weights were made up because the file has none."""
 
 
 class Setting(Document):
-    """How it was run: together with the model's digest, what tells two runs apart."""
+    """The settings of a run: together with the model's digest they tell two runs apart."""
 
     task: Task = Task.INFERENCE
     framework: str = Field(default="onnxruntime", pattern="^(onnxruntime|torch)$")
@@ -83,7 +83,7 @@ class Setting(Document):
     sizes: dict[str, int] = Field(default_factory=dict, max_length=100)
     """Other open dimensions of the model, by name."""
     optimizer: str | None = None
-    """Of a training step."""
+    """The optimiser of a training step."""
     sm_percentage: int | None = Field(default=None, ge=1, le=100)
     """Share of the GPU's multiprocessors that the run was held to (CUDA MPS)."""
 
@@ -103,32 +103,32 @@ class Protocol(Document):
 
 
 class Machine(Document):
-    """What it ran on, as the framework saw it."""
+    """The machine that it ran on, as the framework saw it."""
 
     device: str
     """Processor or GPU by its maker's name."""
     memory_bytes: Positive
     multiprocessors: int | None = None
     mig: str | None = None
-    """Of a slice: its profile, or ``unknown``."""
+    """A slice's profile, or ``unknown``; None: a whole device."""
     framework_version: str
     cuda: str | None = None
     driver: str | None = None
 
 
 class Disturbance(Document):
-    """How busy others kept the machine meanwhile."""
+    """The load that others put on the machine meanwhile."""
 
     load_before: NonNegative
     """Load average of the last minute."""
     load_after: NonNegative
     cores: int = Field(ge=1)
     disturbed_share: float = Field(ge=0, le=1)
-    """Of the repeats: took over 5 % more wall-clock time than processor time. One thread only."""
+    """Share of repeats that took over 5 % more wall-clock than processor time; one thread only."""
 
 
 class ModelRun(Document):
-    """See the module."""
+    """One model, one batch, one precision, one device, measured once (``berth.model-run/1``)."""
 
     schema_: str = Field(default=MODEL_RUN_SCHEMA, alias="schema")
     platform: Name
@@ -138,9 +138,9 @@ class ModelRun(Document):
     outcome: Outcome
     reason: str | None = None
     latency: Runtime | None = None
-    """Of one run at the whole batch: wall clock, or CUDA events on a GPU."""
+    """Time of one run at the whole batch: wall clock, or CUDA events on a GPU."""
     processor_time: Runtime | None = None
-    """Of one run: what the process spent on all its cores. With one thread on a busy machine,
+    """Time that the process spent on all its cores for one run. With one thread on a busy machine,
     what the latency would be on an idle one."""
     measurements: dict[str, Measurement] = Field(default_factory=dict, max_length=100)
     """Memory, power and energy: ``docs/model-runs.md`` has the names."""
@@ -158,17 +158,17 @@ class ModelRun(Document):
 
     @property
     def key(self) -> str:
-        """Two runs with the same key measured the same thing."""
+        """Return a key that is the same for two runs that measured the same thing."""
         return run_key(self.model.sha256, self.setting)
 
 
 def run_key(sha256: str, setting: Setting) -> str:
-    """Of a model and a setting, the same in every process."""
+    """Return a key of a model and a setting that is the same in every process."""
     return json.dumps([sha256, setting.model_dump(mode="json")], sort_keys=True)
 
 
 class Source(StrEnum):
-    """What kind of model it is."""
+    """The kinds of model that can be measured."""
 
     ONNX = "onnx"
     FACTORY = "factory"
@@ -176,7 +176,7 @@ class Source(StrEnum):
 
 
 class MeasureOrder(Document):
-    """One measurement."""
+    """One measurement, as the measuring child is asked for it."""
 
     source: Source
     model: str
@@ -184,14 +184,14 @@ class MeasureOrder(Document):
     setting: Setting
     protocol: Protocol = Protocol()
     input_shape: tuple[int, ...] | None = None
-    """Of a factory's model, without the batch."""
+    """Shape of one input of a factory's model, without the batch."""
     memory_bytes: int = Field(ge=2**20)
-    """What the child may take, weights included; on a GPU, of host memory for weights."""
+    """Memory that the child may take, weights included; on a GPU, host memory for weights."""
     time_limit_s: float = Field(default=300.0, gt=0)
 
 
 class Answer(Document):
-    """What the child says at its end; times in seconds."""
+    """The measuring child's answer at its end; times in seconds."""
 
     outcome: Outcome
     reason: str | None = None
@@ -203,5 +203,5 @@ class Answer(Document):
 
 
 def as_line(document: Document) -> bytes:
-    """One line of JSON."""
+    """Return the document as one line of JSON."""
     return document.model_dump_json().encode() + b"\n"

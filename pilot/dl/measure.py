@@ -73,7 +73,7 @@ def measure(
 
 
 def runtime(seconds: Sequence[float]) -> Runtime | None:
-    """Median and interquartile range, to the nanosecond; None where any time is not above 0."""
+    """Return median and interquartile range, to the nanosecond; None where a time is 0 or less."""
     if not seconds or min(seconds) <= 0:
         return None
     quarters = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [seconds[0]] * 3
@@ -85,7 +85,7 @@ def runtime(seconds: Sequence[float]) -> Runtime | None:
 
 
 def disturbed(seconds: Sequence[float], processor_s: Sequence[float]) -> float:
-    """Share of the repeats that took over 5 % longer than they computed (one thread)."""
+    """Return the share of repeats that took over 5 % longer than they computed (one thread)."""
     if not seconds:
         return 0.0
     late = sum(a > DISTURBED * b for a, b in zip(seconds, processor_s, strict=True))
@@ -93,19 +93,19 @@ def disturbed(seconds: Sequence[float], processor_s: Sequence[float]) -> float:
 
 
 def environment_of(order: MeasureOrder) -> dict[str, str]:
-    """The child's environment. Raises UsageError where a share of a GPU cannot be enforced."""
-    found = dict(os.environ)
-    found.update(dict.fromkeys(_THREAD_VARIABLES, str(order.setting.threads)))
+    """Return the child's environment. Raises UsageError where no GPU share can be enforced."""
+    environment = dict(os.environ)
+    environment.update(dict.fromkeys(_THREAD_VARIABLES, str(order.setting.threads)))
     share = order.setting.sm_percentage
     if share is not None:
-        pipes = Path(found.get(MPS_PIPE, "/tmp/nvidia-mps"))  # noqa: S108  # nosec B108
+        pipes = Path(environment.get(MPS_PIPE, "/tmp/nvidia-mps"))  # noqa: S108  # nosec B108
         if not (pipes / "control").exists():
             raise UsageError(
                 "a share of the multiprocessors needs CUDA MPS, which does not run here",
                 hint="start it: nvidia-cuda-mps-control -d",
             )
-        found["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)
-    return found
+        environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)
+    return environment
 
 
 def _ask(order: MeasureOrder, command: Sequence[str], environment: dict[str, str]) -> Answer:
@@ -127,19 +127,19 @@ def _ask(order: MeasureOrder, command: Sequence[str], environment: dict[str, str
                 with contextlib.suppress(BrokenPipeError):
                     process.stdin.write(as_line(order))
                     process.stdin.close()
-                said = _listen(channel.fileno(), time.monotonic() + order.time_limit_s)
-                if said is None:
+                reply = _listen(channel.fileno(), time.monotonic() + order.time_limit_s)
+                if reply is None:
                     _end(process)
                     limit = f"{order.time_limit_s:g} s"
                     return Answer(outcome=Outcome.TIMED_OUT, reason=f"not done within {limit}")
                 process.wait()
         finally:
             _end(process)
-    return _understood(said, process.returncode, _oom_kills() - oom_kills)
+    return _understood(reply, process.returncode, _oom_kills() - oom_kills)
 
 
 def _listen(handle: int, deadline: float) -> bytes | None:
-    """All that the child says until it closes; None where the time is up first."""
+    """Return all that the child writes until it closes; None where the time is up first."""
     data = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(handle, selectors.EVENT_READ)
@@ -154,10 +154,10 @@ def _listen(handle: int, deadline: float) -> bytes | None:
     return bytes(data)
 
 
-def _understood(said: bytes, status: int, oom_kills: int) -> Answer:
-    if said.endswith(b"\n"):
+def _understood(reply: bytes, status: int, oom_kills: int) -> Answer:
+    if reply.endswith(b"\n"):
         try:
-            return parse_json(said, Answer, source="the measuring child")
+            return parse_json(reply, Answer, source="the measuring child")
         except DocumentError:
             return Answer(outcome=Outcome.CRASHED, reason="the measuring child answered nonsense")
     if status == -signal.SIGKILL and oom_kills > 0:
@@ -168,7 +168,7 @@ def _understood(said: bytes, status: int, oom_kills: int) -> Answer:
 
 
 def _oom_kills() -> int:
-    """Processes of this control group that the kernel killed for memory so far."""
+    """Count processes of this control group that the kernel killed for memory so far."""
     try:
         group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
         events = Path(f"/sys/fs/cgroup{group}/memory.events").read_text()

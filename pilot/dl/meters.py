@@ -33,11 +33,11 @@ class Meter(Protocol):
         """Begin a window."""
 
     def stop(self) -> Reading:
-        """End it."""
+        """End the window and return its energy."""
 
 
 class NoMeter:
-    """Where nothing can be read: always says why."""
+    """A meter for devices that cannot be read: it says why."""
 
     def __init__(self, source: str, why: str) -> None:
         self._source, self._why = source, why
@@ -51,7 +51,7 @@ class NoMeter:
 
 
 class RaplMeter:
-    """Whole processor packages, others' work included."""
+    """A meter of whole processor packages, others' work included."""
 
     def __init__(self, counters: Sequence[Path]) -> None:
         self._counters = counters
@@ -72,7 +72,7 @@ class RaplMeter:
 
 
 def rapl(root: Path = POWERCAP) -> Meter:
-    """The packages' counters, or why they cannot be read."""
+    """Return the packages' counters, or why they cannot be read."""
     counters = sorted(p for p in root.glob("intel-rapl:*") if p.name.count(":") == 1)
     if not counters:
         return NoMeter("rapl", "this machine shows no RAPL counters")
@@ -93,7 +93,7 @@ def _wrap(path: Path) -> int:
 
 
 class NvmlMeter:
-    """One whole GPU: its energy counter, or where it has none its power every 20 ms."""
+    """A meter of one whole GPU: its energy counter, or where it has none its power every 20 ms."""
 
     def __init__(
         self, library: Any, handle: Any, clock: Callable[[], float] = time.monotonic
@@ -144,7 +144,7 @@ class NvmlMeter:
 
 
 def integrate(samples: Sequence[tuple[float, float]], start: float, end: float) -> float | None:
-    """Joules between two times from (time s, power W), by trapezoids; the ends' power holds."""
+    """Return joules between two times from (time s, power W) by trapezoids; end values hold."""
     if not samples:
         return None
     points = [(start, samples[0][1]), *samples, (end, samples[-1][1])]
@@ -160,17 +160,17 @@ SOURCE = "proc"
 
 
 def resident() -> dict[str, int]:
-    """``VmRSS`` and ``VmHWM`` in bytes."""
-    found = {}
+    """Return ``VmRSS`` and ``VmHWM`` of this process in bytes."""
+    sizes = {}
     for line in _STATUS.read_text().splitlines():
         name, _, value = line.partition(":")
         if name in ("VmRSS", "VmHWM"):
-            found[name] = int(value.split()[0]) * 1024
-    return found
+            sizes[name] = int(value.split()[0]) * 1024
+    return sizes
 
 
 def memory_bytes(which: str = "MemTotal") -> int:
-    """Of the machine, or what is ``MemAvailable``."""
+    """Return the memory of the machine, or what of it is ``MemAvailable``, in bytes."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == which:
@@ -196,12 +196,12 @@ class HostMemory:
         self._apart = False
 
     def loaded(self) -> None:
-        """Call between loading the model and running it."""
+        """Note the memory between loading the model and running it."""
         self._loaded = resident()["VmHWM"]
         self._apart = forget_peak()
 
     def measurements(self) -> dict[str, Measurement]:
-        """Call at the end: before the model, the whole peak, and the peak while it ran."""
+        """Return the memory before the model, the whole peak, and the peak while it ran."""
         peak = resident()["VmHWM"]
         run = Measurement(
             value=peak if self._apart else None,

@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class OnnxSubject:
-    """A session with its inputs."""
+    """An onnxruntime session with its inputs."""
 
     def __init__(self, order: MeasureOrder) -> None:
         setting = order.setting
@@ -43,18 +43,18 @@ class OnnxSubject:
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
         maker = Maker()
-        made = [onnxruntime.OrtValue.ortvalue_from_numpy(maker.weight(stub)) for stub in stubs]
+        weights = [onnxruntime.OrtValue.ortvalue_from_numpy(maker.weight(stub)) for stub in stubs]
         if stubs:
-            options.add_external_initializers([stub.name for stub in stubs], made)
+            options.add_external_initializers([stub.name for stub in stubs], weights)
         # By its bytes: no path, so nothing beside the file can be opened.
         self._session = onnxruntime.InferenceSession(
             path.read_bytes(), options, providers=["CPUExecutionProvider"]
         )
-        del made
+        del weights
         self.random_weights = bool(stubs)
         self._feed = {
-            given.name: maker.input(*_described(given, first=place == 0, order=order))
-            for place, given in enumerate(self._session.get_inputs())
+            port.name: maker.input(*_described(port, first=place == 0, order=order))
+            for place, port in enumerate(self._session.get_inputs())
         }
 
     def run(self) -> float:
@@ -67,10 +67,10 @@ class OnnxSubject:
             self._session.run(None, self._feed)
 
     def before_repeats(self) -> None:
-        """Nothing: the host's memory is followed by its own meter."""
+        """Do nothing: the host's memory is followed by its own meter."""
 
     def machine(self) -> Machine:
-        """What it runs on."""
+        """Describe what the model runs on."""
         return Machine(
             device=cpu_model(),
             memory_bytes=memory_bytes(),
@@ -78,15 +78,15 @@ class OnnxSubject:
         )
 
 
-def _described(given: Any, *, first: bool, order: MeasureOrder) -> tuple[str, list[int]]:
-    match = re.fullmatch(r"tensor\((\w+)\)", given.type)
+def _described(port: Any, *, first: bool, order: MeasureOrder) -> tuple[str, list[int]]:
+    match = re.fullmatch(r"tensor\((\w+)\)", port.type)
     dtype = _TYPES.get(match.group(1)) if match else None
     if dtype is None:
-        raise Refused(f"input {given.name!r} is {given.type}, which is not made up here")
+        raise Refused(f"input {port.name!r} is {port.type}, which is not made up here")
     setting = order.setting
     if first and setting.precision is not _PRECISIONS.get(dtype, setting.precision):
         raise Refused(f"onnxruntime runs the file as it is: {dtype}, not {setting.precision.value}")
-    return dtype, bound(given.name, given.shape, setting.batch, setting.sizes)
+    return dtype, bound(port.name, port.shape, setting.batch, setting.sizes)
 
 
 _PRECISIONS = {"float32": Precision.FP32, "float16": Precision.FP16}
@@ -95,20 +95,20 @@ _PRECISIONS = {"float32": Precision.FP32, "float16": Precision.FP16}
 def bound(
     name: str, shape: Sequence[int | str | None], batch: int, sizes: dict[str, int]
 ) -> list[int]:
-    """A shape with its open first dimension as the batch and the others by name.
+    """Return a shape with its open first dimension as the batch and the others by name.
 
     Raises Refused where one stays open, or the model's own batch is another one.
     """
-    found = []
+    bound_shape = []
     for place, size in enumerate(shape):
         if isinstance(size, int) and size >= 0:
             if place == 0 and size != batch:
                 raise Refused(f"the model's batch is fixed at {size}; {batch} was asked for")
-            found.append(size)
+            bound_shape.append(size)
         elif isinstance(size, str) and size in sizes:
-            found.append(sizes[size])
+            bound_shape.append(sizes[size])
         elif place == 0:
-            found.append(batch)
+            bound_shape.append(batch)
         else:
             raise Refused(f"dimension {size!r} of input {name!r} is open: give --dim {size}=SIZE")
-    return found
+    return bound_shape

@@ -24,18 +24,18 @@ class Subject(Interface):
     """A model that is ready to run."""
 
     def run(self) -> float:
-        """One run to its end; seconds by the device's own clock."""
+        """Run once to the end; return seconds by the device's own clock."""
 
     def burst(self, count: int) -> None:
-        """So many runs back to back, waiting only for the last."""
+        """Run so many times back to back, waiting only for the last."""
 
     def before_repeats(self) -> None:
-        """Called after the warm-up: peaks are counted from here."""
+        """Take note that the warm-up is over: peaks are counted from here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What the protocol measured."""
+    """The protocol's measurements."""
 
     seconds: tuple[float, ...]
     processor_s: tuple[float, ...]
@@ -71,7 +71,7 @@ def follow(
 
 
 def _energy(subject: Subject, window_s: float, run_s: float, meter: Meter) -> tuple[Reading, int]:
-    """A window of at least ``window_s``, in bursts of about a tenth of it."""
+    """Measure a window of at least ``window_s``, in bursts of about a tenth of it."""
     burst = max(1, int(window_s / 10 / max(run_s, 1e-6)))
     subject.burst(burst)
     runs = 0
@@ -84,7 +84,7 @@ def _energy(subject: Subject, window_s: float, run_s: float, meter: Meter) -> tu
 
 
 def energy_measurements(timings: Timings) -> dict[str, Measurement]:
-    """``energy_j`` of one run and mean ``power_w`` in the window; missing ones say why."""
+    """Return ``energy_j`` of one run and mean ``power_w`` in the window; missing ones say why."""
     reading = timings.energy
     if reading is None or reading.joules is None:
         why = "not asked for" if reading is None else reading.note

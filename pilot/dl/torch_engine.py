@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from berth.pilot.dl import torch_graph
 from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Source, Task
 from berth.pilot.dl.meters import Meter, NoMeter, NvmlMeter, memory_bytes, rapl
 from berth.pilot.dl.onnx_engine import Refused
@@ -26,7 +27,7 @@ _HALF = {Precision.FP16: "float16", Precision.BF16: "bfloat16"}
 
 
 def load_torch() -> Any:
-    """The library. Raises Refused where it is not installed."""
+    """Import the library. Raises Refused where it is not installed."""
     try:
         return importlib.import_module("torch")
     except ImportError:
@@ -84,7 +85,7 @@ class TorchSubject:
             self._torch.cuda.reset_peak_memory_stats()
 
     def measurements(self) -> dict[str, Measurement]:
-        """Peaks of PyTorch's allocator since the warm-up, and what the whole GPU has in use."""
+        """Return the allocator's peaks since the warm-up, and what the whole GPU has in use."""
         if not self._cuda:
             return {}
         cuda = self._torch.cuda
@@ -98,7 +99,7 @@ class TorchSubject:
         }
 
     def machine(self) -> Machine:
-        """What it runs on."""
+        """Describe what the model runs on."""
         torch = self._torch
         if not self._cuda:
             return Machine(
@@ -120,7 +121,7 @@ class TorchSubject:
 
 
 def subject(order: MeasureOrder) -> TorchSubject:
-    """The order's model, ready to run. Raises Refused with the reason."""
+    """Return the order's model, ready to run. Raises Refused with the reason."""
     torch = load_torch()
     setting = order.setting
     if setting.device is Device.CUDA and not torch.cuda.is_available():
@@ -131,8 +132,6 @@ def subject(order: MeasureOrder) -> TorchSubject:
     if order.source is Source.FACTORY:
         module, inputs = _from_factory(torch, order)
         return TorchSubject(torch, order, module, inputs, random_weights=True)
-    from berth.pilot.dl import torch_graph  # noqa: PLC0415 - needs onnx, which serving does not
-
     loaded = torch_graph.load(torch, Path(order.model), setting.batch, setting.sizes,
                               order.memory_bytes)  # fmt: skip
     return TorchSubject(
@@ -141,7 +140,7 @@ def subject(order: MeasureOrder) -> TorchSubject:
 
 
 def meter(order: MeasureOrder) -> Meter:
-    """What reads the energy of the order's device."""
+    """Return the meter that reads the energy of the order's device."""
     if order.setting.device is Device.CPU:
         return rapl()
     try:
@@ -200,9 +199,9 @@ def _from_factory(torch: Any, order: MeasureOrder) -> tuple[Any, Any]:
 
 
 def _mig(name: str) -> str | None:
-    """The slice's profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``."""
-    _, found, profile = name.partition(" MIG ")
-    if found:
+    """Return the slice's profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``."""
+    _, mark, profile = name.partition(" MIG ")
+    if mark:
         return profile
     return "unknown" if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") else None
 

@@ -30,7 +30,7 @@ class Loaded:
 
 
 def load(torch: Any, path: Path, batch: int, sizes: Mapping[str, int], cap_bytes: int) -> Loaded:
-    """The model of an ONNX file. Raises Refused where an operator or a shape is not known."""
+    """Return the model of an ONNX file. Raises Refused for unknown operators or shapes."""
     try:
         import onnx  # noqa: PLC0415 - an extra
         from onnx import helper, numpy_helper  # noqa: PLC0415
@@ -58,12 +58,13 @@ def load(torch: Any, path: Path, batch: int, sizes: Mapping[str, int], cap_bytes
         if raw.domain not in ("", "ai.onnx") or raw.op_type not in OPERATORS:
             raise Refused(f"operator {raw.op_type} cannot be run by PyTorch here")
         nodes.append(Node(raw.op_type, tuple(raw.input), tuple(raw.output), attributes))
-    given = [port for port in graph.input if port.name not in constants]
+    open_ports = [port for port in graph.input if port.name not in constants]
     inputs = tuple(
-        torch.from_numpy(maker.input(*_described(port, helper, batch, sizes))) for port in given
+        torch.from_numpy(maker.input(*_described(port, helper, batch, sizes)))
+        for port in open_ports
     )
     outputs = [port.name for port in graph.output]
-    module = graph_module(torch, nodes, constants, [port.name for port in given], outputs)
+    module = graph_module(torch, nodes, constants, [port.name for port in open_ports], outputs)
     return Loaded(module, inputs, bool(stubs))
 
 
@@ -81,7 +82,7 @@ def _described(
 def graph_module(
     torch: Any, nodes: list[Node], constants: dict[str, Any], inputs: list[str], outputs: list[str]
 ) -> Any:
-    """A ``torch.nn.Module`` that runs the nodes in order and frees what nobody reads any more."""
+    """Return a ``torch.nn.Module`` that runs the nodes in order and frees what is read no more."""
     known = dict(constants)
     running = []
     for node in nodes:
@@ -115,21 +116,23 @@ def graph_module(
                 elif name in needed:
                     self.fixed[name] = value
 
-        def forward(self, *given: Any) -> Any:
+        def forward(self, *arguments: Any) -> Any:
             values = dict(self.fixed)
             values.update((name, getattr(self, place)) for name, place in self.places.items())
-            values.update(zip(inputs, given, strict=True))
+            values.update(zip(inputs, arguments, strict=True))
             for node, free in zip(running, frees, strict=True):
                 _run(torch, node, values)
                 for name in free:
                     values.pop(name, None)
-            found = tuple(values[name] for name in outputs)
-            return found[0] if len(found) == 1 else found
+            results = tuple(values[name] for name in outputs)
+            return results[0] if len(results) == 1 else results
 
     return GraphModule()
 
 
 def _run(torch: Any, node: Node, values: dict[str, Any]) -> None:
-    given = [values[name] if name else None for name in node.inputs]
-    made = OPERATORS[node.operator](torch, node, *given)
-    values.update(zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=False))
+    arguments = [values[name] if name else None for name in node.inputs]
+    results = OPERATORS[node.operator](torch, node, *arguments)
+    values.update(
+        zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=False)
+    )

@@ -25,7 +25,7 @@ class Node:
     attributes: Mapping[str, Any]
 
     def get(self, name: str, default: Any) -> Any:
-        """An attribute, text decoded."""
+        """Return an attribute, text decoded."""
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else value
 
@@ -35,7 +35,7 @@ OPERATORS: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enters a function for the operators of these names."""
+    """Enter a function for the operators of these names."""
 
     def enter(function: Rule) -> Rule:
         OPERATORS.update(dict.fromkeys(names, function))
@@ -45,7 +45,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def _enter_plain() -> None:
-    """Operators that are one function of their inputs."""
+    """Enter operators that are one function of their inputs."""
     for name in ("Relu", "Sigmoid", "Tanh", "Sqrt", "Exp", "Log", "Erf", "Sin", "Cos", "Neg",
                  "Abs", "Floor", "Ceil", "Reciprocal"):  # fmt: skip
         called = name.lower()
@@ -57,14 +57,14 @@ def _enter_plain() -> None:
 
 
 def _near(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two operands on one device and, of floats, in one type: the smaller follows the larger."""
+    """Put two operands on one device and, floats, in one type: the smaller follows the larger."""
     if a.numel() < b.numel():
         return on(a, b), b
     return a, on(b, a)
 
 
 def on(x: Any, like: Any) -> Any:
-    """``x`` on the device of ``like``, floats in its type; a constant keeps its copies."""
+    """Return ``x`` on the device of ``like``, floats in its type; a constant keeps its copies."""
     both = x.is_floating_point() and like.is_floating_point()
     dtype = like.dtype if both else x.dtype
     if x.device == like.device and x.dtype == dtype:
@@ -159,12 +159,12 @@ _CASTS = {
 
 
 def sided(pads: list[int], axes: int) -> list[int]:
-    """ONNX's [begin..., end...] as PyTorch's last axis first."""
+    """Turn ONNX's [begin..., end...] into PyTorch's order, last axis first."""
     return [pads[axis + side * axes] for axis in reversed(range(axes)) for side in (0, 1)]
 
 
 def _padded(t: Any, n: Node, x: Any, spatial: int, window: list[int], fill: float) -> Any:
-    """(input, symmetric padding left to the operator)."""
+    """Return (input, symmetric padding left to the operator)."""
     pads = list(n.get("pads", [0] * 2 * spatial))
     auto = n.get("auto_pad", "NOTSET")
     if auto.startswith("SAME"):
@@ -213,8 +213,8 @@ def _gemm(t: Any, n: Node, a: Any, b: Any, c: Any = None) -> Any:
 
 
 @rule("Einsum")
-def _einsum(t: Any, n: Node, *given: Any) -> Any:
-    return t.einsum(n.get("equation", ""), *given)
+def _einsum(t: Any, n: Node, *operands: Any) -> Any:
+    return t.einsum(n.get("equation", ""), *operands)
 
 
 @rule("BatchNormalization")

@@ -52,8 +52,8 @@ def _transpose(t: Any, n: Node, x: Any) -> Any:
 
 
 @rule("Concat")
-def _concat(t: Any, n: Node, *given: Any) -> Any:
-    return t.cat(given, n.get("axis", 0))
+def _concat(t: Any, n: Node, *parts: Any) -> Any:
+    return t.cat(parts, n.get("axis", 0))
 
 
 @rule("Split")
@@ -82,8 +82,8 @@ def _slice(t: Any, n: Node, x: Any, starts: Any, ends: Any, *rest: Any) -> Any:
 @rule("Gather")
 def _gather(t: Any, n: Node, x: Any, index: Any) -> Any:
     axis = n.get("axis", 0) % x.dim()
-    found = x.index_select(axis, on(index, x).reshape(-1) % x.shape[axis])
-    return found.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    selected = x.index_select(axis, on(index, x).reshape(-1) % x.shape[axis])
+    return selected.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 
 @rule("GatherND")
@@ -154,12 +154,12 @@ def _col2im(t: Any, n: Node, x: Any, size: Any, block: Any) -> Any:
 @rule("Resize")
 def _resize(t: Any, n: Node, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
     spatial = x.dim() - 2
-    given = sizes.tolist()[-spatial:] if sizes is not None and sizes.numel() else None
-    if given is None:
+    target = sizes.tolist()[-spatial:] if sizes is not None and sizes.numel() else None
+    if target is None:
         factors = scales.tolist()[-spatial:]
-        given = [int(size * f) for size, f in zip(x.shape[2:], factors, strict=True)]
+        target = [int(size * f) for size, f in zip(x.shape[2:], factors, strict=True)]
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(n.get("mode", "nearest"), "nearest")
     aligned = n.get("coordinate_transformation_mode", "half_pixel") == "align_corners"
     if mode == "nearest":
-        return t.nn.functional.interpolate(x, given, mode=mode)
-    return t.nn.functional.interpolate(x, given, mode=mode, align_corners=aligned)
+        return t.nn.functional.interpolate(x, target, mode=mode)
+    return t.nn.functional.interpolate(x, target, mode=mode, align_corners=aligned)

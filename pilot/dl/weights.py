@@ -38,12 +38,12 @@ class Stub:
 
     @property
     def elements(self) -> int:
-        """How many numbers it holds."""
+        """Return how many numbers the tensor holds."""
         return math.prod(self.shape)
 
 
 def external_tensors(path: Path) -> list[Stub]:
-    """The external initializers of the model's graph.
+    """Return the external initializers of the model's graph.
 
     Raises DocumentError where the file is no protobuf message or a type cannot be made up.
     """
@@ -86,7 +86,7 @@ def _stub(path: Path, data: mmap.mmap, start: int, end: int) -> Stub | None:
 
 
 def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(number, start, end) of each field; a varint gives its value and -1."""
+    """Yield (number, start, end) of each field; a varint gives its value and -1."""
     while at < end:
         key, at = _varint(data, at)
         kind = key & 7
@@ -126,12 +126,12 @@ class TooLarge(MemoryError):
 
 
 def total_bytes(stubs: Sequence[Stub]) -> int:
-    """Of all tensors together."""
+    """Return the bytes of all tensors together."""
     return sum(stub.elements * np.dtype(stub.dtype).itemsize for stub in stubs)
 
 
 def check_cap(stubs: Sequence[Stub], cap_bytes: int) -> None:
-    """Raises TooLarge where the weights alone are beyond ``cap_bytes``."""
+    """Raise TooLarge where the weights alone are beyond ``cap_bytes``."""
     needed = total_bytes(stubs)
     if needed > cap_bytes:
         raise TooLarge(
@@ -148,7 +148,7 @@ class Maker:
         self._uniform = generator.random(POOL, dtype=np.float32)
 
     def weight(self, stub: Stub) -> NDArray[np.generic]:
-        """A matrix or kernel of variance 1/fan-in; a vector (bias, scale, variance) near 1."""
+        """Make a matrix or kernel of variance 1/fan-in, or a vector (bias, scale) near 1."""
         dtype = np.dtype(stub.dtype)
         if dtype.kind != "f":
             return np.zeros(stub.shape, dtype)
@@ -162,7 +162,7 @@ class Maker:
         return values.reshape(stub.shape).astype(dtype, copy=False)
 
     def input(self, dtype: str, shape: Sequence[int]) -> NDArray[np.generic]:
-        """An input: standard normal numbers, or zeros of an integer type (indices, masks: ones)."""
+        """Make an input: standard normal numbers, zeros (indices) or ones (masks)."""
         kind = np.dtype(dtype)
         if kind.kind == "f":
             count = math.prod(shape)

@@ -56,7 +56,7 @@ FLAGS = (
 )
 LINK = ("-m64", "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start")
 LOAD_ADDRESS = 0x58000000
-"""Where valgrind's own tools are loaded: out of the way of the programs that they run."""
+"""Address of valgrind's own tools, out of the way of the programs that they run."""
 COMPILE_LIMIT_S = 120
 TRIAL_LIMIT_S = 30
 
@@ -74,12 +74,15 @@ class Valgrind:
 
 
 def find_valgrind() -> Valgrind:
-    """The installed valgrind with what a tool is built from. Raises ToolMissing naming the part."""
-    found = shutil.which("valgrind")
-    if found is None:
+    """Return the installed valgrind with what a tool is built from.
+
+    Raises ToolMissing naming the part.
+    """
+    command = shutil.which("valgrind")
+    if command is None:
         raise ToolMissing("valgrind", needed_for="emulated counters", hint="install valgrind")
-    program = Path(found).resolve()
-    roots = [program.parents[1], Path(found).absolute().parents[1]]
+    program = Path(command).resolve()
+    roots = [program.parents[1], Path(command).absolute().parents[1]]
     hint = "install valgrind's development files (Red Hat: valgrind-tools-devel)"
     headers = _holding("pub_tool_tooliface.h", _folders(roots, ("include",)))
     if headers is None:
@@ -93,11 +96,11 @@ def find_valgrind() -> Valgrind:
     support = _holding("default.supp", places)
     if support is None:
         raise ToolMissing("valgrind's default.supp", needed_for="its counting tool", hint=hint)
-    return Valgrind(Path(found), headers, libraries, support)
+    return Valgrind(Path(command), headers, libraries, support)
 
 
 def built(cache: Path | None = None) -> Path:
-    """The folder to name in ``VALGRIND_LIB`` for ``--tool=berth``; built now if it is not there.
+    """Return the folder that ``VALGRIND_LIB`` must name for ``--tool=berth``; build it at need.
 
     Takes some seconds the first time. Raises ToolMissing and PilotError.
     """
@@ -143,8 +146,8 @@ def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
     """Compile, link and try the tool. Raises PilotError with the compiler's first complaint."""
     headers = (f"-I{valgrind.headers}", f"-I{valgrind.headers / 'vki'}")
     objects = [folder / f"{source.stem}.o" for source in SOURCES]
-    for source, made in zip(SOURCES, objects, strict=True):
-        _run([*compiler, *FLAGS, *headers, "-c", str(source), "-o", str(made)])
+    for source, target in zip(SOURCES, objects, strict=True):
+        _run([*compiler, *FLAGS, *headers, "-c", str(source), "-o", str(target)])
     libraries = [
         str(path)
         for name in ("coregrind", "vex", "gcc-sup")
@@ -152,10 +155,10 @@ def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
     ]
     tool = folder / f"{NAME}-{TARGET}"
     address = f"-Wl,-Ttext-segment={LOAD_ADDRESS:#x}"
-    parts = [str(made) for made in objects]
+    parts = [str(target) for target in objects]
     _run([*compiler, *LINK, address, "-o", str(tool), *parts, *libraries, "-lgcc"])
-    for made in objects:
-        made.unlink()
+    for target in objects:
+        target.unlink()
     for part in valgrind.support.iterdir():
         if not (folder / part.name).exists():
             (folder / part.name).symlink_to(part)
@@ -179,8 +182,10 @@ def _run(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PilotError(f"the counting tool cannot be built: {error}") from None
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        first = next((line for line in said if "error" in line), said[0] if said else "no output")
+        lines = done.stderr.strip().splitlines()
+        first = next(
+            (line for line in lines if "error" in line), lines[0] if lines else "no output"
+        )
         raise PilotError(f"the counting tool cannot be built: {first[:300]}")
 
 
@@ -191,7 +196,7 @@ FETCH_MISSES = "l1_fetch"
 MISSES = DATA_MISSES | {FETCH_MISSES}
 TOTALS = frozenset({"conditional", "taken", "conditional_missed", "indirect", "indirect_missed"})
 SETS = 64
-"""Of the first-level cache."""
+"""Sets of the first-level cache."""
 SET_DOUBT = 2.6
 """Some sets are hot, and a quarter of them tells too little of that: errors of xz, sqlite
 and LAMMPS exceed by so much what the spread over these sets says (17 of 18 are then covered)."""
@@ -206,11 +211,11 @@ SEGMENT = re.compile(
 
 @dataclass(slots=True)
 class Counts:
-    """Of all processes and parts that were read."""
+    """Counts of all processes and parts that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
     misses: dict[str, list[int]] = field(default_factory=dict)
-    """By each simulated set of the first-level cache."""
+    """Misses by each simulated set of the first-level cache."""
     executed: dict[str, dict[int, int]] = field(default_factory=dict)
     """Object file ("": code made at run time) -> address -> times."""
     code: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -225,23 +230,23 @@ class Counts:
     """Parts without their end."""
 
     def missed(self, name: str) -> tuple[float, float]:
-        """Misses of all sets, and the standard error where only a part was simulated."""
-        found = self.misses.get(name, [0] * SETS)
-        many = len(found)
-        mean = sum(found) / many
+        """Return misses of all sets, and the standard error where only a part was simulated."""
+        by_set = self.misses.get(name, [0] * SETS)
+        many = len(by_set)
+        mean = sum(by_set) / many
         if many == SETS or many < 2:
             return SETS * mean, 0.0
-        variance = sum((one - mean) ** 2 for one in found) / (many - 1)
+        variance = sum((count - mean) ** 2 for count in by_set) / (many - 1)
         return SETS * mean, SET_DOUBT * SETS * math.sqrt((1 - many / SETS) * variance / many)
 
     @property
     def instructions(self) -> int:
-        """All executions."""
+        """Return all executions."""
         return sum(sum(counts.values()) for counts in self.executed.values())
 
 
 def read_counts(lines: Iterable[str], into: Counts) -> None:
-    """Add one file. Lines that are none of this format are left out."""
+    """Add one file to the counts; lines of another format are left out."""
     whole = False
     counts = into.executed.setdefault("", {})
     code = into.code.setdefault("", {})
@@ -255,10 +260,12 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
         elif (segment := SEGMENT.fullmatch(text)) is not None:
             _add(segment, counts, code, into)
         elif (by_set := BY_SET.fullmatch(text)) is not None and by_set.group(1) in MISSES:
-            found = [int(word) for word in by_set.group(2).split()]
-            before = into.misses.get(by_set.group(1), [0] * len(found))
-            if len(before) == len(found):
-                into.misses[by_set.group(1)] = [a + b for a, b in zip(before, found, strict=True)]
+            by_set_counts = [int(word) for word in by_set.group(2).split()]
+            before = into.misses.get(by_set.group(1), [0] * len(by_set_counts))
+            if len(before) == len(by_set_counts):
+                into.misses[by_set.group(1)] = [
+                    a + b for a, b in zip(before, by_set_counts, strict=True)
+                ]
         elif (named := NAMED.fullmatch(text)) is not None and named.group(1) in TOTALS:
             name = named.group(1)
             into.totals[name] = into.totals.get(name, 0) + int(named.group(2))

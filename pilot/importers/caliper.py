@@ -81,7 +81,7 @@ class _File:
         self.nodes[number] = _Node(attribute, "=".join(fields.get("data", [])), parent, depth)
 
     def expand(self, fields: dict[str, list[str]], line: int) -> Record:
-        """A record with its path; of several values of an attribute the innermost counts."""
+        """Return a record with its path; of several values of an attribute the innermost counts."""
         path: list[str] = []
         labels: dict[str, str] = {}
         for reference in fields.get("ref", []):
@@ -119,28 +119,28 @@ class _File:
             elif upper.attribute not in (8, 9):
                 facts[self.nodes[upper.attribute].data] = upper.data
             above = upper.parent
-        made = _Attribute(
+        described = _Attribute(
             name=node.data,
             hidden=bool(properties & HIDDEN),
             nested=bool(properties & NESTED),
             unit=facts.get("attribute.unit", ""),
             alias=facts.get("attribute.alias", ""),
         )
-        self._attributes[number] = made
-        return made
+        self._attributes[number] = described
+        return described
 
     def attributes(self) -> list[_Attribute]:
         return list(self._attributes.values())
 
     def _chain(self, number: int, line: int) -> list[tuple[_Attribute, str]]:
-        found = self._chains.get(number)
-        if found is None:
+        chain = self._chains.get(number)
+        if chain is None:
             node = self._node(number, line)
-            found = [] if node.parent is None else list(self._chain(node.parent, line))
+            chain = [] if node.parent is None else list(self._chain(node.parent, line))
             if node.attribute not in (8, 9, 10):
-                found.append((self.attribute(node.attribute, line), node.data))
-            self._chains[number] = found
-        return found
+                chain.append((self.attribute(node.attribute, line), node.data))
+            self._chains[number] = chain
+        return chain
 
     def _node(self, number: int, line: int) -> _Node:
         node = self.nodes.get(number)
@@ -162,7 +162,7 @@ class _File:
 
 
 def read(source: Source) -> list[Table]:
-    """One Table. Raises DocumentError naming the line at fault."""
+    """Read the file as one Table. Raises DocumentError naming the line at fault."""
     file, records, facts = _File(source.path), [], {}
     for line, text in enumerate(source.text.splitlines(), start=1):
         if not text.strip():
@@ -174,9 +174,9 @@ def read(source: Source) -> list[Table]:
         elif kind == "ctx":
             records.append(file.expand(fields, line))
         elif kind == "globals":
-            found = file.expand(fields, line)
-            facts.update(found.labels)
-            facts.update({name: f"{value:g}" for name, value in found.numbers.items()})
+            record = file.expand(fields, line)
+            facts.update(record.labels)
+            facts.update({name: f"{value:g}" for name, value in record.numbers.items()})
         else:
             raise fault(source.path, line, "is not a record of Caliper (no __rec=node|ctx|globals)")
         if len(records) > MAX_RECORDS or len(file.nodes) > MAX_RECORDS:
@@ -193,7 +193,7 @@ def read(source: Source) -> list[Table]:
 
 
 def _fields(text: str) -> dict[str, list[str]]:
-    """``a=1=2,b=3`` as ``{"a": ["1", "2"], "b": ["3"]}``; a backslash escapes what follows."""
+    """Split ``a=1=2,b=3`` into ``{"a": ["1", "2"], "b": ["3"]}``; a backslash escapes."""
     if "\\" not in text:
         return {
             key: values for key, *values in (entry.split("=") for entry in text.strip().split(","))
@@ -224,7 +224,7 @@ REGION_COLUMNS = ("path", "region", "function", "annotation", "source.function#c
 
 
 def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
-    """One Table from json-split. Raises DocumentError naming the key at fault."""
+    """Read json-split as one Table. Raises DocumentError naming the key at fault."""
     columns = _strings(source, data, "columns")
     metadata = data.get("column_metadata")
     if not isinstance(metadata, list) or len(metadata) != len(columns):
@@ -273,7 +273,7 @@ def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
 
 
 def read_plain(source: Source, data: list[Any]) -> list[Table]:
-    """One Table from a list of records. Raises DocumentError naming the record at fault."""
+    """Read a list of records as one Table. Raises DocumentError naming the record at fault."""
     if len(data) > MAX_RECORDS:
         raise DocumentError(source.path, f"holds more than {MAX_RECORDS} records")
     records = []
@@ -294,11 +294,11 @@ def read_plain(source: Source, data: list[Any]) -> list[Table]:
 
 def _put(record: Record, name: str, value: Any, source: Source, key: str) -> None:
     if isinstance(value, str | int | float):
-        found = number(value)
-        if found is None:
+        parsed = number(value)
+        if parsed is None:
             record.labels[name] = str(value)
         else:
-            record.numbers[name] = found
+            record.numbers[name] = parsed
     else:
         raise _wrong(source, f"{key}.{name}", "is neither a number nor a string")
 
@@ -327,12 +327,12 @@ def _paths(source: Source, data: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _strings(source: Source, data: dict[str, Any], key: str) -> list[str]:
-    found = data.get(key)
-    if not isinstance(found, list) or not all(isinstance(c, str) for c in found):
+    names = data.get(key)
+    if not isinstance(names, list) or not all(isinstance(c, str) for c in names):
         raise _wrong(source, key, "is not a list of names")
-    if len(set(found)) != len(found):
+    if len(set(names)) != len(names):
         raise _wrong(source, key, "names a column twice")
-    return found
+    return names
 
 
 def _wrong(source: Source, key: str, problem: str) -> DocumentError:

@@ -44,7 +44,7 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to read what a file does not say."""
+    """Settings that the file itself does not hold."""
 
     time_factor: float | None = None
     """Seconds for one unit of a time without one."""
@@ -53,7 +53,10 @@ class Options:
 
 
 def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
-    """The file's runs. ``kind`` is of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError."""
+    """Return the file's runs.
+
+    ``kind`` is of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError.
+    """
     if path.is_dir():
         return _read_folder(path, kind, options)
     source = load(path)
@@ -67,7 +70,7 @@ def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Rea
 
 
 def detect(source: Source) -> str:
-    """The format's name. Raises DocumentError where none fits, or where it is one to refuse."""
+    """Return the format's name. Raises DocumentError where none fits or it is to be refused."""
     head = source.raw[:HEAD_BYTES]
     if not head.strip():
         raise DocumentError(source.path, "is empty")
@@ -80,14 +83,14 @@ def detect(source: Source) -> str:
             hint="save it with to_json(), or the dataframe as CSV or Parquet",
         )
     lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
-    found = _by_json(source, lines) or _by_lines(lines)
-    if found is None:
+    kind = _by_json(source, lines) or _by_lines(lines)
+    if kind is None:
         raise DocumentError(
             source.path,
             "is of no format that Berth knows",
             hint=f"name it with --format, one of {', '.join(FORMATS)}",
         )
-    return found
+    return kind
 
 
 def _by_json(source: Source, lines: list[str]) -> str | None:
@@ -153,19 +156,19 @@ def _read_folder(path: Path, kind: str, options: Options) -> tuple[Source, list[
 
 
 def _readings(tables: list[Table], path: Path, tool: str, options: Options) -> list[Reading]:
-    made = [
+    readings = [
         reading(table, path, tool=tool, sources=TREE_SOURCES, time_factor=options.time_factor)
         for table in tables
     ]
-    if not any(one.regions for one in made):
+    if not any(run.regions for run in readings):
         raise DocumentError(path, "holds no region")
-    return made
+    return readings
 
 
-def _with_family(one: Reading, options: Options) -> Reading:
-    if one.tool != "perf" or options.processor is None:
-        return one
-    return replace(one, sources=(*one.sources, f"perf:{options.processor}"))
+def _with_family(run: Reading, options: Options) -> Reading:
+    if run.tool != "perf" or options.processor is None:
+        return run
+    return replace(run, sources=(*run.sources, f"perf:{options.processor}"))
 
 
 _TEXT: dict[str, Callable[[Source], Reading]] = {

@@ -35,7 +35,7 @@ NODE_COLUMNS = ("name", "node")
 
 
 def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
-    """One Table for each profile of the frame. Raises DocumentError naming the key at fault."""
+    """Read one Table for each profile of the frame. Raises DocumentError naming the key."""
     paths = _paths(source, data.get("graph"))
     rows = data.get("dataframe")
     if not isinstance(rows, list) or len(rows) > MAX_RECORDS:
@@ -58,7 +58,7 @@ def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
 
 
 def read_csv(source: Source) -> list[Table]:
-    """One Table from a frame saved as CSV. Raises DocumentError naming the line at fault."""
+    """Read a frame saved as CSV as one Table. Raises DocumentError naming the line at fault."""
     reader = csv.DictReader(io.StringIO(source.text, newline=""))
     rows: list[Mapping[str, Any]] = []
     try:
@@ -74,7 +74,7 @@ def read_csv(source: Source) -> list[Table]:
 
 
 def read_parquet(source: Source) -> list[Table]:
-    """One Table from a frame saved as Parquet. Raises ToolMissing without pyarrow."""
+    """Read a frame saved as Parquet as one Table. Raises ToolMissing without pyarrow."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - of the `train` extra; the pilot works without it
         from pyarrow import parquet  # noqa: PLC0415
@@ -119,11 +119,11 @@ def _record(
     for name, value in row.items():
         if name in skip or not isinstance(value, str | int | float):
             continue
-        found = number(value)
-        if found is None:
+        parsed = number(value)
+        if parsed is None:
             record.labels[name] = str(value)
         else:
-            record.numbers[name] = found
+            record.numbers[name] = parsed
     return record
 
 
@@ -138,7 +138,7 @@ def _metadata(data: dict[str, Any], profile: str) -> dict[str, str]:
 
 
 def _paths(source: Source, graph: Any) -> dict[str, tuple[str, ...]]:
-    """Node id -> its path. A node with two parents gets the path of the first."""
+    """Return each node's path by its id; a node with two parents gets the path of the first."""
     if not isinstance(graph, list) or not all(isinstance(tree, dict) for tree in graph):
         raise _wrong(source, "graph", "is not a list of trees")
     nodes = {str(key): node for tree in graph for key, node in tree.items()}
@@ -178,7 +178,10 @@ HEAD_BYTES = 1 << 20
 
 
 def read_folder(folder: Path) -> list[Table]:
-    """One Table. Raises ToolMissing without Hatchet, DocumentError where it cannot read it."""
+    """Read a database as Tables.
+
+    Raises ToolMissing without Hatchet, DocumentError where it cannot read it.
+    """
     try:
         import hatchet  # noqa: PLC0415 - optional, heavy
     except ImportError:
@@ -201,19 +204,19 @@ def read_folder(folder: Path) -> list[Table]:
 
 
 def from_graphframe(frame: Any, name: str = "GraphFrame") -> list[Table]:
-    """Tables of a live ``hatchet.GraphFrame`` or ``thicket.Thicket``, by way of its JSON."""
+    """Read Tables of a live ``hatchet.GraphFrame`` or ``thicket.Thicket``, by way of its JSON."""
     text = frame.to_json()
     return read_json(Source(Path(name), b"", ""), json.loads(text))
 
 
 def _unit(folder: Path) -> str:
-    """The unit that the database's own metric names tell; empty: none."""
+    """Return the unit that the database's own metric names tell; empty: none."""
     for file in ("experiment.xml", "metrics/default.yaml"):
         try:
             with (folder / file).open("rb") as stream:
-                found = TIME_METRIC.search(stream.read(HEAD_BYTES))
+                match = TIME_METRIC.search(stream.read(HEAD_BYTES))
         except OSError:
             continue
-        if found:
-            return found.group(1).decode()
+        if match:
+            return match.group(1).decode()
     return ""

@@ -41,7 +41,7 @@ class _Group:
 
 
 def read(source: Source) -> Reading:
-    """One Region for each marker region, else one. Raises DocumentError naming the line."""
+    """Read one Region for each marker region, else one. Raises DocumentError naming the line."""
     regions: dict[str, dict[str, _Group]] = {}
     current: _Group | None = None
     raw, columns, cpu = True, 0, ""
@@ -72,13 +72,18 @@ def read(source: Source) -> Reading:
         raise fault(
             source.path, None, "holds no table of LIKWID", "write it with: likwid-perfctr -O"
         )
-    made = tuple(_region(name, groups) for name, groups in regions.items())
+    parsed_regions = tuple(_region(name, groups) for name, groups in regions.items())
     threads = max(g.threads for groups in regions.values() for g in groups.values())
     warnings: tuple[str, ...] = ()
     if threads > 1:
         warnings = (f"counts are sums over {threads} hardware threads",)
     return Reading(
-        "likwid", ("likwid",), made, host_cpu=cpu, threads=threads or None, warnings=warnings
+        "likwid",
+        ("likwid",),
+        parsed_regions,
+        host_cpu=cpu,
+        threads=threads or None,
+        warnings=warnings,
     )
 
 
@@ -134,5 +139,5 @@ def _region(name: str, groups: dict[str, _Group]) -> Region:
                 metrics.setdefault(event, Metric(value, note, complete=note is None))
         problems |= dict.fromkeys(group.absent, "no total")
     how = "slowest hardware thread" if total else "the file has no Runtime (RDTSC)"
-    kept = {key: why for key, why in problems.items() if key not in metrics}
-    return Region((name,) if name else (), metrics, kept, total or None, how)
+    unread = {key: why for key, why in problems.items() if key not in metrics}
+    return Region((name,) if name else (), metrics, unread, total or None, how)

@@ -42,7 +42,7 @@ DISPLAYED = {
     ("Memory Throughput", "rate"): "dram__bytes.sum.per_second",
     ("Grid Size", "amount"): "launch__grid_size",
 }
-"""What the details page calls a metric, by the kind of its unit."""
+"""Metrics by their name on the details page and the kind of their unit."""
 ADDITIVE = re.compile(
     r".*\.sum|launch__grid_size|sm__cycles_elapsed\.max|gpu__time_duration\.(?:avg|max|sum)"
 )
@@ -60,7 +60,7 @@ class _Launch:
 
 
 def read(source: Source) -> Reading:
-    """One Region a kernel. Raises DocumentError naming the line at fault."""
+    """Read one Region a kernel. Raises DocumentError naming the line at fault."""
     launches: dict[tuple[str, str], _Launch] = {}
     device = ""
     for line, row, header in _rows(source):
@@ -84,7 +84,7 @@ def read(source: Source) -> Reading:
     return Reading(
         tool="ncu",
         sources=("ncu",),
-        regions=tuple(_region(name, found) for name, found in kernels.items()),
+        regions=tuple(_region(name, kernel_launches) for name, kernel_launches in kernels.items()),
         host_cpu=device,
         targets=(Target.CUDA,),
         warnings=("times are of kernels alone, serialised and with caches flushed by ncu",),
@@ -92,7 +92,7 @@ def read(source: Source) -> Reading:
 
 
 def _rows(source: Source) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
-    """(line, row, unit by column) of every launch; what the program printed before is passed."""
+    """Yield (line, row, unit by column) of every launch; skip what the program printed before."""
     lines = source.text.splitlines(keepends=True)
     start = next((i for i, text in enumerate(lines) if text.startswith('"ID",')), None)
     if start is None:
@@ -122,7 +122,7 @@ def _rows(source: Source) -> Iterator[tuple[int, dict[str, str], dict[str, str]]
 
 
 def _cells(row: dict[str, str], units: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    """(metric, unit, text) of a row of either page."""
+    """Yield (metric, unit, text) of a row of either page."""
     if "Metric Name" in row:
         if row["Metric Name"]:
             yield row["Metric Name"], row.get("Metric Unit", ""), row.get("Metric Value", "")
@@ -157,7 +157,7 @@ def _put(launch: _Launch, cell: tuple[str, str, str], source: Source, line: int)
 
 
 def _unit(unit: str) -> tuple[float, str]:
-    """Factor to base units, and the kind: time, rate, amount or other."""
+    """Return the factor to base units, and the kind: time, rate, amount or other."""
     unit = unit.strip()
     if unit.lower() in SECONDS:
         return SECONDS[unit.lower()], "time"
@@ -181,11 +181,11 @@ def _region(kernel: str, launches: list[_Launch]) -> Region:
                 launch.values.setdefault(summed, value * seconds)
         problems |= launch.left_out
     for name in {name for launch in launches for name in launch.values}:
-        found = [launch.values[name] for launch in launches if name in launch.values]
-        if len(found) < len(launches):
-            problems[name] = f"given for {len(found)} of {len(launches)} launches only"
+        values = [launch.values[name] for launch in launches if name in launch.values]
+        if len(values) < len(launches):
+            problems[name] = f"given for {len(values)} of {len(launches)} launches only"
         elif not name.endswith(".per_second"):
-            metrics[name] = Metric(sum(found))
+            metrics[name] = Metric(sum(values))
     _mean_rates(launches, metrics)
     total = metrics.get(DURATION)
     return Region(
@@ -198,7 +198,7 @@ def _region(kernel: str, launches: list[_Launch]) -> Region:
 
 
 def _mean_rates(launches: list[_Launch], metrics: dict[str, Metric]) -> None:
-    """Rates as means over the launches' time, where every launch has rate and duration."""
+    """Add rates as means over the launches' time, where every launch has rate and duration."""
     total = metrics.get(DURATION)
     if total is None or total.value <= 0:
         return

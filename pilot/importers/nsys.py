@@ -21,13 +21,16 @@ HINT = "write it with: nsys stats --report cuda_gpu_kern_sum --format csv FILE.n
 
 
 def read(source: Source) -> Reading:
-    """Raises DocumentError naming the line at fault. Rows of one name (other grids) add up."""
+    """Read one Region a kernel; rows of one name (other grids) add up.
+
+    Raises DocumentError naming the line at fault.
+    """
     lines = source.text.splitlines(keepends=True)
     start = next((i for i, text in enumerate(lines) if text.startswith(HEADER)), None)
     if start is None:
         raise fault(source.path, None, "holds no kernel summary of nsys", HINT)
     reader = csv.DictReader(io.StringIO("".join(lines[start:]), newline=""))
-    found: dict[str, tuple[float, float]] = {}
+    by_kernel: dict[str, tuple[float, float]] = {}
     try:
         for row in reader:
             line = start + reader.line_num
@@ -36,16 +39,16 @@ def read(source: Source) -> Reading:
             launches = number(row.get("Instances") or "")
             if not name or seconds is None or launches is None or min(seconds, launches) <= 0:
                 raise fault(source.path, line, "is not a kernel with a time and instances", HINT)
-            before = found.get(name, (0.0, 0.0))
-            found[name] = (before[0] + seconds * 1e-9, before[1] + launches)
-            if len(found) > MAX_REGIONS:
+            before = by_kernel.get(name, (0.0, 0.0))
+            by_kernel[name] = (before[0] + seconds * 1e-9, before[1] + launches)
+            if len(by_kernel) > MAX_REGIONS:
                 raise fault(source.path, line, f"is beyond {MAX_REGIONS} kernels")
     except csv.Error as error:
         raise fault(source.path, start + reader.line_num, f"is not CSV: {error}", HINT) from None
-    if not found:
+    if not by_kernel:
         raise fault(source.path, None, "names no kernel", HINT)
     regions = tuple(
         Region((name,), {"Instances": Metric(launches)}, {}, seconds, "time of its kernels")
-        for name, (seconds, launches) in found.items()
+        for name, (seconds, launches) in by_kernel.items()
     )
     return Reading("nsys", ("nsys",), regions, targets=(Target.CUDA,))

@@ -21,7 +21,7 @@ HINT = "write it with: perf stat -x, -o FILE -e EVENTS -- ./app"
 
 
 def read_text(source: Source) -> Reading:
-    """From ``-x,``. Raises DocumentError naming the line that is no total of a run."""
+    """Read ``-x,`` output. Raises DocumentError naming the line that is no total of a run."""
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
@@ -31,17 +31,17 @@ def read_text(source: Source) -> Reading:
             continue
         if INTERVAL.match(text):
             raise fault(source.path, line, "is of one interval (perf stat -I)", HINT)
-        found = parse(text)
-        if found:
-            events += found
-            utilised = _utilised(found[0], text.split(",")[-2:]) or utilised
+        parsed = parse(text)
+        if parsed:
+            events += parsed
+            utilised = _utilised(parsed[0], text.split(",")[-2:]) or utilised
         elif not text.startswith(",,,"):  # a metric of the line above stands alone
             raise fault(source.path, line, "is not a line of `perf stat -x,`", HINT)
     return _reading(source, events, started, utilised)
 
 
 def read_json(source: Source) -> Reading:
-    """From ``-j``: an object a line. Raises DocumentError naming the line at fault."""
+    """Read ``-j`` output, an object a line. Raises DocumentError naming the line at fault."""
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
@@ -82,7 +82,7 @@ def _event(data: dict[str, Any]) -> Event | None:
 
 
 def _utilised(event: Event, metric: list[str]) -> float | None:
-    """Elapsed seconds behind ``task-clock``'s "CPUs utilized", where it has digits enough."""
+    """Return elapsed seconds behind ``task-clock``'s "CPUs utilized"; None: too few digits."""
     share = number(metric[0]) if metric[1:] == ["CPUs utilized"] else None
     if event.value is None or share is None or share < LEAST_SHARE:
         return None

@@ -41,7 +41,7 @@ MOST_DETAIL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user said that the file may not know."""
+    """The user's statements about what the file may not know."""
 
     platform: str
     name: str | None = None
@@ -55,31 +55,31 @@ class Wishes:
 
 
 def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple[Reading, Region]]:
-    """The regions that the patterns name. Raises UsageError where none does."""
+    """Return the regions that the patterns name. Raises UsageError where none does."""
     everything = [(reading, region) for reading in readings for region in reading.regions]
-    found = [pair for pair in everything if not patterns or _wanted(pair[1], patterns)]
-    if everything and not found:
+    matching = [pair for pair in everything if not patterns or _wanted(pair[1], patterns)]
+    if everything and not matching:
         known = list(dict.fromkeys(region.label for _, region in everything))
         more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
         raise UsageError(
             f"no region matches {' or '.join(repr(p) for p in patterns)}",
             hint=f"there are: {', '.join(known[:SHOWN])}{more}",
         )
-    return found
+    return matching
 
 
 def left_out(reading: Reading) -> list[str]:
-    """Metrics of the file that no counter of the catalogue is made from, sorted."""
+    """Return the file's metrics that no counter of the catalogue is made from, sorted."""
     wanted = {n for key in reading.sources for f in from_source(key).values() for n in names(f)}
-    found: set[str] = set()
+    reported: set[str] = set()
     for region in reading.regions:
-        found |= set(region.metrics) | set(region.problems)
-    unknown = found - wanted - READ_OTHERWISE
+        reported |= set(region.metrics) | set(region.problems)
+    unknown = reported - wanted - READ_OTHERWISE
     return sorted(name for name in unknown if name.removesuffix(".per_second") not in wanted)
 
 
 def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
-    """One Profile of one region. Raises DocumentError where it would hold what none may hold."""
+    """Make one Profile of one region. Raises DocumentError where a value is not allowed."""
     try:
         return _profile(reading, region, source, wishes)
     except ValidationError as error:
@@ -97,8 +97,8 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
     targets = wishes.targets or reading.targets
     if targets is None:
         warnings.append("the file does not say what it runs on: taken as cpu (--runs-on)")
-    given = sum(1 for m in counters.values() if m.value is not None)
-    detail = f"{given} counters from {reading.tool}"
+    valued = sum(1 for m in counters.values() if m.value is not None)
+    detail = f"{valued} counters from {reading.tool}"
     if unused:
         detail += f"; not in the catalogue: {', '.join(unused)}"
     if len(detail) > MOST_DETAIL:
@@ -141,24 +141,24 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
 
 
 def distinct(profiles: list[Profile]) -> list[Profile]:
-    """The same Profiles with names made different by their region's path where they clash."""
+    """Return the Profiles with names made different by their region's path where they clash."""
     counts: dict[str, int] = {}
-    for one in profiles:
-        counts[one.name] = counts.get(one.name, 0) + 1
-    made: list[Profile] = []
-    for index, one in enumerate(profiles):
-        if counts[one.name] > 1:
-            imported = one.provenance.imported
+    for profile in profiles:
+        counts[profile.name] = counts.get(profile.name, 0) + 1
+    renamed: list[Profile] = []
+    for index, profile in enumerate(profiles):
+        if counts[profile.name] > 1:
+            imported = profile.provenance.imported
             key = f"{index}:{imported.region if imported else ''}"
             tail = hashlib.sha256(key.encode()).hexdigest()[:8]
-            made.append(one.model_copy(update={"name": f"{one.name[:118]}-{tail}"}))
+            renamed.append(profile.model_copy(update={"name": f"{profile.name[:118]}-{tail}"}))
         else:
-            made.append(one)
-    return made
+            renamed.append(profile)
+    return renamed
 
 
 def plain_name(text: str) -> str:
-    """``text`` as a profile's name: other signs become ``_``, long ones get a digest."""
+    """Return ``text`` as a profile's name: other signs become ``_``, long ones get a digest."""
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "_", text).strip("_.+-") or "region"
     if len(name) > 120:
         name = f"{name[:110]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -177,13 +177,13 @@ def _runtime(region: Region, wishes: Wishes) -> tuple[Runtime | None, list[str]]
     if seconds is None:
         return None, [f"no runtime: {region.runtime_note} (or tell it with --runtime)"]
     how = "as given" if wishes.runtime_s else region.runtime_note
-    made = Runtime(median_s=seconds, spread_s=0.0, repeats_s=(seconds,))
-    return made, [f"runtime: {how}; of one run, so its spread is not known"]
+    runtime = Runtime(median_s=seconds, spread_s=0.0, repeats_s=(seconds,))
+    return runtime, [f"runtime: {how}; of one run, so its spread is not known"]
 
 
 def _counters(reading: Reading, region: Region) -> tuple[dict[str, Measurement], list[str]]:
     formulas = {key: from_source(key) for key in reading.sources}
-    found: dict[str, Measurement] = {}
+    measured: dict[str, Measurement] = {}
     why: dict[str, str] = {}
     used: set[str] = set()
     for key, by_name in formulas.items():
@@ -191,10 +191,10 @@ def _counters(reading: Reading, region: Region) -> tuple[dict[str, Measurement],
             used |= names(formula)
             measurement, problem = _evaluate(key, formula, region)
             if measurement is not None:
-                found.setdefault(counter, measurement)
+                measured.setdefault(counter, measurement)
             elif why.get(counter, ABSENT).startswith(ABSENT):
                 why[counter] = problem
-    derived = derive(found)
+    derived = derive(measured)
     source = f"import:{reading.tool}"
     result = {
         counter: derived[counter]
@@ -213,7 +213,7 @@ def _why(counter: str, reading: Reading) -> str:
 
 
 def _evaluate(key: str, formula: str, region: Region) -> tuple[Measurement | None, str]:
-    """The first alternative whose names all have values; else why the first has none."""
+    """Return the first alternative whose names all have values; else why the first has none."""
     problem = ""
     for terms in alternatives(formula):
         absent = [n for term in terms for n in term.names if n not in region.metrics]
@@ -246,6 +246,6 @@ def _measurement(
     )
 
 
-def file_name(path: Path, one: Profile) -> Path:
-    """Where a Profile goes in a folder of Profiles."""
-    return path / f"{one.name}.json"
+def file_name(path: Path, profile: Profile) -> Path:
+    """Return where a Profile goes in a folder of Profiles."""
+    return path / f"{profile.name}.json"

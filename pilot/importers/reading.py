@@ -21,7 +21,7 @@ from berth.pilot.profile import Target
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 256
-"""Of a region within regions."""
+"""Levels of regions within regions."""
 MAX_REGIONS = 20_000
 MAX_RECORDS = 2_000_000
 MAX_NAMES = 5_000
@@ -43,18 +43,18 @@ class Region:
     """One region, kernel or whole program as the tool saw it."""
 
     path: tuple[str, ...]
-    """From the outermost region inwards; empty: the whole program."""
+    """Region names from the outermost inwards; empty: the whole program."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     """Metrics that the file names without a value to use, and why."""
     runtime_s: float | None = None
     runtime_note: str = ""
-    """How the time was read; or, where there is none, why."""
+    """The way in which the time was read; or, where there is none, the reason."""
     size: float | None = None
 
     @property
     def label(self) -> str:
-        """The path as people write it."""
+        """Return the path as people write it."""
         return "/".join(self.path) or "(program)"
 
 
@@ -69,10 +69,10 @@ class Reading:
     version: str = ""
     host_cpu: str = ""
     measured: str = ""
-    """When, as the file says it."""
+    """Time of the measurement, as the file says it."""
     command: tuple[str, ...] = ()
     targets: tuple[Target, ...] | None = None
-    """None: the file does not say."""
+    """What the program runs on; None: the file does not say."""
     architecture: str | None = None
     threads: int | None = None
     ranks: int | None = None
@@ -89,7 +89,10 @@ class Source:
 
     @property
     def text(self) -> str:
-        """As UTF-8. Raises DocumentError naming the byte that is none."""
+        """Return the content as UTF-8 text.
+
+        Raises DocumentError naming the line of a byte that is none.
+        """
         try:
             return self.raw.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -98,7 +101,7 @@ class Source:
 
 
 def load(path: Path) -> Source:
-    """The file within ``MAX_FILE_BYTES``. Raises DocumentError where it cannot be read.
+    """Read the file within ``MAX_FILE_BYTES``. Raises DocumentError where it cannot be read.
 
     A pipe or a device is refused: it may never end, or never begin.
     """
@@ -123,7 +126,7 @@ def load(path: Path) -> Source:
 
 
 def fault(path: Path | str, line: int | None, problem: str, hint: str | None = None) -> Exception:
-    """A DocumentError that names the line."""
+    """Return a DocumentError that names the line."""
     return DocumentError(path, problem, key=f"line {line}" if line else None, hint=hint)
 
 
@@ -137,18 +140,18 @@ SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row: where in the tree, its numbers and its labels by column."""
+    """One row: its place in the tree, its numbers and its labels by column."""
 
     path: tuple[str, ...]
     numbers: dict[str, float]
     labels: dict[str, str]
     line: int
-    """Of the file, or the index of the row."""
+    """Line of the file, or index of the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of one run and what the file says of the run as a whole."""
+    """The rows of one run, and the file's statements about the run as a whole."""
 
     records: list[Record]
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -158,11 +161,11 @@ class Table:
 
 
 def number(value: str | float) -> float | None:
-    """A finite number, or None where it is none."""
+    """Return the value as a finite number; None: it is none."""
     if isinstance(value, bool):
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return parsed if math.isfinite(parsed) else None

@@ -68,14 +68,14 @@ class Column:
 
     name: str
     base: str
-    """What was counted, as the counting tool calls it."""
+    """The counted quantity, as the counting tool calls it."""
     over: tuple[str, ...]
     """Aggregations, outermost first, without ``inclusive``."""
     inclusive: bool
 
     @classmethod
     def of(cls, name: str) -> Column:
-        """From the column's name."""
+        """Take a column's name apart."""
         words = PLAIN.get(name, name).split("#")
         count = 0
         while count < len(words) - 1 and words[count] in OPERATORS:
@@ -92,16 +92,16 @@ class Column:
 
     @property
     def is_time(self) -> bool:
-        """Is it a duration of the region?"""
+        """Return whether it is a duration of the region."""
         return self.base in (TIME, f"{TIME}.ns")
 
     @property
     def adds_up(self) -> bool:
-        """A total: sums of sums, or a value as it was counted."""
+        """Return whether it is a total: sums of sums, or a value as it was counted."""
         return all(word == "sum" for word in self.over)
 
     def seconds(self, unit: str, known: float | None) -> float | None:
-        """Factor to seconds; None: neither the name, the file nor the user says the unit."""
+        """Return the factor to seconds; None: neither name, file nor user says the unit."""
         if self.base.endswith(".ns"):
             return 1e-9
         return SECONDS.get(unit.lower(), known)
@@ -120,7 +120,7 @@ RegionPath = tuple[str, ...]
 def regions(
     table: Table, path: object, *, time_factor: float | None, ranks: int | None
 ) -> tuple[tuple[Region, ...], tuple[str, ...]]:
-    """Regions of ``table`` in the order of the file, and warnings.
+    """Return the regions of ``table`` in the order of the file, and warnings.
 
     ``time_factor``: seconds for one unit of a time whose unit the file does not say (None:
     unknown). ``ranks``: processes of the run (None: the file does not say).
@@ -140,8 +140,8 @@ def regions(
             hint="aggregate it with the tool's own commands first",
         )
     maker = _Maker(table, groups, [Column.of(name) for name in sorted(names)], time_factor, ranks)
-    found = tuple(maker.region(place) for place in groups if place or len(groups) == 1)
-    return found, tuple(maker.warnings)
+    made_regions = tuple(maker.region(place) for place in groups if place or len(groups) == 1)
+    return made_regions, tuple(maker.warnings)
 
 
 class _Maker:
@@ -252,7 +252,7 @@ class _Maker:
         return sum(ranks.values()) if self._ranks in (None, 1) else None
 
     def _by_rank(self, column: Column, place: RegionPath) -> dict[float | None, float]:
-        """Time by rank (None: rows without one): of the slowest thread where it has threads."""
+        """Return the slowest thread's time by rank (None: rows without a rank)."""
         places = [place] if column.inclusive else [place, *self._inner[place]]
         sums: dict[tuple[float | None, float | None], float] = defaultdict(float)
         for where in places:
@@ -260,10 +260,10 @@ class _Maker:
                 if column.name in record.numbers:
                     key = (_first(record, RANK_COLUMNS), _first(record, THREAD_COLUMNS))
                     sums[key] += record.numbers[column.name]
-        found: dict[float | None, float] = {}
+        slowest: dict[float | None, float] = {}
         for (rank, _), seconds in sums.items():
-            found[rank] = max(found.get(rank, 0.0), seconds)
-        return found
+            slowest[rank] = max(slowest.get(rank, 0.0), seconds)
+        return slowest
 
     def _own(self, column: Column, place: RegionPath) -> list[float]:
         records: Iterable[Record] = self._groups.get(place, [])
@@ -282,15 +282,15 @@ VARIANT_TARGETS = {"CUDA": Target.CUDA, "HIP": Target.HIP}
 def reading(
     table: Table, path: Path, *, tool: str, sources: tuple[str, ...], time_factor: float | None
 ) -> Reading:
-    """The Reading of one Table."""
+    """Return the Reading of one Table."""
     facts = table.facts
     ranks = _count(facts, RANKS) or _ranks_seen(table)
-    found, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
+    run_regions, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
     version = facts.get("cali.caliper.version", "")
     return Reading(
         tool=tool,
         sources=sources,
-        regions=found,
+        regions=run_regions,
         version=version,
         measured=_when(facts.get("launchdate", "")),
         command=_command(facts),
@@ -303,7 +303,7 @@ def reading(
 
 
 def _ranks_seen(table: Table) -> int | None:
-    """How many ranks have rows of their own; None: rows do not tell their rank."""
+    """Return how many ranks have rows of their own; None: rows do not tell their rank."""
     columns = [c for c in RANK_COLUMNS if any(c in r.numbers for r in table.records)]
     if not columns:
         return None
@@ -311,7 +311,7 @@ def _ranks_seen(table: Table) -> int | None:
 
 
 def _targets(facts: Mapping[str, str]) -> tuple[Target, ...] | None:
-    """RAJAPerf names its back end in the variant (``Base_CUDA``, ``RAJA_HIP``, ``Base_Seq``)."""
+    """Return what the program runs on, by RAJAPerf's variant (``Base_CUDA``, ``Base_Seq``)."""
     variant = facts.get("variant")
     if variant is None:
         return None
@@ -332,9 +332,9 @@ def _architecture(facts: Mapping[str, str]) -> str | None:
 
 def _count(facts: Mapping[str, str], names: tuple[str, ...]) -> int | None:
     for name in names:
-        found = number(facts.get(name, ""))
-        if found is not None and found >= 1 and found == int(found):
-            return int(found)
+        count = number(facts.get(name, ""))
+        if count is not None and count >= 1 and count == int(count):
+            return int(count)
     return None
 
 

@@ -23,7 +23,7 @@ FIRST_LEVEL = 32 * 2**10
 
 
 def read(source: Source) -> Reading:
-    """Raises DocumentError where the file holds no totals (cut off, or of another tool)."""
+    """Read the totals. Raises DocumentError where there are none (cut off, or of another tool)."""
     text = source.text
     totals = parse(text)
     if not totals.get("Ir"):
@@ -53,7 +53,7 @@ def read(source: Source) -> Reading:
 
 
 def _name(event: str, sizes: dict[str, int]) -> str:
-    """The event with the size of its cache, where the catalogue tells them apart by it."""
+    """Return the event with the size of its cache, where the catalogue tells them apart by it."""
     if event.startswith("DL"):
         return f"{event} with LL = {_shown(sizes.get('LL'))}"
     for level in ("D1", "I1"):

@@ -36,29 +36,29 @@ MPI_SOURCE, TCP_SOURCE = "link_mpi.c", "link_tcp.c"
 MOST_RANKS_A_NODE = 4
 """All-reduces are also measured with so many ranks on each node, where it has the cores."""
 TIME_LIMIT_S = 120.0
-"""Of each program."""
+"""Seconds that each program may take."""
 FIRST_LIMIT_S = 45.0
-"""Of a first try with MPI: launchers that do not fit hang."""
+"""Seconds for a first try with MPI: launchers that do not fit hang."""
 _FLAGS = ("-std=c11", "-O2")
 _COMPILE_S = 120.0
 _GRACE_S = 3.0
 
 Launch = Callable[[int, Sequence[str]], list[str]]
-"""From ranks a node and a program to the command that starts it on both nodes."""
+"""Turns ranks a node and a program into the command that starts it on both nodes."""
 
 
 class LinkMeasurement(Document):
-    """What was measured between two nodes of one kind."""
+    """Measurements between two nodes of one kind."""
 
     schema_: str = Field(default=LINK_SCHEMA, alias="schema")
     nodes: tuple[str, ...] = Field(min_length=2, max_length=2)
-    """As the scheduler calls them."""
+    """The two nodes, as the scheduler calls them."""
     kernel: str = ""
     measured: str = ""
-    """When it began."""
+    """Time when it began."""
     interconnect: Interconnect | None = None
     without_mpi: str | None = None
-    """Why it was not measured by MPI; None: it was."""
+    """The reason why it was not measured by MPI; None: it was."""
     problems: tuple[str, ...] = ()
     complete: bool = False
 
@@ -86,7 +86,7 @@ def measure_link(
     number of ranks in all and on each. What cannot be measured is a problem in the result. Raises
     UsageError where the result cannot be written.
     """
-    found = LinkMeasurement(
+    result = LinkMeasurement(
         nodes=tuple(nodes),
         kernel=kernel_release(),
         measured=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -94,20 +94,20 @@ def measure_link(
     try:
         into.parent.mkdir(parents=True, exist_ok=True)
         with _beside(into) as folder:
-            made, why = _measured(folder, launcher, say)
-        named = made.model_copy(update={"nodes": tuple(nodes)})
-        found = found.model_copy(
+            interconnect, why = _measured(folder, launcher, say)
+        named = interconnect.model_copy(update={"nodes": tuple(nodes)})
+        result = result.model_copy(
             update={"interconnect": named, "without_mpi": why, "complete": True}
         )
     except BerthError as error:
-        found = found.model_copy(update={"problems": (error.message,)})
-    write_json(into, found)
-    return found
+        result = result.model_copy(update={"problems": (error.message,)})
+    write_json(into, result)
+    return result
 
 
 @contextmanager
 def _beside(into: Path) -> Iterator[Path]:
-    """A folder that both nodes see, since they see the result's."""
+    """Make a folder that both nodes see, since they see the result's."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=".link-", dir=into.parent))
     except OSError as error:
@@ -120,7 +120,7 @@ def _beside(into: Path) -> Iterator[Path]:
 
 
 def _measured(folder: Path, launcher: Sequence[str], say: Say) -> tuple[Interconnect, str | None]:
-    """The interconnect, and why it was not measured by MPI."""
+    """Return the interconnect, and why it was not measured by MPI."""
     tried: list[str] = []
     try:
         program = _compiled([_mpicc()], MPI_SOURCE, folder)
@@ -141,10 +141,10 @@ def _measured(folder: Path, launcher: Sequence[str], say: Say) -> tuple[Intercon
 
 
 def _mpicc() -> str:
-    found = shutil.which("mpicc")
-    if found is None:
+    compiler = shutil.which("mpicc")
+    if compiler is None:
         raise PilotError("there is no mpicc")
-    return found
+    return compiler
 
 
 def _mpi_launchers(launcher: Sequence[str]) -> Iterator[tuple[str, Launch]]:
@@ -155,7 +155,7 @@ def _mpi_launchers(launcher: Sequence[str]) -> Iterator[tuple[str, Launch]]:
 
 
 def _mpirun(path: str) -> Launch:
-    """As its launcher takes ranks a node."""
+    """Return the launch by this mpirun, in its own words for ranks a node."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=10, check=False
@@ -176,7 +176,7 @@ def _by(launcher: Sequence[str]) -> Launch:
 
 
 def _compiled(compiler: Sequence[str], source: str, folder: Path) -> Path:
-    """The program, in a folder that both nodes see. Raises PilotError."""
+    """Compile the program in a folder that both nodes see. Raises PilotError."""
     sources = Path(str(resources.files("berth.pilot"))) / "network"
     program = folder / source.removesuffix(".c")
     words = [*compiler, *_FLAGS, str(sources / source), "-o", str(program), "-lm"]
@@ -193,17 +193,17 @@ def _compiled(compiler: Sequence[str], source: str, folder: Path) -> Path:
 
 
 def _all_of_it(way: _Way, folder: Path, say: Say, *, first_s: float) -> Interconnect:
-    """With one rank a node, and the all-reduce with several. Raises PilotError."""
-    one = parsed(_run(way, 1, folder, first_s), ranks=2)
+    """Measure with one rank a node, and the all-reduce with several. Raises PilotError."""
+    single = parsed(_run(way, 1, folder, first_s), ranks=2)
     each = min(MOST_RANKS_A_NODE, len(os.sched_getaffinity(0)))
     if each < 2:
-        return one
+        return single
     say(f"all-reduce with {each} ranks a node")
     try:
         more = parsed(_run(way, each, folder, TIME_LIMIT_S), ranks=2 * each)
     except PilotError:  # more ranks than the launcher allows on a node
-        return one
-    return one.model_copy(update={"all_reduce": (*one.all_reduce, *more.all_reduce)})
+        return single
+    return single.model_copy(update={"all_reduce": (*single.all_reduce, *more.all_reduce)})
 
 
 def _run(way: _Way, each: int, folder: Path, limit_s: float) -> str:
@@ -214,15 +214,15 @@ def _run(way: _Way, each: int, folder: Path, limit_s: float) -> str:
         program.append(str(meeting))
     status, out, err = _bounded(way.command(each, program), limit_s)
     if status != 0:
-        said = [line.strip() for line in err.splitlines() if line.strip()]
-        telling = next((x for x in said if "error" in x.lower() or "rank" in x), "")
-        why = telling or (said[-1] if said else "it said nothing")
+        lines = [line.strip() for line in err.splitlines() if line.strip()]
+        telling = next((x for x in lines if "error" in x.lower() or "rank" in x), "")
+        why = telling or (lines[-1] if lines else "it said nothing")
         raise PilotError(f"exit status {status}: {why[:200]}")
     return out
 
 
 def _bounded(command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-    """Status and output; with what it started, it is ended after ``limit_s``. Raises PilotError."""
+    """Run a command for at most ``limit_s``; return status and output. Raises PilotError."""
     try:
         process = subprocess.Popen(
             command,
@@ -250,14 +250,14 @@ def _bounded(command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    found = dict(env)
+    environment = dict(env)
     if os.geteuid() == 0:  # whoever calibrates as root has chosen so
-        found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return found
+        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return environment
 
 
 def parsed(text: str, *, ranks: int) -> Interconnect:
-    """What rank 0 printed. Raises PilotError for anything else."""
+    """Read what rank 0 printed. Raises PilotError for anything else."""
     line = next((x for x in text.splitlines() if x.startswith("{")), "")
     try:
         data: dict[str, Any] = json.loads(line)
@@ -277,8 +277,8 @@ def parsed(text: str, *, ranks: int) -> Interconnect:
         raise PilotError(f"it printed something unreadable: {error!r}"[:200]) from None
 
 
-def in_words(made: Interconnect) -> str:
-    """``2 us, 10 GB/s (MPI: Open MPI v4.1.4)``."""
-    latency = "-" if made.latency_s is None else format_seconds(made.latency_s)
-    rate = "-" if made.bytes_per_s is None else f"{made.bytes_per_s / 1e9:.3g} GB/s"
-    return f"{latency}, {rate} ({made.measured_with})"
+def in_words(interconnect: Interconnect) -> str:
+    """Return ``2 us, 10 GB/s (MPI: Open MPI v4.1.4)``."""
+    latency = "-" if interconnect.latency_s is None else format_seconds(interconnect.latency_s)
+    rate = "-" if interconnect.bytes_per_s is None else f"{interconnect.bytes_per_s / 1e9:.3g} GB/s"
+    return f"{latency}, {rate} ({interconnect.measured_with})"

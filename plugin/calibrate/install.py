@@ -41,10 +41,10 @@ def install(
         if target.exists():
             shutil.rmtree(target)
         target.parent.mkdir(exist_ok=True)
-        made = target.with_name(f".{target.name}.new")
-        shutil.rmtree(made, ignore_errors=True)
-        shutil.copytree(bundle, made)
-        made.rename(target)
+        fresh = target.with_name(f".{target.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.copytree(bundle, fresh)
+        fresh.rename(target)
         files = {p.name: f"{PLATFORM_FOLDER}/{p.name}.json" for p in platforms}
         names = [str(target.relative_to(home))]
         names += [
@@ -68,7 +68,7 @@ def install(
 
 
 def with_calibration(text: str, files: Mapping[str, str], bundles: Sequence[str]) -> str:
-    """The site file's text with these platform files and bundles; all else stays as it is.
+    """Return the site file's text with these platform files and bundles; all else stays as it is.
 
     Comments, order and spaces stay, too. Raises UsageError, with what to write by hand, where it
     is written so unusually that it cannot be changed safely.
@@ -111,9 +111,9 @@ def _add_platform(document: tomlkit.TOMLDocument, name: str, file: str) -> None:
 def _expected(
     before: Mapping[str, object], files: Mapping[str, str], bundles: Sequence[str]
 ) -> dict[str, object]:
-    """What the changed file must mean."""
-    found = json.loads(json.dumps(before, default=str))
-    tables = found.setdefault("platforms", [])
+    """Return what the changed file must mean, as parsed TOML."""
+    expected = json.loads(json.dumps(before, default=str))
+    tables = expected.setdefault("platforms", [])
     for name, file in files.items():
         own = next((t for t in tables if t.get("name") == name), None)
         if own is None:
@@ -121,9 +121,9 @@ def _expected(
         else:
             own["file"] = file
     if not tables:
-        del found["platforms"]
-    found.setdefault("predictor", {})["bundles"] = list(bundles)
-    return dict(found)
+        del expected["platforms"]
+    expected.setdefault("predictor", {})["bundles"] = list(bundles)
+    return dict(expected)
 
 
 def refresh_forecasts(site: Site) -> str:

@@ -48,7 +48,7 @@ class Settings:
 
     @property
     def judged_limit_s(self) -> float:
-        """The time limit that queues are asked for; 0 with a QOS, which may lift theirs."""
+        """Return the time limit that queues are asked for; 0 with a QOS, which may lift theirs."""
         return 0.0 if self.qos is not None else self.time_limit_s
 
 
@@ -66,12 +66,12 @@ class Todo:
 
     @property
     def nodes(self) -> tuple[NodeFacts, ...]:
-        """Those that the job holds."""
+        """Return the nodes that the job holds."""
         return tuple(node for node in (self.node, self.second) if node is not None)
 
     @property
     def what(self) -> str:
-        """As its step calls it: the node, or both with a comma."""
+        """Return how its step names it: the node, or both nodes with a comma."""
         return PAIR.join(node.name for node in self.nodes)
 
 
@@ -92,56 +92,56 @@ def plan(
     settings: Settings,
     drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Todo]:
-    """What is still to be measured, in order; kinds that no job can measure with the reason.
+    """Return what is still to be measured, in order; kinds that no job can measure with the reason.
 
     ``drivers``: of the GPUs of hosts, as they were seen last.
     """
-    found = []
+    todo = []
     for kind in kinds:
         if kind.platform.is_gpu:
-            found.append(Todo(kind, None, "its rates are those of its data sheet"))
+            todo.append(Todo(kind, None, "its rates are those of its data sheet"))
             continue
         chosen = chosen_nodes(kind, facts, settings.nodes_per_kind, settings.judged_limit_s)
         if not chosen:
-            found.append(Todo(kind, None, _none_chosen(kind, facts, settings.judged_limit_s)))
+            todo.append(Todo(kind, None, _none_chosen(kind, facts, settings.judged_limit_s)))
         for node in chosen:
             result = folder.result(kind.name, node.name)
             stale = None if result is None else outdated(result, node, drivers)
             if settings.again or result is None or not result.complete or stale is not None:
-                found.append(Todo(kind, node, stale=stale))
+                todo.append(Todo(kind, node, stale=stale))
         if settings.links:
-            found += _links(kind, facts, folder, settings)
-    return found
+            todo += _links(kind, facts, folder, settings)
+    return todo
 
 
 def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
-    """Why no node of the kind can be measured."""
+    """Return why no node of the kind can be measured."""
     if not kind.nodes:
         return "has no node in the cluster"
-    if kind.open_places(facts, limit_s):
+    if kind.open_candidates(facts, limit_s):
         return "none of its nodes works now"
-    names = dict.fromkeys(place.queue for place in kind.places)
-    found = []
+    names = dict.fromkeys(candidate.queue for candidate in kind.candidates)
+    problems = []
     for queue in (facts.queues[name] for name in names if name in facts.queues):
         if not queue.up:
-            found.append(f"{queue.name} is {queue.closed or 'not up'}")
+            problems.append(f"{queue.name} is {queue.closed or 'not up'}")
         elif not gives(queue, limit_s):
-            found.append(
+            problems.append(
                 f"jobs in {queue.name} take at most {format_seconds(queue.max_time_s or 0.0)}: "
                 f"give a shorter --time-limit than {format_seconds(limit_s)}"
             )
-    return "; ".join(found)
+    return "; ".join(problems)
 
 
 def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
-    """What connects two nodes of the kind, where it is still to be measured and two are free."""
+    """Return the pairs of the kind whose link is still to be measured while two nodes are free."""
     if len(kind.nodes) < 2:
         return []
     nodes = {node.name: node for node in facts.nodes}
     current = [
-        one
-        for one in folder.links(kind.name)
-        if one.nodes[0] in nodes and outdated(one, nodes[one.nodes[0]]) is None
+        link
+        for link in folder.links(kind.name)
+        if link.nodes[0] in nodes and outdated(link, nodes[link.nodes[0]]) is None
     ]
     if current and not settings.again:
         return []
@@ -178,12 +178,14 @@ def follow(
     folder.write(state)
     flying: list[Step] = []
     pending: list[Todo] = []
-    for one in todo:
-        step = None if one.node is None else state.step(one.kind.name, one.what)
+    for step_to_do in todo:
+        step = (
+            None if step_to_do.node is None else state.step(step_to_do.kind.name, step_to_do.what)
+        )
         if step is not None and step.job is not None:
             flying.append(step)
-        elif one.node is not None:
-            pending.append(one)
+        elif step_to_do.node is not None:
+            pending.append(step_to_do)
     moved, pause = time.monotonic(), POLL_S[0]
     last, done, failed = None, 0, 0
     while True:
@@ -196,8 +198,8 @@ def follow(
                 state = state.with_step(ended)
                 done, failed = done + (ended.problem is None), failed + (ended.problem is not None)
         while pending and len(flying) < settings.at_once:
-            one = pending.pop(0)
-            step = submitted(one, facts, folder, scheduler, settings=settings)
+            step_to_do = pending.pop(0)
+            step = submitted(step_to_do, facts, folder, scheduler, settings=settings)
             state = state.with_step(step)
             folder.write(state)
             if step.job is None:
@@ -218,12 +220,13 @@ def follow(
 
 
 def _state_of(step: Step, known: Mapping[str, Outcome]) -> str:
-    found = known.get(step.job or "")
-    return "pending" if found is None else found.state
+    outcome = known.get(step.job or "")
+    return "pending" if outcome is None else outcome.state
 
 
 def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
-    """The step without its job: done, or why not; an older result stands again where not."""
+    """Return the step without its job, done or with its problem; an older result is put back
+    then."""
     result = folder.result(step.kind, step.node)
     if result is not None and result.complete:
         return step.model_copy(update={"job": None, "problem": None})
@@ -245,11 +248,11 @@ def _why(
         return result.problems[-1]
     log = folder.file(step.kind, step.node, "log")
     try:
-        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        log_lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
-        said = []
+        log_lines = []
     ended = "unknown to the scheduler" if outcome is None else outcome.state
-    return f"job {step.job} ({ended}): {said[-1][:200] if said else 'it left no log'}"
+    return f"job {step.job} ({ended}): {log_lines[-1][:200] if log_lines else 'it left no log'}"
 
 
 def submitted(
@@ -261,9 +264,9 @@ def submitted(
     settings: Settings,
 ) -> Step:
     """Submit the job of one node, or of two, through the first of its places that takes it."""
-    kind, what, names = todo.kind, todo.what, [node.name for node in todo.nodes]
-    script, present = folder.file(kind.name, what, "sh"), folder.file(kind.name, what, "json")
-    result = folder.result(kind.name, what)
+    kind, part, names = todo.kind, todo.what, [node.name for node in todo.nodes]
+    script, present = folder.file(kind.name, part, "sh"), folder.file(kind.name, part, "json")
+    result = folder.result(kind.name, part)
     try:
         script.parent.mkdir(parents=True, exist_ok=True)
         if result is not None and result.complete:  # outdated, or to be measured again
@@ -272,12 +275,12 @@ def submitted(
     except OSError as error:
         raise UsageError(f"{script.parent} cannot be written: {error.strerror}") from None
     refused = []
-    for place in kind.places_of(names, facts, settings.judged_limit_s):
+    for candidate in kind.candidates_of(names, facts, settings.judged_limit_s):
         job = NodeJob(
             name=f"calibrate-{'-'.join(names)}",
             script=script,
-            output=folder.file(kind.name, what, "log"),
-            queue=place.queue,
+            output=folder.file(kind.name, part, "log"),
+            queue=candidate.queue,
             node=names[0],
             time_limit_s=settings.time_limit_s,
             account=settings.account,
@@ -287,16 +290,16 @@ def submitted(
         try:
             job_id = scheduler.submit(scheduler.node_command(job))
         except BerthError as error:
-            refused.append(f"{scheduler.queue_word} {place.queue}: {error.message}")
+            refused.append(f"{scheduler.queue_word} {candidate.queue}: {error.message}")
             continue
         return Step(
             kind=kind.name,
-            node=what,
+            node=part,
             job=job_id,
-            queue=place.queue,
+            queue=candidate.queue,
             submitted_s=time.time(),
         )
-    return Step(kind=kind.name, node=what, submitted_s=time.time(), problem="; ".join(refused))
+    return Step(kind=kind.name, node=part, submitted_s=time.time(), problem="; ".join(refused))
 
 
 def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings) -> str:
@@ -317,6 +320,6 @@ def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings
 
 
 def berth_command() -> str:
-    """This program's own path: the compute nodes must have it at the same place."""
+    """Return this program's own path; the compute nodes must have it at the same place."""
     beside = Path(sys.executable).with_name("berth")
     return str(beside) if beside.exists() else shutil.which("berth") or "berth"

@@ -1,4 +1,4 @@
-"""The kinds of nodes of a site: places whose nodes are of one platform."""
+"""The kinds of nodes of a site: candidates whose nodes are of one platform."""
 
 from __future__ import annotations
 
@@ -14,94 +14,96 @@ from berth.policies.values import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One platform of the site, its places and their nodes."""
+    """One platform of the site, its candidates and their nodes."""
 
     platform: Platform
-    places: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]
     nodes: tuple[NodeFacts, ...]
     """In the scheduler's order, each once."""
 
     @property
     def name(self) -> str:
-        """The platform's."""
+        """Return the name of its platform."""
         return self.platform.name
 
-    def places_of(
+    def candidates_of(
         self, nodes: Sequence[str], facts: ClusterFacts, limit_s: float
     ) -> tuple[Candidate, ...]:
-        """The places by which a job of that time limit reaches all of these nodes."""
+        """Return the candidates by which a job of that time limit reaches all of these nodes."""
         return tuple(
-            place
-            for place in self.open_places(facts, limit_s)
-            if {node.name for node in nodes_of(place, facts)}.issuperset(nodes)
+            candidate
+            for candidate in self.open_candidates(facts, limit_s)
+            if {node.name for node in nodes_of(candidate, facts)}.issuperset(nodes)
         )
 
-    def open_places(self, facts: ClusterFacts, limit_s: float) -> tuple[Candidate, ...]:
-        """The places whose queue takes jobs of that time limit and starts them now."""
+    def open_candidates(self, facts: ClusterFacts, limit_s: float) -> tuple[Candidate, ...]:
+        """Return the candidates whose queue takes jobs of that time limit and starts them now."""
         queues = {name: queue for name, queue in facts.queues.items() if queue.up}
         return tuple(
-            p for p in self.places if p.queue in queues and gives(queues[p.queue], limit_s)
+            p for p in self.candidates if p.queue in queues and gives(queues[p.queue], limit_s)
         )
 
     def free_pair(self, facts: ClusterFacts, limit_s: float) -> tuple[NodeFacts, ...]:
-        """Two nodes that one job can hold and that nothing runs on; empty where there are none."""
-        for place in self.open_places(facts, limit_s):
-            free = [n for n in nodes_of(place, facts) if n.usable and n.idle_cores == n.cores]
+        """Return two nodes that one job can hold and that nothing runs on; empty where there are
+        none."""
+        for candidate in self.open_candidates(facts, limit_s):
+            free = [n for n in nodes_of(candidate, facts) if n.usable and n.idle_cores == n.cores]
             if len(free) > 1:
                 return (free[0], free[1])
         return ()
 
 
 def gives(queue: QueueFacts, limit_s: float) -> bool:
-    """Whether jobs of the queue may have that time limit."""
+    """Tell whether jobs of the queue may have that time limit."""
     return queue.max_time_s is None or limit_s <= queue.max_time_s
 
 
 def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:
-    """One kind for each platform that a place of the site is on, in the site file's order."""
-    names = dict.fromkeys(place.platform for place in site.candidates)
+    """Return one kind for each platform that the site's candidates name, in the site file's
+    order."""
+    names = dict.fromkeys(candidate.platform for candidate in site.candidates)
     return tuple(_kind(name, site, facts) for name in names)
 
 
 def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
-    places = tuple(place for place in site.candidates if place.platform == name)
-    nodes = {node.name: node for place in places for node in nodes_of(place, facts)}
-    return Kind(site.platforms[name], places, tuple(nodes.values()))
+    candidates = tuple(candidate for candidate in site.candidates if candidate.platform == name)
+    nodes = {node.name: node for candidate in candidates for node in nodes_of(candidate, facts)}
+    return Kind(site.platforms[name], candidates, tuple(nodes.values()))
 
 
 def chosen_nodes(
     kind: Kind, facts: ClusterFacts, most: int, limit_s: float
 ) -> tuple[NodeFacts, ...]:
-    """At most ``most`` nodes that work, by places that start jobs of that time limit.
+    """Choose at most ``most`` nodes that work, by candidates that start jobs of that time limit.
 
-    One of each place first; nodes of the platform's size and without GPUs (a place of CPU nodes
-    may reach others) before others, idle ones before busy ones.
+    One of each candidate comes first; nodes of the platform's size and without GPUs (a candidate of
+    CPU nodes may reach others) come before others, idle ones before busy ones.
     """
-    places = kind.open_places(facts, limit_s)
-    reached = {n.name for place in places for n in nodes_of(place, facts)}
+    candidates = kind.open_candidates(facts, limit_s)
+    reached = {n.name for candidate in candidates for n in nodes_of(candidate, facts)}
     works = [n for n in kind.nodes if n.usable and n.name in reached]
     size = kind.platform.cores
     ordered = sorted(works, key=lambda n: (n.cores != size, bool(n.gpus), n.idle_cores < n.cores))
-    found: dict[str, NodeFacts] = {}
-    for place in places:
-        here = {n.name for n in nodes_of(place, facts)}
-        if not here & found.keys():
-            first = next((n for n in ordered if n.name in here), None)
+    nodes_by_name: dict[str, NodeFacts] = {}
+    for candidate in candidates:
+        names_of_candidate = {n.name for n in nodes_of(candidate, facts)}
+        if not names_of_candidate & nodes_by_name.keys():
+            first = next((n for n in ordered if n.name in names_of_candidate), None)
             if first is not None:
-                found[first.name] = first
+                nodes_by_name[first.name] = first
     for node in ordered:
-        found.setdefault(node.name, node)
-    return tuple(found.values())[: max(most, 1)]
+        nodes_by_name.setdefault(node.name, node)
+    return tuple(nodes_by_name.values())[: max(most, 1)]
 
 
 def named_kinds(kinds: Sequence[Kind], wanted: Sequence[str]) -> tuple[Kind, ...]:
-    """Those named by platform or place; all where none is named. Raises KeyError."""
+    """Choose the kinds named by platform or candidate; all where none is named. Raises KeyError."""
     if not wanted:
         return tuple(kinds)
-    found = []
+    chosen = []
     for name in wanted:
-        hits = [k for k in kinds if name == k.name or name in {p.name for p in k.places}]
+        hits = [k for k in kinds if name == k.name or name in {p.name for p in k.candidates}]
         if not hits:
             raise KeyError(name)
-        found += [k for k in hits if k not in found]
-    return tuple(found)
+        chosen += [k for k in hits if k not in chosen]
+    return tuple(chosen)

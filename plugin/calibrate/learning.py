@@ -27,9 +27,9 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Calibration, Manifest
-from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware.ceilings import Point
 from berth.predictor.learning.programs.columns import kernel_and_size
 from berth.predictor.learning.programs.suite import suite_profiles, timed
 
@@ -56,12 +56,12 @@ class Measured:
 
     @property
     def kernels(self) -> int:
-        """How many of the suite were timed, at whatever sizes."""
-        return len({found[0] for name in self.seconds if (found := kernel_and_size(name))})
+        """Return how many of the suite were timed, at whatever sizes."""
+        return len({kernel[0] for name in self.seconds if (kernel := kernel_and_size(name))})
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """The nodes that differ from the kind, worst first."""
+        """Return the nodes that differ from the kind, worst first."""
         far = [n for n, ratio in self.nodes.items() if max(ratio, 1 / ratio) > APART]
         return tuple(sorted(far, key=lambda n: -abs(math.log(self.nodes[n]))))
 
@@ -78,7 +78,7 @@ class Quality:
 def measured(
     old: Platform, results: Sequence[NodeMeasurement], links: Sequence[LinkMeasurement] = ()
 ) -> Measured:
-    """One kind of its nodes' results, of which there is at least one.
+    """Join the results of one kind's nodes, of which there is at least one.
 
     ``links``: what was measured between two of them, newest first.
     """
@@ -96,14 +96,14 @@ def measured(
     middle = min(results, key=lambda r: (abs(math.log(ratios[r.node])), r.node))
     if middle.platform is None:
         raise UsageError(f"the result of {middle.node} has no benchmark")
-    kept = {
+    usable = {
         "name": old.name,
         "price_per_hour": old.price_per_hour,
         "power_w": old.power_w,
         "idle_power_w": old.idle_power_w,
         "interconnect": links[0].interconnect if links else old.interconnect,
     }
-    return Measured(middle.platform.model_copy(update=kept), seconds, ratios)
+    return Measured(middle.platform.model_copy(update=usable), seconds, ratios)
 
 
 def learnt(
@@ -115,22 +115,22 @@ def learnt(
     *,
     command: str,
 ) -> Manifest:
-    """The bundle ``source`` with every kind labelled, written to ``folder``.
+    """Write the bundle ``source`` with every kind labelled to ``folder``.
 
     The kinds are seen from ``reference``, one of them; it itself from the machine that the suite
     was counted on. Raises UsageError.
     """
     from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
 
-    known = {**platforms, **{one.platform.name: one.platform for one in kinds}}
-    home = next(one for one in kinds if one.platform.name == reference)
+    known = {**platforms, **{kind.platform.name: kind.platform for kind in kinds}}
+    home = next(kind for kind in kinds if kind.platform.name == reference)
     shipped = suite_profiles()
     with tempfile.TemporaryDirectory(prefix="berth-calibrate-") as temporary:
-        here = source
-        for number, one in enumerate([home, *(k for k in kinds if k is not home)], 1):
-            there = timed(one.platform.name, one.seconds)
+        bundle = source
+        for number, kind in enumerate([home, *(k for k in kinds if k is not home)], 1):
+            there = timed(kind.platform.name, kind.seconds)
             names = {profile.name for profile in there}
-            if one is home:
+            if kind is home:
                 seen = [profile for name, profile in shipped.items() if name in names]
             else:
                 seen = [p for p in timed(reference, home.seconds) if p.name in names]
@@ -138,16 +138,16 @@ def learnt(
             last = number == len(kinds)
             out = folder if last else Path(temporary) / f"step-{number}"
             manifest = adapt(
-                here,
+                bundle,
                 [*seen, *(p for p in there if p.name in names)],
-                one.platform,
+                kind.platform,
                 known,
                 out,
                 seed=0,
                 command=command,
-                reference=None if one is home else reference,
+                reference=None if kind is home else reference,
             )
-            here = out
+            bundle = out
     return manifest
 
 
@@ -157,24 +157,26 @@ def qualities(
     reference: Platform | None,
     platforms: Sequence[Platform],
 ) -> dict[str, Quality]:
-    """How well a bundle knows each platform, asked for the suite on one core or GPU."""
+    """Ask a bundle how well it knows each platform, by the suite on one core or GPU."""
     predictor = Predictor.load(bundle)
     points = [Point(platform, 1) for platform in platforms]
-    found: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
+    spreads: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
     for profile in profiles:
-        for one in predictor.predict_points(profile, points, reference=reference):
-            found[one.platform].append((one.runtime_s.high / one.runtime_s.low, one.basis))
+        for point in predictor.predict_points(profile, points, reference=reference):
+            spreads[point.platform].append(
+                (point.runtime_s.high / point.runtime_s.low, point.basis)
+            )
     return {
         name: Quality(
             statistics.median(f for f, _ in rows), max((b for _, b in rows), key=lambda b: b.rank)
         )
-        for name, rows in found.items()
+        for name, rows in spreads.items()
         if rows
     }
 
 
 def enough(kind: Measured) -> bool:
-    """Whether there are enough kernels for an interval of its own."""
+    """Tell whether there are enough kernels for an interval of its own."""
     return kind.kernels >= CALIBRATED_KERNELS
 
 
@@ -184,9 +186,10 @@ def with_better_ceilings(
     platforms: Mapping[str, Platform],
     prior: Calibration,
 ) -> dict[str, Measured]:
-    """The kinds, with the rates of a core of ``reference`` where these tell more of the suite."""
-    known = {**platforms, **{name: one.platform for name, one in kinds.items()}}
-    return {name: _better(one, kinds[reference], known, prior) for name, one in kinds.items()}
+    """Return the kinds, with the rates of a core of ``reference`` where these explain the suite
+    better."""
+    known = {**platforms, **{name: kind.platform for name, kind in kinds.items()}}
+    return {name: _better(kind, kinds[reference], known, prior) for name, kind in kinds.items()}
 
 
 def _better(
@@ -197,14 +200,16 @@ def _better(
     borrowed = kind.platform.model_copy(
         update={"signature": as_at_home(kind.platform.signature, home.platform.signature)}
     )
-    own, other = (_left_out(kind, home, one, known, prior) for one in (kind.platform, borrowed))
+    own, other = (
+        _left_out(kind, home, platform, known, prior) for platform in (kind.platform, borrowed)
+    )
     if len(own) and other.mean() < own.mean() and np.median(other) < np.median(own):
         return replace(kind, platform=borrowed)
     return kind
 
 
 def as_at_home(own: Signature, home: Signature) -> Signature:
-    """``own`` with the rates of a core that ``home`` has; how they add up over cores stays.
+    """Return ``own`` with the rates of a core of ``home``; how they add up over cores stays.
 
     Each node's are those that its share of a processor leaves.
     """
@@ -246,13 +251,13 @@ def _level(own: MemoryLevel, home: MemoryLevel | None) -> MemoryLevel:
     )
 
 
-def _same_processor(one: Platform, other: Platform) -> bool:
+def _same_processor(first: Platform, other: Platform) -> bool:
     return (
-        one.processor is not None
-        and one.processor == other.processor
+        first.processor is not None
+        and first.processor == other.processor
         and not any(
             has(mine.instruction_sets, name) is Has.NO
-            for mine, theirs in ((one, other), (other, one))
+            for mine, theirs in ((first, other), (other, first))
             for name in theirs.instruction_sets
         )
     )
@@ -265,7 +270,7 @@ def _left_out(
     known: Mapping[str, Platform],
     prior: Calibration,
 ) -> Floats:
-    """Absolute log errors of the suite's kernels, each without itself; none of too few."""
+    """Return absolute log errors of the suite's kernels, each left out in turn; none of too few."""
     from berth.predictor.learning.programs.adapt import adapted  # noqa: PLC0415 - needs the extra
     from berth.predictor.learning.programs.pairs import pair_columns, pairs_of  # noqa: PLC0415
 

@@ -43,11 +43,11 @@ LINKS = "links"
 
 
 def drivers_seen(site: Site) -> dict[str, str]:
-    """Host -> version: of this machine, else by the newest stored profile that ran on the host.
+    """Return driver versions by host: this machine's own, and those of the newest stored profiles.
 
     No scheduler reports it. Empty where there is no store.
     """
-    found: dict[str, str] = {}
+    drivers: dict[str, str] = {}
     try:
         store = Store.open(site.daemon.store, create=False)
     except BerthError:
@@ -59,24 +59,24 @@ def drivers_seen(site: Site) -> dict[str, str]:
         if '"gpu_driver"' in record.document:
             machine = json.loads(record.document).get("machine") or {}
             if machine.get("gpu_driver"):
-                found[machine["host"]] = machine["gpu_driver"]
+                drivers[machine["host"]] = machine["gpu_driver"]
     own = gpu_driver()
-    return found | ({platform.node(): own} if own else {})
+    return drivers | ({platform.node(): own} if own else {})
 
 
 def other_driver(host: str, measured: str | None, seen: Mapping[str, str]) -> str | None:
-    """The driver that runs now in place of the one that was measured under; None: the same."""
+    """Return the driver that runs now where it is not the measured one; None: it is the same."""
     now = seen.get(host)
     return now if measured and now and now != measured else None
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether calibration made this bundle."""
+    """Tell whether calibration made this bundle."""
     return folder.parent.name == BUNDLE_FOLDER and folder.name.startswith(CALIBRATED)
 
 
 def program_bundle(bundles: Sequence[Path]) -> Path:
-    """The bundle of programs among a site's own, else the shipped one."""
+    """Return the bundle of programs among a site's own, else the shipped one."""
     for folder in bundles:
         try:
             if schema_of_bundle(folder) == BUNDLE_SCHEMA:
@@ -107,11 +107,11 @@ class CalibrationState(Document):
     steps: tuple[Step, ...] = Field(default=(), max_length=10_000)
 
     def step(self, kind: str, node: str) -> Step | None:
-        """The step of one node."""
+        """Return the step of one node."""
         return next((s for s in self.steps if (s.kind, s.node) == (kind, node)), None)
 
     def with_step(self, step: Step) -> CalibrationState:
-        """With ``step`` in place of the one of its node."""
+        """Return the state with ``step`` in place of the one of its node."""
         others = [s for s in self.steps if (s.kind, s.node) != (step.kind, step.node)]
         return self.model_copy(update={"steps": (*others, step)})
 
@@ -123,7 +123,7 @@ class Folder:
         self.path = path.absolute()
 
     def read(self) -> CalibrationState:
-        """The state so far; an empty one where nothing was begun. Raises DocumentError."""
+        """Return the state so far; an empty one where nothing was begun. Raises DocumentError."""
         path = self.path / STATE_FILE
         return read_json(path, CalibrationState) if path.exists() else CalibrationState()
 
@@ -139,12 +139,12 @@ class Folder:
             ) from None
 
     def file(self, kind: str, node: str, ending: str) -> Path:
-        """Of one node or two: its script, log or result."""
+        """Return the path of the script, log or result of one node or two."""
         folder = self.path / kind / LINKS if PAIR in node else self.path / kind
         return folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', node)}.{ending}"
 
     def result(self, kind: str, node: str) -> NodeMeasurement | LinkMeasurement | None:
-        """What was measured, finished or not; None: nothing that can be read."""
+        """Read what was measured, finished or not; None: nothing that can be read."""
         path = self.file(kind, node, "json")
         try:
             if not path.exists():
@@ -156,26 +156,26 @@ class Folder:
             return None
 
     def links(self, kind: str) -> list[LinkMeasurement]:
-        """The finished measurements between two nodes of a kind, newest first."""
-        found = []
+        """Read the finished measurements between two nodes of a kind, newest first."""
+        links = []
         for path in (self.path / kind / LINKS).glob("*.json"):
             try:
-                found.append(read_json(path, LinkMeasurement))
+                links.append(read_json(path, LinkMeasurement))
             except UsageError:
                 continue
-        whole = [one for one in found if one.complete and one.interconnect is not None]
-        return sorted(whole, key=lambda one: one.measured, reverse=True)
+        whole = [link for link in links if link.complete and link.interconnect is not None]
+        return sorted(whole, key=lambda link: link.measured, reverse=True)
 
     def results(self, kind: str) -> list[NodeMeasurement]:
-        """The finished measurements of a kind's nodes."""
+        """Read the finished measurements of a kind's nodes."""
         files = sorted((self.path / kind).glob("*.json"))
-        found = []
+        results = []
         for path in files:
             try:
-                found.append(read_json(path, NodeMeasurement))
+                results.append(read_json(path, NodeMeasurement))
             except UsageError:
                 continue
-        return [one for one in found if one.complete]
+        return [result for result in results if result.complete]
 
 
 def check_calibration(site: Site) -> Findings:
@@ -199,7 +199,7 @@ def outdated(
     node: NodeFacts,
     drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> str | None:
-    """Why a measurement is not of the node as it is now, in one sentence; None: it is.
+    """Return in one sentence why a measurement is not of the node as it is now; None: it is.
 
     ``drivers``: of the GPUs of hosts, as they were seen last.
     """

@@ -165,11 +165,12 @@ class _Below(LazyGroup):
         self._command = command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        own = click.Context(self._command, parent=ctx.parent, info_name=ctx.info_name)
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self._command, own, incomplete)
         items = super().shell_complete(ctx, incomplete)
         first = next((p for p in self._command.params if isinstance(p, click.Argument)), None)
-        if incomplete.startswith("-"):
-            return click.Command.shell_complete(self._command, ctx, incomplete)
-        return items if first is None else [*items, *first.shell_complete(ctx, incomplete)]
+        return items if first is None else [*items, *first.shell_complete(own, incomplete)]
 
 
 def branch(name: str, node: Branch) -> LazyGroup:

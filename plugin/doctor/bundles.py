@@ -1,4 +1,4 @@
-"""Doctor's look at bundles and at the forecasts made with them."""
+"""Doctor's checks of bundles and of the forecasts made with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 
 
 def check_bundles(site: Site) -> Findings:
-    """The shipped bundle, and those of the site file, each on its own."""
+    """Check the shipped bundle, and those of the site file, each on its own."""
     manifest = verify(DEFAULT_BUNDLE)
     labelled = ", ".join(entry.platform for entry in manifest.labelled)
     yield Finding("bundle", Status.OK, f"{manifest.id}, calibrated for {labelled}")
@@ -34,15 +34,18 @@ def check_bundles(site: Site) -> Findings:
     for folder in site.bundles:
         advice = "correct [predictor] bundles in the site file"
         try:
-            found: BundleManifest = reader_of(folder).verify(folder)
+            manifest_there: BundleManifest = reader_of(folder).verify(folder)
             schema = schema_of_bundle(folder)
         except BerthError as error:
             again = (
                 f"berth site calibrate --site {site.source} installs it again; nothing is measured"
             )
-            made = folder.name.startswith(CALIBRATED)
+            is_calibrated = folder.name.startswith(CALIBRATED)
             yield Finding(
-                "bundle", Status.FAIL, error.message, again if made else error.hint or advice
+                "bundle",
+                Status.FAIL,
+                error.message,
+                again if is_calibrated else error.hint or advice,
             )
             continue
         if schema in seen:
@@ -50,11 +53,13 @@ def check_bundles(site: Site) -> Findings:
             yield Finding("bundle", Status.FAIL, text, advice)
             continue
         seen[schema] = folder
-        yield Finding("bundle", Status.OK, f"{folder}: {found.id}, in place of shipped {schema}")
+        yield Finding(
+            "bundle", Status.OK, f"{folder}: {manifest_there.id}, in place of shipped {schema}"
+        )
 
 
-def check_places(site: Site) -> Findings:
-    """Platforms that nobody measured, and places that the filter can never act on."""
+def check_candidates(site: Site) -> Findings:
+    """Find platforms that nobody measured, and candidates that the filter can never act on."""
     calibrate = f"berth site calibrate --site {site.source}"
     labelled = _labelled(site)
     for platform in site.platforms.values():
@@ -81,13 +86,12 @@ def check_places(site: Site) -> Findings:
     for name in dict.fromkeys(c.platform for c in site.candidates):
         if name in labelled:
             continue
-        places = ", ".join(c.name for c in site.candidates if c.platform == name)
+        names = ", ".join(c.name for c in site.candidates if c.platform == name)
         gpu = site.platforms[name].is_gpu
         yield Finding(
             "placement",
             Status.WARN,
-            f"{places}: programs are never placed there: no measured times of {name} "
-            "(only a prior)",
+            f"{names}: programs are never placed there: no measured times of {name} (only a prior)",
             "berth train --adapt with programs that ran there; models and slices need none"
             if gpu
             else calibrate,
@@ -95,7 +99,7 @@ def check_places(site: Site) -> Findings:
 
 
 def _labelled(site: Site) -> set[str]:
-    """Platforms that the present bundle of programs has an interval for."""
+    """Return the platforms that the present bundle of programs has an interval for."""
     try:
         manifest = verify(program_bundle(site.bundles))
     except BerthError:
@@ -106,7 +110,7 @@ def _labelled(site: Site) -> set[str]:
 def check_forecasts(
     site: Site, forecasts: Iterable[ForecastRecord], without: Iterable[str]
 ) -> Findings:
-    """How many workloads are not predicted, by an older Berth, or by other bundles."""
+    """Count workloads that are not predicted, or were by an older Berth or by other bundles."""
     current = _present_ids(site)
     older, other = 0, len(list(without))
     for record in forecasts:
@@ -131,16 +135,16 @@ def check_forecasts(
 
 
 def _present_ids(site: Site) -> set[str]:
-    """Of the site's bundles, and of shipped ones that they leave in place. Their files are not
-    read: ``check_bundles`` does that."""
-    found: dict[str, str] = {}
+    """Return the ids of the site's bundles, and of shipped ones that they leave in place. Their
+    files are not read: ``check_bundles`` does that."""
+    ids: dict[str, str] = {}
     shipped = (path for path in SHIPPED_BUNDLES.iterdir() if path.is_dir())
     for folder in (*shipped, *site.bundles):
         try:
-            found[schema_of_bundle(folder)] = id_of_bundle(folder)
+            ids[schema_of_bundle(folder)] = id_of_bundle(folder)
         except BerthError:
             continue
-    return set(found.values())
+    return set(ids.values())
 
 
 def _schema(document: str) -> str:

@@ -1,4 +1,4 @@
-"""Doctor's look at the scheduler's queues and nodes, beside the site file's places."""
+"""Doctor's checks of the scheduler's queues and nodes against the site file's candidates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from berth.policies.values import Candidate
 
 
 def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
-    """Does it answer, and has it what the site file's places need?"""
+    """Check that the scheduler answers and has what the site file's candidates need."""
     try:
         facts = scheduler.read()
     except (SchedulerError, ToolMissing) as error:
@@ -47,17 +47,18 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
     for candidate in site.candidates:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
         if nodes and candidate.slice_of is None:
-            yield from _place(candidate, nodes, word)
+            yield from _check_candidate(candidate, nodes, word)
     yield from _slices(site, facts, word)
 
 
 def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
-    """GPUs of which no slice of the site file is there: single ones come and go as GPUs are cut."""
-    places: dict[str, list[Candidate]] = {}
+    """Find GPUs of which no slice of the site file is there: single ones come and go as GPUs are
+    cut."""
+    candidates_of: dict[str, list[Candidate]] = {}
     for candidate in site.candidates:
         if candidate.slice_of is not None and candidate.gres is not None:
-            places.setdefault(candidate.slice_of, []).append(candidate)
-    for whole, slices in places.items():
+            candidates_of.setdefault(candidate.slice_of, []).append(candidate)
+    for whole, slices in candidates_of.items():
         queues = {candidate.queue for candidate in slices}
         nodes = [node for node in facts.nodes if queues.intersection(node.queues)]
         there = {kind for node in nodes for kind in node.gpus}
@@ -74,17 +75,17 @@ def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
-    """Queues of the site file that are not up: their places are left out of decisions."""
-    places: dict[str, list[str]] = {}
+    """Find queues of the site file that are not up: their candidates are left out of decisions."""
+    names_by_queue: dict[str, list[str]] = {}
     for candidate in site.candidates:
-        places.setdefault(candidate.queue, []).append(candidate.name)
-    for queue, names in places.items():
-        found = facts.queues.get(queue)
-        if found is not None and not found.up:
+        names_by_queue.setdefault(candidate.queue, []).append(candidate.name)
+    for queue, names in names_by_queue.items():
+        state = facts.queues.get(queue)
+        if state is not None and not state.up:
             yield Finding(
                 "candidate",
                 Status.WARN,
-                f"{', '.join(names)}: {word} {queue} is {found.closed or 'not up'}",
+                f"{', '.join(names)}: {word} {queue} is {state.closed or 'not up'}",
                 "no job is placed there until it is up; if that is for good, take it out of the "
                 "site file",
             )
@@ -98,8 +99,8 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
         )
 
 
-def _place(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
-    """What no node of the candidate's queue has, so that jobs for it would never start."""
+def _check_candidate(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
+    """Find what no node of the candidate's queue has, so that jobs for it would never start."""
     correct = "correct the site file (berth site init shows what the scheduler has)"
     where = f"{candidate.name}: no node of {word} {candidate.queue} has"
     if candidate.gres is not None:

@@ -43,7 +43,7 @@ _LONGEST = 200
 
 
 def check_daemon(site: Site) -> Findings:
-    """Its answer, its version, the age of what it knows, and its own problems."""
+    """Check its answer, its version, the age of what it knows, and its own problems."""
     answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
     yield Finding(
         "daemon",
@@ -74,8 +74,8 @@ def check_daemon(site: Site) -> Findings:
 
 
 def check_socket(site: Site) -> Findings:
-    """May the scheduler's own users go through the folders to the socket, and write to it? May they
-    see that there is no kill switch?"""
+    """Check that the scheduler's users may go through the folders to the socket and write to it,
+    and that they may see whether there is a kill switch."""
     path, switch = site.daemon.socket, site.daemon.kill_switch
     for person in persons(uids_of(site) - {0, os.geteuid()}):
         wall = wall_before(path, WRITE, person)
@@ -98,7 +98,7 @@ def check_socket(site: Site) -> Findings:
 
 
 def check_users(site: Site) -> Findings:
-    """Does ``berth serve --users`` take connections? It is a process of its own."""
+    """Check that ``berth serve --users`` takes connections; it is a process of its own."""
     path = site.daemon.user_socket
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
@@ -124,7 +124,8 @@ def _group(folder: Path) -> str:
 
 
 def check_rights(site: Site) -> Findings:
-    """May the daemon's user read the site file with its folder, and write to the store?"""
+    """Check that the daemon's user may read the site file with its folder, and write to the
+    store."""
     uid = _uid_of_daemon(site)
     if os.geteuid() not in (0, uid):
         yield Finding(
@@ -159,7 +160,7 @@ def check_rights(site: Site) -> Findings:
 
 
 def _uid_of_daemon(site: Site) -> int | None:
-    """Whose the socket is; without one, whose the store's folder is. None: neither is seen."""
+    """Return the owner of the socket, else of the store's folder; None: neither is seen."""
     store = Database(site.daemon.store).path
     for path in (site.daemon.socket, store and store.parent):
         if path is not None:
@@ -169,7 +170,7 @@ def _uid_of_daemon(site: Site) -> int | None:
 
 
 def _configuration(site: Site) -> Iterator[Path]:
-    """The site file, the platforms beside it and its bundles."""
+    """List the site file, the platforms beside it and its bundles."""
     source = Path(site.source)
     yield source
     yield from sorted((source.parent / PLATFORM_FOLDER).glob("*.json"))
@@ -178,7 +179,7 @@ def _configuration(site: Site) -> Iterator[Path]:
 
 
 def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) -> Findings:
-    """The last refusal that names Berth; that SELinux enforces, where no log may be read."""
+    """Show the last refusal that names Berth, or that SELinux enforces where no log may be read."""
     unread = False
     for log in logs:
         try:
@@ -188,12 +189,12 @@ def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) ->
         except OSError:
             unread = True
             continue
-        found = [line for line in lines if _DENIED.search(line) and "berth" in line.lower()]
-        if found:
+        refusals = [line for line in lines if _DENIED.search(line) and "berth" in line.lower()]
+        if refusals:
             yield Finding(
                 "denials",
                 Status.WARN,
-                f"{len(found)} refusals in {log}, the last: {found[-1].strip()[:_LONGEST]}",
+                f"{len(refusals)} refusals in {log}, the last: {refusals[-1].strip()[:_LONGEST]}",
                 "ausearch -m avc -ts recent | audit2allow -w (SELinux), aa-logprof (AppArmor)",
             )
     if unread and _is_on(enforcing):

@@ -17,7 +17,7 @@ from berth.pilot.plugins import Registry
 from berth.pilot.progress import steps
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
-from berth.plugin.doctor.bundles import check_bundles, check_places
+from berth.plugin.doctor.bundles import check_bundles, check_candidates
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.daemon import (
     check_daemon,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """Every check that needs a site file, in the order in which they build on each other.
+    """Make every check that needs a site file, in the order in which they build on each other.
 
     What several of them stumble over is one failure, of the first.
 
@@ -54,7 +54,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("site file", lambda: _site(site)),
         ("site file", lambda: check_rights(site)),
         ("bundle", lambda: check_bundles(site)),
-        ("platform", lambda: check_places(site)),
+        ("platform", lambda: check_candidates(site)),
         ("calibration", lambda: check_calibration(site)),
         ("store", lambda: check_store(site)),
         ("disk", lambda: check_disk(site)),
@@ -72,15 +72,15 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
     failures: set[tuple[str, str | None]] = set()
     for check, look in steps("checks made", checks):
         for finding in _guarded(check, look):
-            said = (finding.text, finding.advice)
-            if said not in failures:
+            failure = (finding.text, finding.advice)
+            if failure not in failures:
                 yield finding
             if finding.status is Status.FAIL:
-                failures.add(said)
+                failures.add(failure)
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
-    """What other packages add to Berth, and what of it cannot be used."""
+    """Show what other packages add to Berth, and what of it cannot be used."""
     for registry in registries:
         for problem in registry.problems():
             yield Finding(
@@ -92,7 +92,7 @@ def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
 
 
 def examine_machine() -> Findings:
-    """What a pilot could measure with on this machine."""
+    """Show what a pilot could measure with on this machine."""
     with tempfile.TemporaryDirectory(prefix="berth-doctor-") as folder:
         for name in COLLECTORS.load_all():
             for collector in collectors_of(name, Path(folder)):

@@ -43,7 +43,7 @@ Findings = Iterator[Finding]
 
 
 def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
-    """Those of the users whom this host knows."""
+    """Look up those of the users whom this host knows."""
     for uid in sorted(uids):
         try:
             yield pwd.getpwuid(uid)
@@ -54,7 +54,7 @@ def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
 def wall_before(
     path: Path, right: int, person: pwd.struct_passwd, groups: Set[int] | None = None
 ) -> str | None:
-    """What the user may not, on the way to the file or with it: ``enter /run/berth``.
+    """Return what the user may not do on the way to the file or with it: ``enter /run/berth``.
 
     ``groups``: those of a running process; None: all that the user is in now. None is given back
     where nothing is in the way, or the file is not there.
@@ -75,10 +75,10 @@ def _walls(path: Path, right: int, uid: int, groups: Set[int]) -> Iterator[str]:
         yield f"{_WORDS[right]} {path}"
 
 
-def _may(found: os.stat_result, bit: int, uid: int, groups: Set[int]) -> bool:
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid == uid:
+def _may(status: os.stat_result, bit: int, uid: int, groups: Set[int]) -> bool:
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid == uid:
         return bool(mode >> 6 & bit)
-    if found.st_gid in groups:
+    if status.st_gid in groups:
         return bool(mode >> 3 & bit)
     return bool(mode & bit)

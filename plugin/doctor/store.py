@@ -38,12 +38,12 @@ _LATE_S = 600.0
 
 
 def opened(site: Site) -> Store:
-    """The site's store as it is. Raises StoreError, also where it is locked for a second."""
+    """Open the site's store as it is. Raises StoreError, also where it is locked for a second."""
     return Store.open(site.daemon.store, create=False, check=False, busy_timeout_s=PATIENCE_S)
 
 
 def check_store(site: Site) -> Findings:
-    """Whole, readable by those who should, filled, and of this host's time."""
+    """Check that it is whole, readable by those who should, filled, and of this host's time."""
     with closing(opened(site)) as store:
         yield from _look(site, store)
 
@@ -90,7 +90,7 @@ def _look(site: Site, store: Store) -> Findings:
 
 
 def check_left_behind(site: Site) -> Findings:
-    """What waits beside the store, or could not be read back into it."""
+    """Find what waits beside the store, or could not be read back into it."""
     database = Database(site.daemon.store)
     spool = spool_path(site, database)
     waits_s = time.time() - spool.stat().st_mtime if spool.exists() else 0.0
@@ -108,13 +108,14 @@ def check_left_behind(site: Site) -> Findings:
             (file.with_name(file.name + tail), "the log of a database that was deleted")
             for tail in ("-wal.orphaned", "-shm.orphaned")
         ]
-    for path, what in left:
+    for path, text in left:
         if path.exists():
-            yield Finding("stale state", Status.WARN, f"{path}: {what}", "look, then remove it")
+            yield Finding("stale state", Status.WARN, f"{path}: {text}", "look, then remove it")
 
 
 def check_disk(site: Site) -> Findings:
-    """Where the store's file is: a local disk with room. Nothing for a database server."""
+    """Check that the store's file is on a local disk with room; a database server is not
+    checked."""
     file = Database(site.daemon.store).path
     if file is None:
         return
@@ -138,23 +139,24 @@ def check_disk(site: Site) -> Findings:
 
 
 def file_system_of(folder: Path, mounts: str) -> str:
-    """The kind of file system that holds ``folder``, by the text of ``/proc/mounts``; "" if none.
+    """Return the kind of file system that holds ``folder``, by the text of ``/proc/mounts``; "" if
+    none.
 
     Spaces in mount points are written there as ``\\040``.
     """
-    best, found = -1, ""
+    best, kind = -1, ""
     for line in mounts.splitlines():
         words = line.split(" ")
         if len(words) < 3:
             continue
         at = Path(words[1].replace("\\040", " "))
         if folder.is_relative_to(at) and len(at.parts) >= best:
-            best, found = len(at.parts), words[2]
-    return found
+            best, kind = len(at.parts), words[2]
+    return kind
 
 
 def check_exploring(site: Site) -> Findings:
-    """What jobs that were sent somewhere to learn have taken of the budget."""
+    """Show how much of the budget was used by jobs that were sent somewhere to learn."""
     explore = site.policy.explore
     if not explore.on:
         return
@@ -175,16 +177,17 @@ def check_exploring(site: Site) -> Findings:
     ledger = Ledger(explore)
     with closing(opened(site)) as store:
         ledger.read(store.decisions)
-    found = ledger.summary()
+    spent = ledger.summary()
     text = (
-        f"{found['jobs']} jobs were sent somewhere to learn in the last {found['days']:g} days, "
-        f"with {found['core_hours']:g} of {found['budget']:g} core-hours"
+        f"{spent['jobs']} jobs were sent somewhere to learn in the last {spent['days']:g} days, "
+        f"with {spent['core_hours']:g} of {spent['budget']:g} core-hours"
     )
     yield Finding("exploring", Status.OK, text)
 
 
 def check_learning(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """By the store's evidence of the newest jobs; ``newest`` gives it where others use it, too."""
+    """Check the store's evidence of the newest jobs; ``newest`` gives it where others use it,
+    too."""
     from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415 - numpy
 
     if newest is not None:
@@ -219,13 +222,13 @@ def _learnt(newest: NewestJobs) -> Findings:
         )
     history = newest.history
     for name in history.platforms:
-        found = history.holding(name)
-        if found.fails:
+        holding = history.holding(name)
+        if holding.fails:
             yield Finding(
                 "learning",
                 Status.WARN,
-                f"predicted times on {name} held for only {found.inside} of the last "
-                f"{found.jobs} jobs: who ran them is not sent there on their strength",
+                f"predicted times on {name} held for only {holding.inside} of the last "
+                f"{holding.jobs} jobs: who ran them is not sent there on their strength",
                 "berth jobs outcomes --jobs; has the platform changed? berth site calibrate",
             )
     for text in notices(history, now_s - _RECENT_S):

@@ -60,23 +60,23 @@ class Pseudonyms:
                 self._of[name] = f"{kind}-{len(self._of) + 1}"
         longest_first = sorted(self._of, key=len, reverse=True)
         inside = "|".join(map(re.escape, longest_first))
-        self._in_any_case = {name.casefold(): said for name, said in self._of.items()}
+        self._in_any_case = {name.casefold(): pseudonym for name, pseudonym in self._of.items()}
         words = rf"(?<![^\W_])(?:{inside})(?![^\W_])"
         self._pattern = re.compile(words, re.IGNORECASE) if inside else None
 
     def text(self, text: str) -> str:
-        """``text`` with names of people and accounts replaced, where they stand as words.
+        """Replace names of people and accounts in ``text`` where they stand as words.
 
         In any case, and as parts of names that people make: ``Alice_bert-2.onnx``.
         """
         return text if self._pattern is None else self._pattern.sub(self._said, text)
 
-    def _said(self, found: re.Match[str]) -> str:
-        name = found[0]
+    def _said(self, match: re.Match[str]) -> str:
+        name = match[0]
         return self._of.get(name) or self._in_any_case.get(name.casefold(), "user")
 
     def data(self, data: Any) -> Any:
-        """The same in every text inside plain data; keys stay."""
+        """Replace them in every text inside plain data; keys stay."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, Mapping):
@@ -87,18 +87,18 @@ class Pseudonyms:
 
 
 def without_passwords(text: str) -> str:
-    """``text`` with passwords replaced: ``postgresql://berth:***@host``, ``password=***``."""
+    """Replace passwords in ``text``: ``postgresql://berth:***@host``, ``password=***``."""
     return _NAMED.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))
 
 
 def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
-    """Texts by file name. What cannot be read is a sentence in its place."""
+    """Gather the texts by file name; what cannot be read is a sentence in its place."""
     with closing(_Stored(site)) as stored:
-        found = _gathered(site, stored)
+        texts = _gathered(site, stored)
         if not with_names:
-            hide = Pseudonyms(*_names(site, stored, found))
-            found = {name: hide.data(content) for name, content in found.items()}
-    return {name: without_passwords(_text(content)) for name, content in found.items()}
+            hide = Pseudonyms(*_names(site, stored, texts))
+            texts = {name: hide.data(content) for name, content in texts.items()}
+    return {name: without_passwords(_text(content)) for name, content in texts.items()}
 
 
 def _gathered(site: Site, stored: _Stored) -> dict[str, object]:
@@ -117,7 +117,7 @@ def _gathered(site: Site, stored: _Stored) -> dict[str, object]:
 
 
 def write_archive(texts: Mapping[str, str], target: Path) -> None:
-    """A ``.tar.gz`` for its owner only, with one folder. Raises BerthError."""
+    """Write a ``.tar.gz`` for its owner only, with one folder. Raises BerthError."""
     name = target.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
     try:
         handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -158,7 +158,7 @@ def _about() -> dict[str, Any]:
 
 
 def _cluster(site: Site) -> dict[str, Any]:
-    """Queues as they are, nodes counted by kind."""
+    """Describe queues as they are, nodes counted by kind."""
     facts = open_scheduler(site).read()
     kinds = Counter(
         (n.queues, n.usable, n.cores, n.memory_bytes, n.features, tuple(sorted(n.gpus.items())))
@@ -184,7 +184,7 @@ class _Stored:
 
     @cached_property
     def last(self) -> list[DecisionRecord]:
-        """The newest decisions."""
+        """Describe the newest decisions."""
         return list(self.store.decisions.last(RECENT))
 
     def summary(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class _Stored:
         return [dataclasses.asdict(outcome) for outcomes in ended for outcome in outcomes]
 
     def names(self) -> Names:
-        """Users and accounts."""
+        """Return the users and accounts in what was gathered."""
         users = {record.user for record in self.last}
         users.update(record.owner for record in self.store.workloads())
         return users, {record.account or "" for record in self.last}
@@ -229,8 +229,8 @@ def _log() -> str:
 
 
 def _names(site: Site, stored: _Stored, gathered: Mapping[str, object]) -> Names:
-    """Users and accounts that are known here: of the store, of the site file, of this host, of the
-    scheduler's queues and of the log."""
+    """Return the users and accounts known to the store, the site file, this host, the scheduler's
+    queues and the log."""
     users = {person.pw_name for person in pwd.getpwall() if person.pw_uid >= _FIRST_PERSON}
     accounts: set[str] = set()
     coverage, sizing = site.coverage, site.right_sizing

@@ -32,7 +32,7 @@ def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
         connections.add_metric([result], count)
     yield connections
     yield from _recorder(status["recorder"])
-    yield from _breakers(status.get("breakers", {}))
+    yield from _breakers(status["breakers"])
     yield _gauge("berth_candidates", "Places of the site file.", status["candidates"])
     yield _gauge("berth_workloads", "Workloads that jobs can name.", status["workloads"])
     yield _gauge("berth_forecasts", "Forecasts that decisions are made from.", status["forecasts"])

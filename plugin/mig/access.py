@@ -33,11 +33,11 @@ class GpuAccess(Protocol):
     """What can be asked about and done to this machine's GPUs. All raise BerthError."""
 
     def inventory(self) -> Fleet:
-        """The GPUs as they are."""
+        """Read the GPUs as they are."""
         ...
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """What an apply would do; changes nothing."""
+        """Show what an apply would do; nothing is changed."""
         ...
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
@@ -145,7 +145,8 @@ class HelperAccess:
 
 
 def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> GpuAccess:
-    """The helper where one is configured and we are not root, else this process."""
+    """Open the helper where one is configured and we are not root, else this process's own
+    access."""
     helper = settings.helper
     if os.geteuid() != 0 and (helper.socket or helper.command):
         return HelperAccess(helper, tell)
@@ -168,7 +169,7 @@ def _connected(path: str) -> socket.socket:
 
 
 def _lines(connection: socket.socket, timeout_s: float) -> Iterator[bytes]:
-    """Whole lines until the other side closes; each may take ``timeout_s``."""
+    """Read whole lines until the other side closes; each may take ``timeout_s``."""
     buffer = b""
     deadline = time.monotonic() + timeout_s
     while len(buffer) < MAX_ANSWER_BYTES:

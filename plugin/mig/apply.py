@@ -65,7 +65,8 @@ class Applier:
         self._tell = tell
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """What an apply would do; reads only. Raises PlanRefused, and what ``read_fleet`` does."""
+        """Show what an apply would do; it only reads. Raises PlanRefused, and what ``read_fleet``
+        does."""
         fleet = read_fleet(self._nvml, self._folder, host=self._host)
         return previews(fleet, checked(target, fleet))
 
@@ -133,7 +134,7 @@ class Applier:
 
 
 def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
-    """The GPUs as they are, read without the lock of the state folder.
+    """Read the GPUs as they are, without the lock of the state folder.
 
     Raises Locked where NVML fails because another process is just making and destroying instances,
     NvmlFailure where it fails otherwise.
@@ -146,19 +147,19 @@ def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
 
 
 def previews(fleet: Fleet, layouts: dict[str, Layout]) -> tuple[GpuPreview, ...]:
-    """What each GPU of these layouts needs."""
-    found = []
+    """Return what each GPU of these layouts needs."""
+    shown = []
     for gpu in fleet:
         if gpu.uuid not in layouts:
             continue
-        one = changes(gpu, wanted(gpu, layouts[gpu.uuid]))
-        found.append(
+        needed = changes(gpu, wanted(gpu, layouts[gpu.uuid]))
+        shown.append(
             GpuPreview(
                 gpu.uuid, gpu.index, gpu.name,
-                destroy=tuple(r.instance for r in one.destroy),
-                create=tuple(p.instance for p in one.create),
-                keep=tuple(r.instance for r in one.keep),
-                busy=tuple(r.instance for r in one.destroy if r.pids),
+                destroy=tuple(r.instance for r in needed.destroy),
+                create=tuple(p.instance for p in needed.create),
+                keep=tuple(r.instance for r in needed.keep),
+                busy=tuple(r.instance for r in needed.destroy if r.pids),
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(shown)

@@ -43,7 +43,7 @@ class ArrivalsDocument(Document):
 
 
 def remembered(path: Path) -> tuple[Asked, ...]:
-    """What was seen before; nothing where there is no such file, or none that can be read."""
+    """Read what was seen before; nothing where there is no such file, or none that can be read."""
     try:
         return read_json(path, ArrivalsDocument).asked
     except DocumentError:
@@ -57,19 +57,19 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
     """
     # One that only waited and is not seen any more was cancelled, as far as can be known.
     before = (a for a in remembered(path) if a.ran)
-    found = {(a.job, a.submit_s, a.profiles): a for a in (*before, *seen)}
-    lately = [a for a in found.values() if now_s - window_s < a.submit_s <= now_s]
+    by_job = {(a.job, a.submit_s, a.profiles): a for a in (*before, *seen)}
+    lately = [a for a in by_job.values() if now_s - window_s < a.submit_s <= now_s]
     lately.sort(key=lambda a: (a.submit_s, a.job, a.profiles))
-    kept = lately[-_MAX_KEPT:]
-    write_json(path, ArrivalsDocument(asked=tuple(kept)))
-    return kept
+    newest = lately[-_MAX_KEPT:]
+    write_json(path, ArrivalsDocument(asked=tuple(newest)))
+    return newest
 
 
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
-    """The slices of each job, as so many jobs of one slice."""
-    for one in asked:
-        demand = Demand(" or ".join(one.profiles), tuple(map(SliceOption, one.profiles)))
-        yield Arrival(one.submit_s, demand, one.count)
+    """Turn the slices of each job into so many arrivals of one slice."""
+    for request in asked:
+        demand = Demand(" or ".join(request.profiles), tuple(map(SliceOption, request.profiles)))
+        yield Arrival(request.submit_s, demand, request.count)
 
 
 def expected_demands(
@@ -79,7 +79,7 @@ def expected_demands(
     now_s: float,
     say: Callable[[str], object],
 ) -> tuple[Demand, ...]:
-    """What history expects, below the queue in priority; the queue itself is not in it.
+    """Return the demands that history expects, below the queue in priority and without it.
 
     ``seen_now``: what the scheduler still knows. A memory that cannot be written is reported by
     ``say``, and only that counts. Raises SchedulerError.
@@ -123,10 +123,10 @@ def think(
     pairs = [(gpu, gpu.state(str(gpu.index), held=held)) for gpu in fleet]
     states = [state for _, state in pairs if state is not None]
     if not states or not demands:
-        what = (
+        reason = (
             "no GPU has MIG on" if not states else "nobody waits for a slice and none is expected"
         )
-        return Thought(Verdict(False, 0.0, what), None)
+        return Thought(Verdict(False, 0.0, reason), None)
     new = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S)
     stay = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S, recut=False)
     patience = Hysteresis(rules.min_dwell_s, rules.min_gain)

@@ -23,11 +23,11 @@ class Piece:
 
     @classmethod
     def of(cls, record: InstanceRecord) -> Piece:
-        """The piece that this existing instance is."""
+        """Return the piece that this existing instance is."""
         return cls(record.instance, None if record.whole else record.compute)
 
     def is_met_by(self, record: InstanceRecord) -> bool:
-        """True where the existing instance is as wanted."""
+        """Tell whether the existing instance is as wanted."""
         if record.instance != self.instance:
             return False
         return record.whole if self.compute is None else record.compute == self.compute
@@ -38,13 +38,14 @@ Blueprint = Mapping[str, tuple[Piece, ...]]
 
 
 def recorded(fleet: Iterable[GpuRecord], uuids: Iterable[str]) -> dict[str, tuple[Piece, ...]]:
-    """The blueprint of these GPUs as they are."""
+    """Record the blueprint of these GPUs as they are."""
     wanted = set(uuids)
     return {g.uuid: tuple(map(Piece.of, g.instances)) for g in fleet if g.uuid in wanted}
 
 
 def wanted(gpu: GpuRecord, target: Layout) -> tuple[Piece, ...]:
-    """The pieces for a target layout: what is there stays as it is cut, the rest comes whole.
+    """Return the pieces for a target layout: what is there stays as it is cut, the rest is made
+    whole.
 
     An instance without any compute instance is of no use to a job, so it is made anew.
     """
@@ -66,7 +67,8 @@ class Changes:
 
 
 def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
-    """From the GPU as it is to the blueprint: nothing that already fits is touched."""
+    """Return what takes the GPU from its present state to the blueprint; what fits is not
+    touched."""
     pieces = tuple(pieces)
     keep = tuple(r for r in gpu.instances if any(p.is_met_by(r) for p in pieces))
     return Changes(
@@ -78,7 +80,7 @@ def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
 
 
 def to_data(blueprint: Blueprint) -> dict[str, Any]:
-    """As plain JSON data."""
+    """Return the blueprint as plain JSON data."""
     return {
         uuid: [
             {
@@ -95,7 +97,8 @@ def to_data(blueprint: Blueprint) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> dict[str, tuple[Piece, ...]]:
-    """Back from JSON data. Raises KeyError, TypeError or ValueError where it is no blueprint."""
+    """Read a blueprint from JSON data. Raises KeyError, TypeError or ValueError where it is
+    none."""
     return {
         str(uuid): tuple(
             Piece(

@@ -65,7 +65,8 @@ def _serve(request: wire.Request, settings: MigSettings) -> Any:
 
 
 def _config(words: list[str]) -> Path:
-    """Another settings file only for who is root without sudo: then it is root's own wish."""
+    """Return the settings file; another one only for root without sudo, whose own wish it then
+    is."""
     if not words:
         return site.PATH
     foreign = any(name in os.environ for name in _CALLER_VARIABLES)
@@ -75,7 +76,8 @@ def _config(words: list[str]) -> Path:
 
 
 def _caller() -> int:
-    """Who asks: by sudo's word, else the peer of a Unix socket by the kernel's, else ourselves."""
+    """Return who asks: by sudo's word, else by the kernel's of the socket's peer, else
+    ourselves."""
     for name in _CALLER_VARIABLES:
         uid = whole_number(os.environ.get(name, ""))
         if uid is not None:
@@ -104,7 +106,7 @@ def _check_allowed(uid: int, settings: MigSettings) -> None:
 
 
 def _read_line() -> bytes:
-    """One line of at most MAX_BYTES within REQUEST_TIMEOUT_S. Raises UsageError."""
+    """Read one line of at most MAX_BYTES within REQUEST_TIMEOUT_S. Raises UsageError."""
     data = b""
     deadline = time.monotonic() + REQUEST_TIMEOUT_S
     while b"\n" not in data:
@@ -121,7 +123,7 @@ def _read_line() -> bytes:
 
 
 def _say(line: dict[str, Any]) -> None:
-    """A caller that is gone does not stop an apply that has begun."""
+    """Send a line; a caller that is gone does not stop an apply that has begun."""
     data = json.dumps(line).encode() + b"\n"
     try:
         while data:

@@ -65,17 +65,17 @@ class GpuRecord:
 
     @property
     def layout(self) -> Layout:
-        """Its instances as a layout."""
+        """Return its instances as a layout."""
         return Layout.of(*(record.instance for record in self.instances))
 
     def find(self, instance: Instance) -> InstanceRecord | None:
-        """The record of that instance; None where it does not exist."""
+        """Return the record of that instance; None where it does not exist."""
         return next((r for r in self.instances if r.instance == instance), None)
 
     def state(
         self, name: str | None = None, *, held: Collection[tuple[str, Instance]] = ()
     ) -> GpuState | None:
-        """For the planner; None where this GPU cannot be cut now.
+        """Return the GPU's state for the planner; None where it cannot be cut now.
 
         ``held``: instances (by GPU UUID) that belong to jobs, whether or not a process is on them.
         """
@@ -93,7 +93,8 @@ Fleet = tuple[GpuRecord, ...]
 
 
 def digest(fleet: Iterable[GpuRecord]) -> str:
-    """Stable for the same GPUs with the same modes and layouts, whatever runs on them."""
+    """Return a digest that is the same for the same GPUs, modes and layouts, whatever runs on
+    them."""
     rows = sorted((gpu.uuid, gpu.enabled, str(gpu.layout)) for gpu in fleet)
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
@@ -106,11 +107,12 @@ class DeviceFiles:
     capabilities: Path = Path("/proc/driver/nvidia/capabilities")
 
     def of_gpu(self, gpu: GpuRecord) -> tuple[str, ...]:
-        """A whole GPU."""
+        """Return the file of a whole GPU."""
         return (str(self.dev / f"nvidia{gpu.minor}"),)
 
     def of_instance(self, gpu: GpuRecord, record: InstanceRecord) -> tuple[str, ...]:
-        """The GPU, the instance's capability and those of its compute instances."""
+        """Return the files of the GPU, the instance's capability and those of its compute
+        instances."""
         below = self.capabilities / f"gpu{gpu.minor}" / "mig" / f"gi{record.gi_id}"
         grants = [below / "access"]
         grants += [below / f"ci{number}" / "access" for number in record.compute_ids]

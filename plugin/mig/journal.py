@@ -96,14 +96,15 @@ class Journal:
         self._clock, self._files = host.clock, host.files
 
     def unfinished(self) -> list[Record]:
-        """The records of an apply that has begun and not ended; empty: none."""
+        """Return the records of an apply that has begun and not ended; empty: none."""
         records = list(self._records(self.path))
         if not records or records[0].get("kind") != "begin" or records[-1].get("kind") == "end":
             return []
         return records
 
     def last_cut_s(self) -> float | None:
-        """When the layouts were last changed (Unix time); None: never, as far as is known."""
+        """Return when the layouts were last changed (Unix time); None: never, as far as is
+        known."""
         for path in [self.path, *reversed(self._history())]:
             times = [r.get("at_s") for r in self._records(path) if r.get("kind") in CHANGES]
             if times:
@@ -170,7 +171,7 @@ class Journal:
             raise BerthError(f"{folder}: cannot be written: {error.strerror}") from None
 
     def _history(self) -> list[Path]:
-        """Journals of applies that have ended, oldest first."""
+        """List the journals of applies that have ended, oldest first."""
         folder = self.folder / "history"
         try:
             names = self._files.names(folder)

@@ -29,7 +29,7 @@ class Keeper(Protocol):
     """Keeps jobs away and tells the scheduler what there is. All raise BerthError."""
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """Instances that the scheduler has given to jobs, by GPU UUID."""
+        """Return the instances that the scheduler has given to jobs, by GPU UUID."""
         ...
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
@@ -37,7 +37,7 @@ class Keeper(Protocol):
         ...
 
     def drain(self, reason: str) -> None:
-        """From now on no new job starts on the node; running ones go on."""
+        """Keep new jobs from starting on the node from now on; running ones go on."""
         ...
 
     def publish(self, part: Any, fleet: Fleet) -> None:
@@ -53,21 +53,21 @@ class NoKeeper:
     """No scheduler gives out this node's slices."""
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """None."""
+        """Return no instance."""
         return frozenset()
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Nothing to tell."""
+        """Prepare nothing: there is nobody to tell."""
         return {"old": None, "new": None}
 
     def drain(self, reason: str) -> None:
-        """Nobody to keep away."""
+        """Do nothing: there is nobody to keep away."""
 
     def publish(self, part: Any, fleet: Fleet) -> None:
-        """Nobody to tell."""
+        """Do nothing: there is nobody to tell."""
 
     def release(self, reason: str) -> None:
-        """Nothing to take back."""
+        """Do nothing: nothing was drained."""
 
 
 class Asked(Document):
@@ -82,9 +82,10 @@ class Asked(Document):
 
 
 def stamped_profiles(stamp: str, profiles: Collection[str]) -> tuple[str, ...]:
-    """Those of ``profiles`` that would do, as the submit filter wrote it in the job's stamp."""
-    found = _WILL_DO.search(stamp)
-    return () if found is None else tuple(p for p in found[1].split(",") if p in profiles)
+    """Return those of ``profiles`` that would do, as the submit filter wrote it in the job's
+    stamp."""
+    match = _WILL_DO.search(stamp)
+    return () if match is None else tuple(p for p in match[1].split(",") if p in profiles)
 
 
 class NodeSettings(Document, ABC):
@@ -103,12 +104,12 @@ class NodeSettings(Document, ABC):
 
     @abstractmethod
     def keeper(self) -> Keeper:
-        """Keeps jobs off the node while it is cut."""
+        """Return the keeper of jobs off the node while it is cut."""
 
     @abstractmethod
     def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
-        """Jobs that wait for slices of these profiles. Raises SchedulerError."""
+        """Return the jobs that wait for slices of these profiles. Raises SchedulerError."""
 
     @abstractmethod
     def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
-        """What all jobs that the scheduler still knows asked for. Raises SchedulerError."""
+        """Return what all jobs that the scheduler still knows asked for. Raises SchedulerError."""

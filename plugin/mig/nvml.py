@@ -61,7 +61,7 @@ class Nvml:
             self._call("nvmlShutdown")
 
     def read(self) -> Fleet:
-        """Every GPU with its instances and their processes. Raises BerthError."""
+        """Read every GPU with its instances and their processes. Raises BerthError."""
         count = self._call("nvmlDeviceGetCount")
         if count == 0:
             raise BerthError("NVML sees no GPU on this machine")
@@ -70,15 +70,15 @@ class Nvml:
         )
 
     def read_gpu(self, uuid: str) -> GpuRecord:
-        """One GPU again."""
+        """Read one GPU again."""
         handle = self._device(uuid)
         return self._gpu(self._call("nvmlDeviceGetIndex", handle), handle)
 
     def pids(self, uuid: str, record: InstanceRecord) -> tuple[int, ...]:
-        """Processes on that instance at this moment."""
+        """Return the ids of the processes on that instance at this moment."""
         device = self._device(uuid)
-        found = self._pids(device)
-        mine = found.get(record.gi_id, set()) | found.get(_UNPLACED, set())
+        pids_by_instance = self._pids(device)
+        mine = pids_by_instance.get(record.gi_id, set()) | pids_by_instance.get(_UNPLACED, set())
         for mig, gi_id, _ in self._mig_devices(device):
             if gi_id == record.gi_id:
                 mine |= {pid for pids in self._pids(mig).values() for pid in pids}
@@ -166,12 +166,12 @@ class Nvml:
         )  # fmt: skip
 
     def _all_profiles(self, handle: Any) -> tuple[SliceProfile, ...]:
-        """What does not change while the mode lasts is asked once a session."""
+        """Ask once a session for the profiles, which do not change while the mode lasts."""
         uuid = self._call("nvmlDeviceGetUUID", handle)
         if uuid not in self._profiles:
             kinds = range(self._nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
-            found = (self._profile(handle, kind) for kind in kinds)
-            self._profiles[uuid] = tuple(profile for profile in found if profile is not None)
+            profiles = (self._profile(handle, kind) for kind in kinds)
+            self._profiles[uuid] = tuple(profile for profile in profiles if profile is not None)
         return self._profiles[uuid]
 
     def _profile(self, handle: Any, kind: int) -> SliceProfile | None:
@@ -187,7 +187,8 @@ class Nvml:
         return self._described(handle, info, name)
 
     def _old_profile(self, handle: Any, kind: int) -> SliceProfile | None:
-        """Drivers before R525 know no names: made from the slices and the memory, rounded up."""
+        """Name a profile by its slices and its memory, rounded up: drivers before R525 know no
+        names."""
         try:
             info = self._call("nvmlDeviceGetGpuInstanceProfileInfo", handle, kind, 1)
         except NvmlFailure as failure:
@@ -249,11 +250,11 @@ class Nvml:
 
     def _gpu_instances(self, handle: Any, profile: SliceProfile) -> list[Any]:
         count = ctypes.c_uint(0)
-        found = (self._nvml.c_nvmlGpuInstance_t * max(profile.max_instances, 1))()
+        handles = (self._nvml.c_nvmlGpuInstance_t * max(profile.max_instances, 1))()
         self._call(
-            "nvmlDeviceGetGpuInstances", handle, profile.profile_id, found, ctypes.byref(count)
+            "nvmlDeviceGetGpuInstances", handle, profile.profile_id, handles, ctypes.byref(count)
         )
-        return list(found[: count.value])
+        return list(handles[: count.value])
 
     def _compute_profiles(self, gi: Any) -> Iterator[Any]:
         for kind in range(self._nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
@@ -272,11 +273,11 @@ class Nvml:
     def _compute_instances(self, gi: Any) -> Iterator[tuple[Any, ComputeInstance, int]]:
         for profile in list(self._compute_profiles(gi)):
             count = ctypes.c_uint(0)
-            found = (self._nvml.c_nvmlComputeInstance_t * max(profile.instanceCount, 1))()
+            handles = (self._nvml.c_nvmlComputeInstance_t * max(profile.instanceCount, 1))()
             self._call(
-                "nvmlGpuInstanceGetComputeInstances", gi, profile.id, found, ctypes.byref(count)
+                "nvmlGpuInstanceGetComputeInstances", gi, profile.id, handles, ctypes.byref(count)
             )
-            for handle in list(found[: count.value]):
+            for handle in list(handles[: count.value]):
                 info = self._call("nvmlComputeInstanceGetInfo", handle)
                 part = ComputeInstance(info.placement.start, info.placement.size, profile.id)
                 yield handle, part, info.id
@@ -293,8 +294,8 @@ class Nvml:
             yield mig, gi_id, self._call("nvmlDeviceGetComputeInstanceId", mig)
 
     def _pids(self, handle: Any) -> dict[int, set[int]]:
-        """Process ids by GPU instance, of every kind of process that the driver knows."""
-        found: dict[int, set[int]] = {}
+        """Return process ids by GPU instance, of every kind of process that the driver knows."""
+        pids: dict[int, set[int]] = {}
         for name in _PROCESS_LISTS:
             try:
                 rows = self._call(name, handle)
@@ -305,8 +306,8 @@ class Nvml:
                 raise
             for row in rows:
                 gi_id = _UNPLACED if row.gpuInstanceId is None else int(row.gpuInstanceId)
-                found.setdefault(gi_id, set()).add(int(row.pid))
-        return found
+                pids.setdefault(gi_id, set()).add(int(row.pid))
+        return pids
 
 
 def _failure(name: str, code: int, text: str) -> BerthError:

@@ -35,7 +35,7 @@ class Entry:
     device_filter: tuple[str, ...] = ()
 
     def covers(self, index: int, geometry: Geometry) -> bool:
-        """True where the entry is about device ``index``, which is such a GPU."""
+        """Tell whether the entry is about device ``index``, which is such a GPU."""
         filters = {f.lower() for f in self.device_filter}
         if filters and not filters & {f.lower() for f in geometry.device_filters}:
             return False
@@ -50,7 +50,8 @@ class Config:
     source: str = "mig-parted configuration"
 
     def named(self, name: str) -> tuple[Entry, ...]:
-        """The entries of one configuration. Raises DocumentError listing those that there are."""
+        """Return the entries of one configuration. Raises DocumentError listing those that there
+        are."""
         if name not in self.configs:
             known = ", ".join(self.configs)
             raise DocumentError(
@@ -80,13 +81,13 @@ def parse(raw: bytes | str, *, source: str | Path) -> Config:
     configs = data.get("mig-configs")
     if not isinstance(configs, dict) or not all(isinstance(name, str) for name in configs):
         raise DocumentError(source, "must map names to lists of devices", key="mig-configs")
-    made = {}
+    parsed = {}
     for name, entries in configs.items():
         key = f"mig-configs.{name}"
         if not isinstance(entries, list):
             raise DocumentError(source, "must be a list", key=key)
-        made[name] = tuple(_entry(e, source, f"{key}.{n}") for n, e in enumerate(entries))
-    return Config(made, str(source))
+        parsed[name] = tuple(_entry(e, source, f"{key}.{n}") for n, e in enumerate(entries))
+    return Config(parsed, str(source))
 
 
 def _load(raw: bytes | str, source: str | Path) -> object:
@@ -183,7 +184,7 @@ def _filters(data: object, source: str | Path, key: str) -> tuple[str, ...]:
 
 
 def write(configs: Mapping[str, Iterable[Entry]]) -> str:
-    """The file's text, entries in the order and spelling that mig-parted's own files have."""
+    """Write the file's text, entries in the order and spelling that mig-parted's own files have."""
     lines = ["version: v1", "mig-configs:" + ("" if configs else " {}")]
     for name, entries in configs.items():
         listed = tuple(entries)
@@ -207,19 +208,19 @@ def write(configs: Mapping[str, Iterable[Entry]]) -> str:
 
 
 def _word(name: str) -> str:
-    """A key that YAML reads back as this text."""
+    """Return a key that YAML reads back as this text."""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9._+-]*", name) and name.lower() not in _RESERVED
     return name if plain else json.dumps(name)
 
 
 def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:
-    """One entry for all devices that look alike: (index, geometry, layout, MIG on)."""
-    alike: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
+    """Make one entry for all devices with one layout, from (index, geometry, layout, MIG on)."""
+    indices_by_layout: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, geometry, layout, enabled in gpus:
         counts = layout.counts()
         rows = tuple((p.name, counts[p.name]) for p in geometry.profiles if p.name in counts)
-        alike.setdefault((enabled, rows), []).append(index)
+        indices_by_layout.setdefault((enabled, rows), []).append(index)
     return tuple(
         Entry(tuple(sorted(indices)), enabled, dict(rows))
-        for (enabled, rows), indices in alike.items()
+        for (enabled, rows), indices in indices_by_layout.items()
     )

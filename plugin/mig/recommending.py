@@ -39,7 +39,7 @@ class Predictions:
     reference: str | None = None
 
     def on_slices(self, workload: Workload, geometry: Geometry) -> OnSlices:
-        """What the workload does on the slices of one GPU model.
+        """Predict the workload on the slices of one GPU model.
 
         Raises UsageError where nothing can be predicted of it there.
         """
@@ -65,31 +65,32 @@ class Predictions:
     def demand(
         self, workload: Workload, gpus: Sequence[Geometry], *, count: int = 1, priority: int = 0
     ) -> Demand:
-        """The slices of these GPU models that it may have. Raises UsageError where there is none.
+        """Return the slices of these GPU models that fit it. Raises UsageError where there is none.
 
         A model on which nothing is predicted of it is left out while there is another.
         """
-        made, problem = [], UsageError("there is no GPU model to place it on")
+        recommendations, problem = [], UsageError("there is no GPU model to place it on")
         for geometry in gpus:
             try:
-                made.append(recommend(self.on_slices(workload, geometry), geometry))
+                recommendations.append(recommend(self.on_slices(workload, geometry), geometry))
             except UsageError as error:
                 problem = error
-        if not made:
+        if not recommendations:
             raise problem
-        return demand_on(made, count=count, priority=priority)
+        return demand_on(recommendations, count=count, priority=priority)
 
 
 def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
-    """With the site's platforms and bundles. Raises DocumentError and UsageError."""
+    """Open predictions with the site's platforms and bundles. Raises DocumentError and
+    UsageError."""
     return Predictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
 
 
 def workload_named(
     text: str, open_store: Callable[[], Store], options: WorkloadOptions | None = None
 ) -> Workload:
-    """A workload's file of any kind, or one of the store by its name as ``berth workload list``
-    prints it (``alice/history-align``), or as a user's own.
+    """Read a workload: a file of any kind, or one of the store by its name as ``berth workload
+    list`` prints it (``alice/history-align``), or as a user's own.
 
     Raises DocumentError for a broken file and UsageError for a name that is not there.
     """
@@ -114,26 +115,26 @@ def demands_of(
     predictions: Callable[[], Predictions],
     open_store: Callable[[], Store],
 ) -> tuple[Demand, ...]:
-    """The jobs for the planner; those that name a workload get the slices that it may have.
+    """Return the jobs for the planner; those that name a workload get the slices that fit it.
 
     ``gpus``: models of the fleet. Raises UsageError and DocumentError.
     """
     geometries = [lookup(name) for name in dict.fromkeys(gpus)]
     ready: Predictions | None = None
-    found = []
+    demands = []
     for job in jobs.jobs:
         if job.workload is None:
-            found.append(demand_of(job))
+            demands.append(demand_of(job))
             continue
         ready = ready or predictions()
         workload = workload_named(job.workload, open_store)
-        made = ready.demand(workload, geometries, count=job.count, priority=job.priority)
-        found.append(replace(made, name=job.name or made.name))
-    return tuple(found)
+        demand = ready.demand(workload, geometries, count=job.count, priority=job.priority)
+        demands.append(replace(demand, name=job.name or demand.name))
+    return tuple(demands)
 
 
 def with_workloads(jobs: JobsDocument | None, named: Sequence[str]) -> JobsDocument:
-    """The jobs and those of ``NAME`` or ``NAME=COUNT``. Raises UsageError."""
+    """Add jobs of ``NAME`` or ``NAME=COUNT``. Raises UsageError."""
     entries = [] if jobs is None else list(jobs.jobs)
     for text in named:
         name, equals, count = text.rpartition("=")

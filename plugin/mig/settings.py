@@ -75,11 +75,11 @@ class MigSettings(Document, extra="allow"):
 
     @property
     def node(self) -> NodeSettings | None:
-        """This node in its scheduler; None: no scheduler gives out its slices."""
+        """Return this node's settings in its scheduler; None: no scheduler gives out its slices."""
         return self._node
 
     def in_scheduler(self, node: NodeSettings) -> MigSettings:
-        """The same with the scheduler's own table."""
+        """Return the settings with the scheduler's own table."""
         copy = self.model_copy()
         copy._node = node
         return copy
@@ -93,7 +93,7 @@ class MigSettings(Document, extra="allow"):
 
 
 def read_settings(path: Path) -> MigSettings:
-    """One file, with the table of its scheduler. Raises DocumentError."""
+    """Read one file, with the table of its scheduler. Raises DocumentError."""
     settings = read_toml(path, MigSettings)
     node: NodeSettings | None = None
     for name, table in (settings.model_extra or {}).items():
@@ -110,7 +110,7 @@ def read_settings(path: Path) -> MigSettings:
 
 
 def load(path: Path | None = None) -> MigSettings:
-    """The settings of this machine; the defaults where there is no file.
+    """Read the settings of this machine; the defaults where there is no file.
 
     ``BERTH_MIG_CONFIG`` names another file for unprivileged callers. Raises DocumentError.
     """
@@ -121,7 +121,7 @@ def load(path: Path | None = None) -> MigSettings:
 
 
 def load_trusted(path: Path = PATH) -> MigSettings:
-    """For a privileged process: only a file that nobody but root, or its own user, can change.
+    """Read the settings for a privileged process: only root, or its own user, may change the file.
 
     Raises DocumentError.
     """
@@ -131,9 +131,9 @@ def load_trusted(path: Path = PATH) -> MigSettings:
 
 def refuse_if_shared(path: Path) -> None:
     """Raises DocumentError for a file that others can change, or that is not there."""
-    for one in (path, path.parent):
+    for checked in (path, path.parent):
         try:
-            info = one.stat()
+            info = checked.stat()
         except FileNotFoundError:
             raise DocumentError(path, "does not exist", hint="see docs/mig-apply.md") from None
         except OSError as error:
@@ -144,8 +144,8 @@ def refuse_if_shared(path: Path) -> None:
         if info.st_uid not in (0, os.geteuid()) or shared:
             raise DocumentError(
                 path,
-                f"can be changed by others ({one})",
-                hint=f"chown root {one}; chmod go-w {one}",
+                f"can be changed by others ({checked})",
+                hint=f"chown root {checked}; chmod go-w {checked}",
             )
 
 

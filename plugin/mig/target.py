@@ -30,7 +30,7 @@ class Target:
 
 
 def find(fleet: Fleet, name: str) -> GpuRecord:
-    """The GPU of that name. Raises PlanRefused naming those there are."""
+    """Find the GPU of that name. Raises PlanRefused naming those there are."""
     for gpu in fleet:
         if name in (gpu.uuid, str(gpu.index)):
             return gpu
@@ -39,22 +39,22 @@ def find(fleet: Fleet, name: str) -> GpuRecord:
 
 
 def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
-    """The target's layouts by UUID.
+    """Check the target and return its layouts by UUID.
 
     Raises PlanRefused where a GPU is unknown or named twice, has MIG off, cannot have the layout,
     or no longer stands as the plan assumed.
     """
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     for name, layout in target.layouts.items():
         gpu = find(fleet, name)
-        if gpu.uuid in found:
+        if gpu.uuid in layouts:
             raise PlanRefused(f"{target.source}: GPU {name} is named twice")
         _check_mode(gpu)
         if target.expected is not None:
             _check_age(target.source, gpu, target.expected.get(name, Layout()))
         _check_layout(gpu, layout)
-        found[gpu.uuid] = layout
-    return found
+        layouts[gpu.uuid] = layout
+    return layouts
 
 
 def _check_mode(gpu: GpuRecord) -> None:
@@ -89,7 +89,7 @@ def _check_layout(gpu: GpuRecord, layout: Layout) -> None:
 def read_target(
     path: Path, fleet: Fleet, *, selected: str | None, node: str | None, around_busy: bool = True
 ) -> Target:
-    """The target that a file describes for this machine.
+    """Read the target that a file describes for this machine.
 
     ``node``: this machine's name in plans (default: its host name); ``selected``: the
     configuration's name where a mig-parted file has several; ``around_busy=False``: its
@@ -143,15 +143,15 @@ def _from_parted(
             hint=f"choose with --selected-config: {', '.join(config.configs)}",
         )
     entries = config.named(selected or next(iter(config.configs)))
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     for gpu in fleet:
         mine = [entry for entry in entries if _covers(entry, gpu)]
         if len(mine) > 1:
             raise PlanRefused(f"{config.source} describes GPU {gpu.index} twice")
         if mine and _is_to_be_cut(mine[0], gpu, config.source):
-            found[gpu.uuid] = _arranged(mine[0], gpu, around_busy)
+            layouts[gpu.uuid] = _arranged(mine[0], gpu, around_busy)
     _check_devices(entries, fleet, config.source)
-    return Target(found, source=config.source)
+    return Target(layouts, source=config.source)
 
 
 def _covers(entry: parted.Entry, gpu: GpuRecord) -> bool:
@@ -173,7 +173,8 @@ def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
 
 
 def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
-    """mig-parted names no places: those that change least, busy instances where they are."""
+    """Choose places, as mig-parted names none: those that change least, busy instances where they
+    are."""
     from berth.policies.mig.layout import arrange  # noqa: PLC0415 (enumerates layouts)
 
     state = gpu.state()

@@ -38,11 +38,11 @@ class Terms:
 
     @property
     def reason(self) -> str:
-        """The reason of the node's drain, by which it is known as ours."""
+        """Return the reason of the node's drain, by which it is known as ours."""
         return f"berth: cutting MIG slices ({self.id})"
 
     def to_record(self) -> Record:
-        """For the journal."""
+        """Return the terms for the journal."""
         return {
             "id": self.id, "old": to_data(self.old), "new": to_data(self.new),
             "notice": self.notice,
@@ -50,7 +50,7 @@ class Terms:
 
     @classmethod
     def from_record(cls, record: Record) -> Terms:
-        """From the journal. Raises BerthError where it is not readable."""
+        """Read the terms from the journal. Raises BerthError where they are not readable."""
         try:
             return cls(
                 str(record["id"]), from_data(record["old"]), from_data(record["new"]),
@@ -87,7 +87,7 @@ class Transaction:
         self._published = False
 
     def run(self) -> None:
-        """Forth. Raises Busy or RolledBack with the old layout standing, or Unfinished."""
+        """Go forth. Raises Busy or RolledBack with the old layout in place, or Unfinished."""
         self._journal.begin(self.terms.to_record())
         try:
             self._forth_until_published()
@@ -199,22 +199,23 @@ class Transaction:
                 self._clock.sleep(min(POLL_S, left))
 
     def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
-        """What the blueprint takes. Raises BerthError where a GPU is not as either layout says."""
+        """Return the changes to reach it. Raises BerthError where a GPU is not as either layout
+        says."""
         by_uuid = {gpu.uuid: gpu for gpu in fleet}
         todo = []
         for uuid, pieces in blueprint.items():
             gpu = by_uuid.get(uuid)
             if gpu is None or not gpu.enabled:
-                what = "is gone" if gpu is None else "has MIG off"
-                raise BerthError(f"GPU {uuid} {what}", hint="enable it: nvidia-smi -mig 1")
-            one = changes(gpu, pieces)
-            self._refuse_foreign(gpu, one)
-            todo.append(one)
-        return [one for one in todo if one]
+                state = "is gone" if gpu is None else "has MIG off"
+                raise BerthError(f"GPU {uuid} {state}", hint="enable it: nvidia-smi -mig 1")
+            needed = changes(gpu, pieces)
+            self._refuse_foreign(gpu, needed)
+            todo.append(needed)
+        return [needed for needed in todo if needed]
 
-    def _refuse_foreign(self, gpu: GpuRecord, one: Changes) -> None:
+    def _refuse_foreign(self, gpu: GpuRecord, needed: Changes) -> None:
         ours = {p.instance for b in (self.terms.old, self.terms.new) for p in b[gpu.uuid]}
-        foreign = [str(r.instance) for r in one.destroy if r.instance not in ours]
+        foreign = [str(r.instance) for r in needed.destroy if r.instance not in ours]
         if foreign:
             raise BerthError(
                 f"GPU {gpu.uuid} has instances that somebody else made: {', '.join(foreign)}",
@@ -222,22 +223,24 @@ class Transaction:
             )
 
     def _check_idle(self, fleet: Fleet, todo: list[Changes]) -> None:
-        given = self._keeper.allocated(fleet) if any(one.destroy for one in todo) else frozenset()
-        for one in todo:
-            for record in one.destroy:
-                self._check_one(one.uuid, record, record.pids, given)
+        allocated = (
+            self._keeper.allocated(fleet) if any(needed.destroy for needed in todo) else frozenset()
+        )
+        for needed in todo:
+            for record in needed.destroy:
+                self._check_one(needed.uuid, record, record.pids, allocated)
 
     def _check_one(
         self,
         uuid: str,
         record: InstanceRecord,
         pids: tuple[int, ...],
-        given: frozenset[tuple[str, Instance]],
+        allocated: frozenset[tuple[str, Instance]],
     ) -> None:
         if pids:
             who = ", ".join(map(str, pids[:4]))
             raise Busy(f"{record.instance} on {uuid} is in use by process {who}")
-        if (uuid, record.instance) in given:
+        if (uuid, record.instance) in allocated:
             raise Busy(f"{record.instance} on {uuid} is allocated to a job")
 
     def _cut(self, blueprint: Blueprint) -> None:
@@ -245,14 +248,16 @@ class Transaction:
         fleet = self._nvml.read()
         todo = self._todo(fleet, blueprint)
         self._check_idle(fleet, todo)
-        for one in todo:
-            for record in one.destroy:
-                self._check_one(one.uuid, record, self._nvml.pids(one.uuid, record), frozenset())
-                self._step("destroy", one.uuid, record.instance)
-                self._nvml.destroy(one.uuid, record)
-            for piece in one.create:
-                self._step("create", one.uuid, piece.instance)
-                self._nvml.create(one.uuid, piece.instance, piece.compute)
+        for needed in todo:
+            for record in needed.destroy:
+                self._check_one(
+                    needed.uuid, record, self._nvml.pids(needed.uuid, record), frozenset()
+                )
+                self._step("destroy", needed.uuid, record.instance)
+                self._nvml.destroy(needed.uuid, record)
+            for piece in needed.create:
+                self._step("create", needed.uuid, piece.instance)
+                self._nvml.create(needed.uuid, piece.instance, piece.compute)
         if not self._stands(blueprint):
             raise BerthError("the driver accepted every step, but the layout is another one")
 

@@ -45,7 +45,7 @@ class Request(Document):
 
     @property
     def target(self) -> Target:
-        """The layouts as values. Raises UsageError."""
+        """Return the layouts as values. Raises UsageError."""
         expected = self.expected
         return Target(
             {gpu: Layout.parse(text) for gpu, text in self.layouts.items()},
@@ -55,7 +55,7 @@ class Request(Document):
 
 
 def request(command: str, target: Target | None = None, **fields: Any) -> bytes:
-    """One request as a line."""
+    """Write one request as a line."""
     data: dict[str, Any] = {"schema": SCHEMA, "command": command, **fields}
     if target is not None:
         data["layouts"] = {gpu: str(layout) for gpu, layout in target.layouts.items()}
@@ -66,21 +66,21 @@ def request(command: str, target: Target | None = None, **fields: Any) -> bytes:
 
 
 def error_line(error: BerthError) -> dict[str, Any]:
-    """An error as data."""
+    """Return an error as data."""
     kind = next((n for n, k in _CLASSES.items() if type(error) is k), None)
     kind = kind or ("UsageError" if isinstance(error, UsageError) else "BerthError")
     return {"kind": "error", "class": kind, "message": error.message, "hint": error.hint}
 
 
 def to_error(line: Mapping[str, Any]) -> BerthError:
-    """The error that a line describes."""
+    """Return the error that a line describes."""
     kind = _CLASSES.get(str(line.get("class")), BerthError)
     hint = line.get("hint")
     return kind(str(line.get("message")), hint=None if hint is None else str(hint))
 
 
 def preview_data(previews: tuple[GpuPreview, ...]) -> list[dict[str, Any]]:
-    """As plain data; also what ``--json`` prints."""
+    """Return previews as plain data; ``--json`` prints it, too."""
     return [
         {
             "gpu": p.uuid, "index": p.index, "name": p.name,
@@ -91,7 +91,7 @@ def preview_data(previews: tuple[GpuPreview, ...]) -> list[dict[str, Any]]:
 
 
 def to_previews(rows: Any) -> tuple[GpuPreview, ...]:
-    """Back from plain data."""
+    """Read previews from plain data."""
     return tuple(
         GpuPreview(
             row["gpu"], row["index"], row["name"],
@@ -102,7 +102,7 @@ def to_previews(rows: Any) -> tuple[GpuPreview, ...]:
 
 
 def report_data(report: Report) -> dict[str, Any]:
-    """As plain data; also what ``--json`` prints."""
+    """Return a report as plain data; ``--json`` prints it, too."""
     return {
         "outcome": report.outcome, "id": report.id, "resumed": report.resumed,
         "gpus": preview_data(report.gpus),
@@ -110,12 +110,12 @@ def report_data(report: Report) -> dict[str, Any]:
 
 
 def to_report(data: Mapping[str, Any]) -> Report:
-    """Back from plain data."""
+    """Read a report from plain data."""
     return Report(data["outcome"], data["id"], to_previews(data["gpus"]), data["resumed"])
 
 
 def fleet_data(fleet: Fleet) -> list[dict[str, Any]]:
-    """The fleet as plain data."""
+    """Return the fleet as plain data."""
     return [
         {
             "uuid": g.uuid, "index": g.index, "minor": g.minor, "name": g.name,
@@ -128,7 +128,7 @@ def fleet_data(fleet: Fleet) -> list[dict[str, Any]]:
 
 
 def to_fleet(rows: Any) -> Fleet:
-    """Back from plain data."""
+    """Read a fleet from plain data."""
     return tuple(
         GpuRecord(
             row["uuid"], row["index"], row["minor"], row["name"], row["capable"], row["enabled"],

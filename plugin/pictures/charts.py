@@ -38,13 +38,16 @@ class Row:
     """Predicted, but nothing to act on: a prior, or an abstention."""
 
 
-def ranked_times(rows: Sequence[Row], *, took_s: float | None = None, what: str = PREDICTED) -> str:
-    """SVG of the first ``MOST`` rows, in their order; ``took_s`` is drawn as what really came.
+def ranked_times(
+    rows: Sequence[Row], *, took_s: float | None = None, label: str = PREDICTED
+) -> str:
+    """Draw an SVG of the first ``MOST`` rows, in their order, and ``took_s``, the time it really
+    took.
 
     Raises ToolMissing without matplotlib.
     """
     with drawing(_GRID):
-        return element(_figure(rows, took_s, what))
+        return element(_figure(rows, took_s, label))
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
@@ -56,25 +59,25 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
         save(_figure(rows, None, PREDICTED), path, dpi=150, facecolor="white")
 
 
-def _figure(rows: Sequence[Row], took_s: float | None, what: str) -> Any:
+def _figure(rows: Sequence[Row], took_s: float | None, label: str) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
 
     shown = list(rows)[:MOST]
     figure = Figure(figsize=(7.2, 0.7 + 0.28 * max(2, len(shown))), layout="constrained")
     axes = figure.add_subplot()
-    for place, row in enumerate(shown):
+    for height, row in enumerate(shown):
         low, mid, high = row.seconds
         colour = _DOUBTED if row.doubtful else _TRUSTED
         ends = (max(low, mid / _MOST_BELOW), high)
-        axes.plot(ends, (place, place), color=colour, linewidth=3, solid_capstyle="butt")
-        axes.plot((mid,), (place,), "o", color=colour, markersize=5)
+        axes.plot(ends, (height, height), color=colour, linewidth=3, solid_capstyle="butt")
+        axes.plot((mid,), (height,), "o", color=colour, markersize=5)
     if took_s is not None:
         axes.axvline(took_s, color=_REAL, linewidth=1.5, linestyle="--")
     axes.set_xscale("log")
     axes.set_yticks(range(len(shown)), [row.name for row in shown])
     axes.set_ylim(len(shown) - 0.4, -0.6)
     time_ticks(axes.xaxis, *axes.get_xlim())
-    axes.set_xlabel(what if took_s is None else f"{what}; dashed: how long it really took")
+    axes.set_xlabel(label if took_s is None else f"{label}; dashed: how long it really took")
     axes.grid(axis="x", color=_GRID)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -105,20 +108,20 @@ class Share:
 
 
 def real_times(jobs: Sequence[Compared]) -> str:
-    """SVG: each job's real time over its predicted time, both on log axes."""
+    """Draw an SVG of each job's real time over its predicted time, both on log axes."""
     shown = list(jobs)[-MOST_POINTS:]
     with drawing(_GRID):
         figure, axes = _axes(5.2, 4.4)
         for inside, colour, label in (
             (True, _IN, "inside its 90 % interval"), (False, _OUT, "outside"),
         ):  # fmt: skip
-            some = [one for one in shown if one.inside is inside]
+            some = [job for job in shown if job.inside is inside]
             axes.scatter(
-                [max(one.predicted_s, _LEAST_S) for one in some],
-                [max(one.real_s, _LEAST_S) for one in some],
+                [max(job.predicted_s, _LEAST_S) for job in some],
+                [max(job.real_s, _LEAST_S) for job in some],
                 s=14, color=colour, alpha=0.7, label=f"{label}: {len(some)}", zorder=3,
             )  # fmt: skip
-        every = [max(v, _LEAST_S) for one in shown for v in (one.predicted_s, one.real_s)]
+        every = [max(v, _LEAST_S) for job in shown for v in (job.predicted_s, job.real_s)]
         ends = (min(every) / 1.5, max(every) * 1.5)
         axes.plot(ends, ends, color=_LINE, linewidth=1, zorder=2)
         for set_scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
@@ -129,20 +132,22 @@ def real_times(jobs: Sequence[Compared]) -> str:
         return element(figure)
 
 
-def shares(rows: Sequence[Share], *, promised: float, what: str) -> str:
-    """SVG of shares with their intervals, beside what is promised."""
+def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
+    """Draw an SVG of shares with their intervals, beside what is promised."""
     shown = list(rows)[:MOST_ROWS]
     with drawing(_GRID):
         figure, axes = _axes(6.4, 0.9 + 0.3 * max(2, len(shown)))
-        for place, one in enumerate(shown):
-            colour = _OUT if one.high < promised else _IN
-            axes.plot((100 * one.low, 100 * one.high), (place, place), color=colour, linewidth=3)
-            axes.plot((100 * one.mid,), (place,), "o", color=colour, markersize=5)
+        for height, share in enumerate(shown):
+            colour = _OUT if share.high < promised else _IN
+            axes.plot(
+                (100 * share.low, 100 * share.high), (height, height), color=colour, linewidth=3
+            )
+            axes.plot((100 * share.mid,), (height,), "o", color=colour, markersize=5)
         axes.axvline(100 * promised, color=INK, linewidth=0.9, linestyle="--")
-        axes.set_yticks(range(len(shown)), [one.name for one in shown])
+        axes.set_yticks(range(len(shown)), [share.name for share in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlim(0, 102)
-        axes.set_xlabel(what)
+        axes.set_xlabel(label)
         return element(figure)
 
 
@@ -190,7 +195,7 @@ class Lane:
 
 
 def fleet(lanes: Sequence[Lane]) -> str:
-    """SVG of the lanes from the top down. Raises ToolMissing without matplotlib."""
+    """Draw an SVG of the lanes from the top down. Raises ToolMissing without matplotlib."""
     shown = list(lanes)[:MOST_GPUS]
     with drawing(_ROOM):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra

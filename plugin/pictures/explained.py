@@ -42,32 +42,32 @@ Axes = Sequence[tuple[str, tuple[str, ...]]]
 def draw(
     path: Path,
     program: str,
-    found: Sequence[Explanation],
+    explanations: Sequence[Explanation],
     axes: Axes = AXES,
-    what: str = SHARES,
+    quantity: str = SHARES,
 ) -> None:
     """Write the picture of the first few platforms that are not the program's own.
 
     ``axes``: spokes of the radar, of which those that the explanations have shares of are drawn;
-    ``what``: its title. Raises ToolMissing without matplotlib, UsageError for another ending or
+    ``quantity``: its title. Raises ToolMissing without matplotlib, UsageError for another ending or
     nothing to show.
     """
     check_ending(path)
     with drawing(GRID):
-        save(_figure(program, found, axes, what), path, dpi=150, facecolor="white")
+        save(_figure(program, explanations, axes, quantity), path, dpi=150, facecolor="white")
 
 
-def svg(program: str, found: Sequence[Explanation]) -> str:
-    """The same picture as an SVG element. Raises as ``draw``."""
+def svg(program: str, explanations: Sequence[Explanation]) -> str:
+    """Draw the same picture as an SVG element. Raises as ``draw``."""
     with drawing(GRID):
-        return element(_figure(program, found, AXES, SHARES))
+        return element(_figure(program, explanations, AXES, SHARES))
 
 
-def _figure(program: str, found: Sequence[Explanation], axes: Axes, what: str) -> Any:
+def _figure(program: str, explanations: Sequence[Explanation], axes: Axes, quantity: str) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    shown = [one for one in found if not one.at_home][:MOST_PANELS]
+    shown = [explanation for explanation in explanations if not explanation.at_home][:MOST_PANELS]
     if not shown:
         raise UsageError("there is no platform to explain but the program's own")
     spokes = [a for a in axes if set(a[1]) <= set(shown[0].shares)]
@@ -75,28 +75,29 @@ def _figure(program: str, found: Sequence[Explanation], axes: Axes, what: str) -
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
     figure = Figure(figsize=(11.5, max(4.6, 1.1 + 2.05 * rows)), layout=layout)
     grid = figure.add_gridspec(rows, 2, width_ratios=(1.45, 1.0))
-    reach = max(max(_path(one)[1]) - min(_path(one)[1]) for one in shown)
-    for index, one in enumerate(shown):
-        _bars(figure.add_subplot(grid[index, 0]), one, COLOURS[index], reach)
-    _radar(figure.add_subplot(grid[:, 1], projection="polar"), shown, spokes, what)
+    reach = max(max(_path(explanation)[1]) - min(_path(explanation)[1]) for explanation in shown)
+    for index, explanation in enumerate(shown):
+        _bars(figure.add_subplot(grid[index, 0]), explanation, COLOURS[index], reach)
+    _radar(figure.add_subplot(grid[:, 1], projection="polar"), shown, spokes, quantity)
     figure.suptitle(
         f"Why {program} runs as it does elsewhere", x=0.015, ha="left", fontsize=13, weight="bold"
     )
     return figure
 
 
-def _path(one: Explanation) -> tuple[list[Effect], list[float]]:
-    """The largest effects and all others joined; and where each bar starts, in log2."""
-    rest = math.prod(effect.factor for effect in one.effects[MOST_BARS - 1 :])
-    bars = [*one.effects[: MOST_BARS - 1], Effect(OTHERS, (), rest)]
-    stops = [math.log2(one.typical_speedup)]
+def _path(explanation: Explanation) -> tuple[list[Effect], list[float]]:
+    """Return the largest effects, all others joined, and where each bar starts (log2 of a
+    speedup)."""
+    rest = math.prod(effect.factor for effect in explanation.effects[MOST_BARS - 1 :])
+    bars = [*explanation.effects[: MOST_BARS - 1], Effect(OTHERS, (), rest)]
+    stops = [math.log2(explanation.typical_speedup)]
     for bar in bars:
         stops.append(stops[-1] + math.log2(bar.factor))
     return bars, stops
 
 
-def _bars(axes: Any, one: Explanation, colour: str, reach: float) -> None:
-    bars, stops = _path(one)
+def _bars(axes: Any, explanation: Explanation, colour: str, reach: float) -> None:
+    bars, stops = _path(explanation)
     middle = (max(stops) + min(stops)) / 2
     room = 0.62 * max(reach, 1.0)
     for index, bar in enumerate(bars):
@@ -125,11 +126,21 @@ def _bars(axes: Any, one: Explanation, colour: str, reach: float) -> None:
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.text(
-        stops[0], -0.95, f"typical {one.typical_speedup:.3g}x ", ha="right", va="center", fontsize=8
+        stops[0],
+        -0.95,
+        f"typical {explanation.typical_speedup:.3g}x ",
+        ha="right",
+        va="center",
+        fontsize=8,
     )
-    axes.set_title(one.platform, loc="left", color=colour, weight="bold", fontsize=10.5, pad=3)
     axes.set_title(
-        f"{one.speedup:.3g}x   {one.bound.value}-bound", loc="right", fontsize=9.5, pad=3
+        explanation.platform, loc="left", color=colour, weight="bold", fontsize=10.5, pad=3
+    )
+    axes.set_title(
+        f"{explanation.speedup:.3g}x   {explanation.bound.value}-bound",
+        loc="right",
+        fontsize=9.5,
+        pad=3,
     )
 
 
@@ -142,13 +153,13 @@ def _ticks(axes: Any, low: float, high: float) -> None:
     axes.set_xticks([math.log2(m) for m in marks], [f"{m:.3g}x" for m in marks], fontsize=8)
 
 
-def _radar(axes: Any, shown: list[Explanation], spokes: Axes, what: str) -> None:
+def _radar(axes: Any, shown: list[Explanation], spokes: Axes, quantity: str) -> None:
     angles = [2 * math.pi * i / len(spokes) for i in range(len(spokes))]
     closed = [*angles, angles[0]]
-    for one, colour in zip(shown, COLOURS, strict=False):
-        needs = [min(1.0, max(one.shares[part] for part in parts)) for _, parts in spokes]
+    for explanation, colour in zip(shown, COLOURS, strict=False):
+        needs = [min(1.0, max(explanation.shares[part] for part in parts)) for _, parts in spokes]
         values = [*needs, needs[0]]
-        axes.plot(closed, values, color=colour, lw=2.0, label=one.platform, zorder=3)
+        axes.plot(closed, values, color=colour, lw=2.0, label=explanation.platform, zorder=3)
         axes.fill(closed, values, color=colour, alpha=0.10, zorder=2)
     axes.set_theta_offset(math.pi / 2)
     axes.set_theta_direction(-1)
@@ -159,5 +170,5 @@ def _radar(axes: Any, shown: list[Explanation], spokes: Axes, what: str) -> None
     axes.set_rlabel_position(3.5 * 360 / len(spokes))
     axes.grid(color=GRID, lw=0.7)
     axes.spines["polar"].set_color(GRID)
-    axes.set_title(what, fontsize=10, pad=16)
+    axes.set_title(quantity, fontsize=10, pad=16)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncol=2, frameon=False, fontsize=9)

@@ -34,7 +34,7 @@ _FEWEST, _MOST = 3, 7
 
 
 def time_ticks(axis: Any, low: float, high: float) -> None:
-    """Marks of a logarithmic axis of seconds at times that people name."""
+    """Mark a logarithmic axis of seconds at times that people name."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
 
     marks = [mark for mark in _ROUND_S if low <= mark <= high]
@@ -56,7 +56,7 @@ def _mark(seconds: float) -> str:
 
 @contextmanager
 def drawing(edges: str) -> Iterator[None]:
-    """The style of all pictures, ``edges`` the colour of axes. ToolMissing without matplotlib."""
+    """Set the style of all pictures; ``edges``: colour of axes. ToolMissing without matplotlib."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - of the `train` extra
     except ImportError:
@@ -78,15 +78,15 @@ def save(figure: Any, path: Path, **options: Any) -> None:
     ``options``: of ``savefig``. Raises OSError where it cannot be written.
     """
     kind = path.suffix[1:].lower()
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
-    figure.savefig(made, format=kind, metadata=metadata, **options)
-    write_bytes(path, made.getvalue())
+    figure.savefig(buffer, format=kind, metadata=metadata, **options)
+    write_bytes(path, buffer.getvalue())
 
 
 def element(figure: Any) -> str:
-    """A matplotlib figure as an SVG element of a page."""
-    made = io.StringIO()
-    figure.savefig(made, format="svg", metadata={"Date": None})
-    text = made.getvalue()
+    """Write a matplotlib figure as an SVG element of a page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
     return text[text.index("<svg") :]

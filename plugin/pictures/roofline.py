@@ -41,30 +41,30 @@ OTHER = ("moving, other", "#9aa3ad")
 BOUNDS = ((Bound.COMPUTE, "#3d5a73"), (Bound.MEMORY, "#c98a3c"), (Bound.LAUNCH, "#b9c0c8"))
 
 
-def draw(path: Path, model: str, found: Sequence[Roofline]) -> None:
+def draw(path: Path, model: str, rooflines: Sequence[Roofline]) -> None:
     """Write the picture of up to four platforms.
 
     Raises ToolMissing without matplotlib, UsageError for another ending or too many platforms.
     """
     check_ending(path)
-    if len(found) > MOST_PANELS:
+    if len(rooflines) > MOST_PANELS:
         raise UsageError(f"a picture shows up to {MOST_PANELS} platforms; name them by --platform")
     with drawing(GRID):
-        save(_figure(model, found), path, dpi=150, facecolor=PAPER)
+        save(_figure(model, rooflines), path, dpi=150, facecolor=PAPER)
 
 
-def svg(model: str, found: Sequence[Roofline]) -> str:
-    """The same picture as an SVG element. Raises ToolMissing without matplotlib."""
+def svg(model: str, rooflines: Sequence[Roofline]) -> str:
+    """Draw the same picture as an SVG element. Raises ToolMissing without matplotlib."""
     with drawing(GRID):
-        return element(_figure(model, found[:MOST_PANELS]))
+        return element(_figure(model, rooflines[:MOST_PANELS]))
 
 
-def _figure(model: str, found: Sequence[Roofline]) -> Any:
+def _figure(model: str, rooflines: Sequence[Roofline]) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    columns = min(2, len(found))
-    rows = math.ceil(len(found) / columns)
+    columns = min(2, len(rooflines))
+    rows = math.ceil(len(rooflines) / columns)
     figure = Figure(figsize=(6.9 * columns + 0.4, 5.6 * rows + 1.2), facecolor=PAPER)
     top, bottom = 1 - 0.95 / figure.get_figheight(), 0.62 / figure.get_figheight()
     left = 0.55 / figure.get_figwidth() + 0.03
@@ -72,11 +72,11 @@ def _figure(model: str, found: Sequence[Roofline]) -> Any:
         2 * rows, columns, height_ratios=[1.0, 0.06] * rows, left=left,
         right=1 - 0.25 / figure.get_figwidth(), top=top, bottom=bottom, hspace=0.32, wspace=0.2,
     )  # fmt: skip
-    for index, one in enumerate(found):
+    for index, roofline in enumerate(rooflines):
         row, column = divmod(index, columns)
-        _panel(figure.add_subplot(grid[2 * row, column]), one)
-        _strip(figure.add_subplot(grid[2 * row + 1, column]), one)
-    first = found[0]
+        _panel(figure.add_subplot(grid[2 * row, column]), roofline)
+        _strip(figure.add_subplot(grid[2 * row + 1, column]), roofline)
+    first = rooflines[0]
     subtitle = (
         f"batch {first.batch}, {first.numbers.value}; predicted (prior); area: share of the time"
     )
@@ -94,22 +94,22 @@ def _figure(model: str, found: Sequence[Roofline]) -> Any:
     return figure
 
 
-def _panel(axes: Any, one: Roofline) -> None:
-    whole = sum(spot.seconds for spot in one.spots)
-    shown = [spot for spot in one.spots if spot.flops > 0 and spot.moved_bytes > 0]
+def _panel(axes: Any, roofline: Roofline) -> None:
+    whole = sum(spot.seconds for spot in roofline.spots)
+    shown = [spot for spot in roofline.spots if spot.flops > 0 and spot.moved_bytes > 0]
     x = [spot.intensity for spot in shown]
-    peak = max(one.roof.matrix_flops[one.numbers], one.roof.vector_flops)
+    peak = max(roofline.roof.matrix_flops[roofline.numbers], roofline.roof.vector_flops)
     low_x = 10 ** math.floor(math.log10(min([*x, 0.3])))
-    high_x = 10 ** math.ceil(math.log10(max([*x, 4 * peak / one.roof.dram_bytes])))
+    high_x = 10 ** math.ceil(math.log10(max([*x, 4 * peak / roofline.roof.dram_bytes])))
     reached = [spot.flops_per_s for spot in shown if spot.seconds > 0.001 * whole]
-    low_y = min([*reached, one.roof.dram_bytes * low_x]) / 5
+    low_y = min([*reached, roofline.roof.dram_bytes * low_x]) / 5
     axes.set(xscale="log", yscale="log", xlim=(low_x, high_x), ylim=(low_y, peak * 3.2))
     axes.grid(True, color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
-    _draw_roofs(axes, one.roof, one.numbers, (low_x, high_x), low_y)
+    _draw_roofs(axes, roofline.roof, roofline.numbers, (low_x, high_x), low_y)
     for spot in sorted(shown, key=lambda s: -s.seconds):
         axes.scatter(
             spot.intensity, max(spot.flops_per_s, low_y * 1.05),
@@ -120,8 +120,8 @@ def _panel(axes: Any, one: Roofline) -> None:
     axes.set_xlabel("FLOPs a byte")
     axes.set_ylabel("FLOP/s")
     axes.set_title(
-        f"{one.roof.platform}   {format_seconds(one.seconds.mid)}  "
-        f"({format_seconds(one.seconds.low)} to {format_seconds(one.seconds.high)})",
+        f"{roofline.roof.platform}   {format_seconds(roofline.seconds.mid)}  "
+        f"({format_seconds(roofline.seconds.low)} to {format_seconds(roofline.seconds.high)})",
         loc="left", fontsize=10.5, fontweight="bold", pad=8,
     )  # fmt: skip
 
@@ -129,7 +129,7 @@ def _panel(axes: Any, one: Roofline) -> None:
 def _draw_roofs(
     axes: Any, roof: Roof, numbers: Numbers, span: tuple[float, float], floor: float
 ) -> None:
-    """Bandwidth slopes up to the highest peak, and the peaks."""
+    """Draw bandwidth slopes up to the highest peak, and the peaks."""
     peak = max(roof.matrix_flops[numbers], roof.vector_flops)
     x = np.geomspace(*span, 400)
     slopes = [("main memory", roof.dram_bytes, 1.6, INK)]
@@ -159,7 +159,7 @@ def _draw_roofs(
 
 
 def _labels(axes: Any, shown: Sequence[Spot], whole: float) -> None:
-    """The operators with most time, below their discs and apart from one another."""
+    """Name the operators with most time, below their discs and apart from one another."""
     wide = math.log10(axes.get_xlim()[1] / axes.get_xlim()[0])
     high = math.log10(axes.get_ylim()[1] / axes.get_ylim()[0])
     placed: list[tuple[float, float]] = []
@@ -182,15 +182,16 @@ def _labels(axes: Any, shown: Sequence[Spot], whole: float) -> None:
 
 
 def _area(spot: Spot, shown: Sequence[Spot]) -> float:
-    """In square points: in proportion to the time, but never too small to be seen."""
+    """Return a disc's area in square points: in proportion to the time, but large enough to be
+    seen."""
     return max(9.0, LARGEST_AREA * spot.seconds / max(s.seconds for s in shown))
 
 
-def _strip(axes: Any, one: Roofline) -> None:
-    """What the time goes to, as one bar."""
+def _strip(axes: Any, roofline: Roofline) -> None:
+    """Draw what the time goes to, as one bar."""
     start = 0.0
     for bound, colour in BOUNDS:
-        share = one.time_share(bound)
+        share = roofline.time_share(bound)
         axes.barh(0, share, left=start, color=colour, height=1.0)
         if share > 0.13:
             axes.text(start + share / 2, 0, f"{bound.value} {share:.0%}", color=PAPER

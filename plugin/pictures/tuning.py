@@ -25,7 +25,7 @@ Labels = tuple[str, str]
 
 
 def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float]]) -> str:
-    """SVG of all trials in the first two metrics; of the only one by trial number.
+    """Draw an SVG of all trials in the first two metrics; of the only one by trial number.
 
     ``metrics``: what stands at each one's axis, and what its values are divided by.
     """
@@ -41,8 +41,8 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
              "judged on the test weeks"),
         ):  # fmt: skip
             if group:
-                x = [one.scores[0] / scale if two else float(one.number) for one in group]
-                y = [one.scores[1 if two else 0] / other for one in group]
+                x = [trial.scores[0] / scale if two else float(trial.number) for trial in group]
+                y = [trial.scores[1 if two else 0] / other for trial in group]
                 axes.scatter(x, y, s=size, color=colour, label=label, zorder=3, alpha=0.9)
         axes.set_xlabel(first if two else "trial")
         axes.set_ylabel(second)
@@ -51,7 +51,7 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
 
 
 def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """SVG of the share of jobs that waited at most so long, on a log axis."""
+    """Draw an SVG of the share of jobs that waited at most so long, on a log axis."""
     with drawing(GRID):
         figure, axes = _axes(6.4, 3.0)
         for figures, colour, label in _both(before, after, labels):
@@ -68,7 +68,8 @@ def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 
 
 def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """SVG of the cores in use in each queue over time, of today's policy and the tuned one."""
+    """Draw an SVG of the cores in use in each queue over time, of today's policy and the tuned
+    one."""
     queues = before.queues or ("all",)
     with drawing(GRID):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
@@ -96,7 +97,7 @@ def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 
 
 def gantt(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """SVG of when and where the first jobs ran, a bar each, by partition and policy."""
+    """Draw an SVG of when and where the first jobs ran, a bar each, by partition and policy."""
     queues = before.queues or ("all",)
     with drawing(GRID):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
@@ -122,7 +123,7 @@ def gantt(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 def _both(
     before: Figures, after: Figures, labels: Labels
 ) -> tuple[tuple[Figures, str, str], tuple[Figures, str, str]]:
-    """With their colours and names."""
+    """Return the replays with their colours and names."""
     return (before, NOW, labels[0]), (after, THEN, labels[1])
 
 
@@ -134,9 +135,9 @@ def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
     end, lane = start + figures.runtime_s[rows], np.zeros(len(rows))
     free_at = list[float]()
     for at in np.argsort(start, kind="stable"):
-        here = next((n for n, free in enumerate(free_at) if free <= start[at]), len(free_at))
-        free_at[here : here + 1] = [float(end[at])]
-        lane[at] = here
+        row = next((n for n, free in enumerate(free_at) if free <= start[at]), len(free_at))
+        free_at[row : row + 1] = [float(end[at])]
+        lane[at] = row
     return start / HOUR_S, end / HOUR_S, lane
 
 
@@ -150,45 +151,49 @@ class Changed(NamedTuple):
 
     @property
     def change(self) -> float:
-        """Below 0: it became shorter."""
+        """Return the relative change; below 0: the time became shorter."""
         return self.after_s / self.before_s - 1
 
 
 def changed_users(before: Figures, after: Figures) -> list[Changed]:
-    """All users whose mean times are known."""
+    """Return the changes of all users whose mean times are known."""
     now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
     jobs = np.bincount(before.user, minlength=len(before.users))
     known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))
     return [Changed(before.users[i], int(jobs[i]), float(now[i]), float(then[i])) for i in known]
 
 
-def most_changed(found: Sequence[Changed]) -> list[Changed]:
-    """Those whose mean time changes most, from the largest gain to the largest loss; of those who
-    lose, and of those who gain, half of the room at least, where there are so many."""
-    order = sorted(found, key=lambda one: -abs(one.change) * one.jobs**0.5)
-    lose, gain = ([one for one in order if (one.change > 0) == losing] for losing in (True, False))
+def most_changed(changes: Sequence[Changed]) -> list[Changed]:
+    """Choose those whose mean time changes most, from the largest gain to the largest loss; those
+    who lose, and those who gain, get half of the room at least, where there are so many."""
+    order = sorted(changes, key=lambda change: -abs(change.change) * change.jobs**0.5)
+    lose, gain = (
+        [change for change in order if (change.change > 0) == losing] for losing in (True, False)
+    )
     room = max(MOST_USERS // 2, MOST_USERS - len(gain))
     shown = lose[:room]
-    return sorted([*shown, *gain[: MOST_USERS - len(shown)]], key=lambda one: one.change)
+    return sorted([*shown, *gain[: MOST_USERS - len(shown)]], key=lambda change: change.change)
 
 
 def users(before: Figures, after: Figures) -> str:
-    """SVG of the change of each user's mean time to the end; those who change most."""
-    found = most_changed(changed_users(before, after))
+    """Draw an SVG of the change of each user's mean time to the end; those who change most."""
+    changes = most_changed(changed_users(before, after))
     with drawing(GRID):
-        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(found), 1))
-        values = [100 * one.change for one in found]
+        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(changes), 1))
+        values = [100 * change.change for change in changes]
         colours = [UP if value <= 0 else DOWN for value in values]
-        axes.barh(range(len(found)), values, color=colours, zorder=3)
-        axes.set_yticks(range(len(found)), [f"{one.user} ({one.jobs} jobs)" for one in found])
+        axes.barh(range(len(changes)), values, color=colours, zorder=3)
+        axes.set_yticks(
+            range(len(changes)), [f"{change.user} ({change.jobs} jobs)" for change in changes]
+        )
         axes.axvline(0, color=INK, lw=0.8)
         axes.set_xlabel("change of the mean time from submission to end, %")
         return element(figure)
 
 
 def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
-    """SVG of each parameter's part in the variance of each metric."""
-    names = sorted({p for one in tuned.values() for p in one})
+    """Draw an SVG of each parameter's part in the variance of each metric."""
+    names = sorted({p for shares in tuned.values() for p in shares})
     with drawing(GRID):
         figure, axes = _axes(6.4, 1.0 + 0.3 * max(len(names), 1))
         width = 0.8 / max(len(tuned), 1)
@@ -218,7 +223,7 @@ def _grid(axes: Any) -> None:
 
 
 def _cores(figures: Figures, queue: int) -> tuple[Any, Any]:
-    """Hours after the first submission, and the mean cores in use in each."""
+    """Return hours after the first submission, and the mean cores in use in each."""
     own = np.flatnonzero((figures.queue == queue) & (figures.runtime_s > 0))
     if not len(own):
         return np.zeros(1), np.zeros(1)

@@ -33,7 +33,9 @@ class SiteCluster:
 
 
 def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
-    """Kinds of nodes are candidates, partitions their queues; a queue over several kinds has a
+    """Make the cluster of a site file.
+
+    Kinds of nodes are candidates, partitions their queues; a queue over several kinds has a
     partition for each of them, too, named after the candidate. MIG slices of one GPU model share
     its GPUs, at first cut into one slice each. Raises UsageError.
     """
@@ -49,15 +51,15 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
         raise UsageError(f"{site.source} has no candidates to replay jobs on")
     sliced = _sliced(site)
     parts, of = [], {}
-    for queue, here in by_queue.items():
-        parts.append(Partition(queue, tuple(c.name for c in here), _longest(here)))
-        of.update({c.name: len(parts) - 1 for c in here} if len(here) == 1 else {})
-    for queue, here in by_queue.items():
-        for candidate in here if len(here) > 1 else ():
+    for queue, candidates in by_queue.items():
+        parts.append(Partition(queue, tuple(c.name for c in candidates), _longest(candidates)))
+        of.update({c.name: len(parts) - 1 for c in candidates} if len(candidates) == 1 else {})
+    for queue, candidates in by_queue.items():
+        for candidate in candidates if len(candidates) > 1 else ():
             name = candidate.name if candidate.name not in by_queue else f"{queue}/{candidate.name}"
             of[candidate.name] = len(parts)
             parts.append(Partition(name, (candidate.name,), candidate.max_time_s))
-    kinds = [_kind(one, sliced) for one in site.candidates]
+    kinds = [_kind(candidate, sliced) for candidate in site.candidates]
     cluster = Cluster(
         tuple(kinds),
         tuple(parts),
@@ -68,16 +70,17 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
     return SiteCluster(cluster, of, site, site.candidates)
 
 
-def on_cluster(place: SiteCluster, cluster: Cluster) -> SiteCluster:
-    """The same site on a changed cluster: what the candidates offer follows from it."""
+def on_cluster(site_cluster: SiteCluster, cluster: Cluster) -> SiteCluster:
+    """Return the same site on a changed cluster: what the candidates offer follows from it."""
     known = {kind.name: kind for kind in cluster.kinds}
-    there = {kind.name for kind in place.cluster.kinds}
+    there = {kind.name for kind in site_cluster.cluster.kinds}
+    partitions = cluster.partitions
     candidates = [
-        _as_kind(one, known[one.name], cluster.partitions[place.partition_of[one.name]])
-        for one in place.candidates
+        _as_kind(c, known[c.name], partitions[site_cluster.partition_of[c.name]])
+        for c in site_cluster.candidates
     ]
-    at = dict(place.partition_of)
-    by_name = {one.name: one for one in place.candidates}
+    at = dict(site_cluster.partition_of)
+    by_name = {candidate.name: candidate for candidate in site_cluster.candidates}
     for gpus in cluster.sliced:
         base = by_name.get(gpus.name.removesuffix("-mig"))
         for profile in gpus.profiles if base is not None else ():
@@ -85,7 +88,7 @@ def on_cluster(place: SiteCluster, cluster: Cluster) -> SiteCluster:
             if base is not None and kind.name not in there:
                 candidates.append(_slice(base, gpus, profile, kind))
                 at[kind.name] = cluster.partition(kind.name)
-    return replace(place, cluster=cluster, candidates=tuple(candidates), partition_of=at)
+    return replace(site_cluster, cluster=cluster, candidates=tuple(candidates), partition_of=at)
 
 
 def _as_kind(candidate: Candidate, kind: NodeKind, queue: Partition) -> Candidate:
@@ -102,7 +105,7 @@ def _as_kind(candidate: Candidate, kind: NodeKind, queue: Partition) -> Candidat
 
 
 def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> Candidate:
-    """A candidate of slices that the site file does not have."""
+    """Return a candidate of slices that the site file does not have."""
     return replace(
         base,
         name=kind.name,
@@ -120,21 +123,21 @@ def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> C
 
 
 def _sliced(site: Site) -> dict[str, SlicedGpus]:
-    """By candidate's name, of those that a table of slices made."""
+    """Return the sliced GPUs by candidate's name, of candidates that a table of slices made."""
     tables: dict[tuple[str, str, int], list[tuple[Candidate, str]]] = {}
     geometries = {}
     for candidate in site.candidates:
         if candidate.slice_of is None:
             continue
-        found = slice_of(site.platforms[candidate.platform])
-        suffix = "" if found is None else f"-{found[1].name}"
-        if found is None or not candidate.name.endswith(suffix):
+        slice_there = slice_of(site.platforms[candidate.platform])
+        suffix = "" if slice_there is None else f"-{slice_there[1].name}"
+        if slice_there is None or not candidate.name.endswith(suffix):
             continue  # written one by one: nodes of its own, which nobody cuts
-        geometry, profile = found
+        geometry, profile = slice_there
         key = (candidate.name.removesuffix(suffix), candidate.slice_of, candidate.nodes or 0)
         tables.setdefault(key, []).append((candidate, profile.name))
         geometries[key] = geometry
-    made: dict[str, SlicedGpus] = {}
+    sliced: dict[str, SlicedGpus] = {}
     for key, members in tables.items():
         geometry = geometries[key]
         first, profile_name = members[0]
@@ -145,12 +148,12 @@ def _sliced(site: Site) -> dict[str, SlicedGpus]:
             biggest = geometry.profile(names[-1])
             largest = type(largest).of((biggest.name, biggest.placements[0]))
         gpus = SlicedGpus(key[0], geometry, key[2] * each, largest, names)
-        made.update({candidate.name: gpus for candidate, _ in members})
-    return made
+        sliced.update({candidate.name: gpus for candidate, _ in members})
+    return sliced
 
 
 def _kind(candidate: Candidate, sliced: Mapping[str, SlicedGpus]) -> NodeKind:
-    made = NodeKind(
+    kind = NodeKind(
         name=candidate.name,
         count=candidate.nodes or 0,
         cores=candidate.cores_per_node,
@@ -165,8 +168,8 @@ def _kind(candidate: Candidate, sliced: Mapping[str, SlicedGpus]) -> NodeKind:
     )
     gpus = sliced.get(candidate.name)
     if gpus is None:
-        return made
-    mine = next(one for one in slices_of(gpus, made) if one.name == candidate.name)
+        return kind
+    mine = next(offered for offered in slices_of(gpus, kind) if offered.name == candidate.name)
     return replace(
         mine,
         platform=candidate.platform,
@@ -175,6 +178,6 @@ def _kind(candidate: Candidate, sliced: Mapping[str, SlicedGpus]) -> NodeKind:
     )
 
 
-def _longest(here: Sequence[Candidate]) -> float | None:
-    limits: Iterable[float | None] = [candidate.max_time_s for candidate in here]
+def _longest(candidates: Sequence[Candidate]) -> float | None:
+    limits: Iterable[float | None] = [candidate.max_time_s for candidate in candidates]
     return None if None in limits else max(limit for limit in limits if limit is not None)

@@ -70,7 +70,7 @@ def expected_times(
     limit = queue.trace.limit_s
     limit = np.where(np.isnan(limit), Settings().default_limit_s, limit)
     shares = _shares(jobs, store)
-    low, mid, high = (np.array([one[k] for one in shares]) * limit for k in range(3))
+    low, mid, high = (np.array([item[k] for item in shares]) * limit for k in range(3))
     for row, seconds in _by_last(jobs, store, queue.now_s).items():
         mid[row] = min(seconds, limit[row])
     low, high = np.minimum(low, mid), np.maximum(high, mid)
@@ -80,18 +80,20 @@ def expected_times(
     decided = _decisions_of(jobs, store)
     for row, job in enumerate(jobs):
         ranked = _ranked(decided.get(job.decision or ""))
-        here = [one for one in ranked if queue_of.get(one["candidate"], "") in job.queues]
-        if here:
-            low[row], mid[row], high[row] = here[0]["runtime_s"]
+        in_its_queues = [
+            item for item in ranked if queue_of.get(item["candidate"], "") in job.queues
+        ]
+        if in_its_queues:
+            low[row], mid[row], high[row] = in_its_queues[0]["runtime_s"]
             predicted += 1
-        for one in ranked:
-            column = elsewhere.setdefault(one["platform"], np.full(len(jobs), np.nan))
-            column[row] = one["runtime_s"][1]
+        for item in ranked:
+            column = elsewhere.setdefault(item["platform"], np.full(len(jobs), np.nan))
+            column[row] = item["runtime_s"][1]
     return Known(with_hidden(present, Times(low, mid, high)), elsewhere, predicted)
 
 
 def with_hidden(present: PresentQueue, times: Times) -> Times:
-    """What hidden jobs hold is free when the last job on nodes of the same kind ends."""
+    """Free what hidden jobs hold when the last job on nodes of the same kind ends."""
     queue = present.queue
     hidden = [row for row in range(queue.running) if not present.jobs[row].job_id]
     if not hidden:
@@ -104,35 +106,36 @@ def with_hidden(present: PresentQueue, times: Times) -> Times:
         if present.jobs[row].job_id:
             for kind in kind_of[queue.units[row]].tolist():
                 longest[kind] = max(longest.get(kind, 0.0), float(left[row]))
-    found = [column.copy() for column in (times.low_s, times.mid_s, times.high_s)]
-    for column in found:
+    columns = [column.copy() for column in (times.low_s, times.mid_s, times.high_s)]
+    for column in columns:
         column[hidden] = [
             longest.get(int(kind_of[queue.units[row][0]]), HIDDEN_S) for row in hidden
         ]
-    return Times(*found)
+    return Times(*columns)
 
 
 def _decisions_of(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None
 ) -> Mapping[str, DecisionRecord]:
-    """By id, those of the jobs that are known."""
-    wanted = {one.decision for one in jobs if one.decision is not None}
+    """Return the decisions by id, of the jobs that have a known one."""
+    wanted = {job.decision for job in jobs if job.decision is not None}
     if store is None or not wanted:
         return {}
     if isinstance(store, Store):
         return store.decisions.of_ids(wanted)
-    asked = {one: store.decisions.get(one) for one in wanted}
-    return {one: record for one, record in asked.items() if record is not None}
+    records = {decision: store.decisions.get(decision) for decision in wanted}
+    return {decision: record for decision, record in records.items() if record is not None}
 
 
 def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
-    """What was predicted where, the chosen place first; nothing where that cannot be read."""
+    """Return what was predicted where, the chosen candidate first; nothing where that is
+    unreadable."""
     if record is None or record.chosen is None:
         return []
     try:
         rows = [row for row in json.loads(record.ranked) if row.get("runtime_s")]
         for row in rows:
-            row["runtime_s"] = low, mid, high = [float(one) for one in row["runtime_s"]]
+            row["runtime_s"] = low, mid, high = [float(seconds) for seconds in row["runtime_s"]]
             if not (row["candidate"] and row["platform"] and 0 <= low <= mid <= high):
                 return []
     except (ValueError, TypeError, LookupError, AttributeError):
@@ -143,25 +146,25 @@ def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
 def _by_last(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None, now_s: float
 ) -> Mapping[int, float]:
-    """By row the mean of the user's last run times, of those that ended of late."""
+    """Return by row the mean of the user's last run times, of those that ended lately."""
     if not isinstance(store, Store):
         return {}
     usual = _last_of_users(store.outcomes.newest(now_s - RECENT_S, now_s + 1.0, MOST))
-    return {row: usual[one.user] for row, one in enumerate(jobs) if one.user in usual}
+    return {row: usual[job.user] for row, job in enumerate(jobs) if job.user in usual}
 
 
 def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
-    """Mean of each user's last run times; ``ended`` in order of their ends."""
+    """Return the mean of each user's last run times; ``ended`` in order of their ends."""
     times: dict[str, deque[float]] = {}
-    for one in ended:
-        if one.elapsed_s is not None and one.elapsed_s > 0:
-            times.setdefault(one.user, deque(maxlen=LAST)).append(one.elapsed_s)
+    for job in ended:
+        if job.elapsed_s is not None and job.elapsed_s > 0:
+            times.setdefault(job.user, deque(maxlen=LAST)).append(job.elapsed_s)
     return {user: sum(last) / len(last) for user, last in times.items()}
 
 
 def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
-    """[jobs] low, middle and high part of the limit that such jobs take."""
-    found: dict[str, _Shares] = {}
+    """Return for each job the low, middle and high part of the limit that such jobs take."""
+    shares: dict[str, _Shares] = {}
     for user in {job.user for job in jobs}:
         taken = []
         if isinstance(store, Store):
@@ -171,15 +174,15 @@ def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> li
                 if past.time_limit_s
             ]
         if len(taken) < FEW:
-            found[user] = USUAL
+            shares[user] = USUAL
         else:
             low, mid, high = np.clip(np.percentile(taken[-1_000:], (5, 50, 95)), 1e-4, 1.0)
-            found[user] = (float(low), float(mid), float(high))
-    return [found[job.user] for job in jobs]
+            shares[user] = (float(low), float(mid), float(high))
+    return [shares[job.user] for job in jobs]
 
 
 def draws(jobs: int) -> int:
-    """How many draws take some seconds."""
+    """Return how many draws take some seconds."""
     return int(min(SAMPLES, max(_FEWEST, _WORK // max(jobs, 1))))
 
 
@@ -192,23 +195,23 @@ def next_hours(
     candidates: Sequence[Candidate] = (),
     seed: int = 0,
 ) -> Foreseen:
-    """The queue replayed forward; with a policy every waiting job asks it now."""
+    """Replay the queue forward; with a policy every waiting job asks it now."""
     samples = draws(len(present.jobs))
     if policy is None:
         return foresee(
             present.queue, present.cluster, settings, known.times, samples=samples, seed=seed,
             placing=partial(InTheirQueues, present) if present.listed else None,
         )  # fmt: skip
-    places = [one for one in candidates if one.name in present.partition_of]
+    offered = [candidate for candidate in candidates if candidate.name in present.partition_of]
     spread = float(np.median(known.times.high_s / np.maximum(known.times.mid_s, 1e-3)))
     listed = replace(policy, list_queues=False)
 
     def placing(drawn: Trace) -> Decided:
         factor = drawn.runtime_s / np.maximum(known.times.mid_s, 1e-3)
         there = {name: column * factor for name, column in known.elsewhere.items()}
-        predictions = Columns(known.elsewhere, places, spread=spread)
+        predictions = Columns(known.elsewhere, offered, spread=spread)
         return Decided(
-            places, present.partition_of, listed, predictions,
+            offered, present.partition_of, listed, predictions,
             trace=replace(drawn, runtime_on=there), cluster=present.cluster,
         )  # fmt: skip
 
@@ -219,16 +222,16 @@ def next_hours(
 
 
 def wait_tables(
-    found: Foreseen, present: PresentQueue, candidates: Sequence[Candidate]
+    foreseen: Foreseen, present: PresentQueue, candidates: Sequence[Candidate]
 ) -> dict[str, WaitTable]:
-    """By candidate's name; those without a node that works have none."""
+    """Return waits by candidate's name; those without a node that works have none."""
     return {
-        one.name: wait_table(
-            found, present.queue.now_s, present.partition_of[one.name], gpus=one.is_gpu,
-            cores_per_gpu=one.translation.cpus_per_gpu or 1,
+        candidate.name: wait_table(
+            foreseen, present.queue.now_s, present.partition_of[candidate.name],
+            gpus=candidate.is_gpu, cores_per_gpu=candidate.translation.cpus_per_gpu or 1,
         )
-        for one in candidates
-        if one.name in present.partition_of
+        for candidate in candidates
+        if candidate.name in present.partition_of
     }  # fmt: skip
 
 
@@ -241,19 +244,19 @@ class Figure:
     high: float
 
 
-def figures(found: Foreseen, present: PresentQueue) -> dict[str, Figure]:
-    """Of the jobs that wait now: seconds from now, and jobs."""
+def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Figure]:
+    """Summarise the jobs that wait now: seconds from now, and jobs."""
     now_s, first = present.queue.now_s, present.queue.running
     rows: dict[str, list[float]] = {}
-    for one in found.replays:
-        start = one.start_s[first:] - now_s
+    for replayed in foreseen.replays:
+        start = replayed.start_s[first:] - now_s
         began = start[np.isfinite(start)]
         rows.setdefault("mean_start_s", []).append(float(began.mean()) if len(began) else 0.0)
         rows.setdefault("last_start_s", []).append(float(began.max(initial=0.0)))
         for hours in HORIZONS_H:
             count = float(np.sum(began <= hours * HOUR_S))
             rows.setdefault(f"started_in_{hours}_h", []).append(count)
-        moved = float(np.sum(one.moved[first:]))
+        moved = float(np.sum(replayed.moved[first:]))
         rows.setdefault("moved", []).append(moved)
     return {
         name: Figure(*(float(v) for v in np.percentile(values, (5, 50, 95))))

@@ -53,7 +53,7 @@ def past_jobs(
     utc: bool = False,
     strict: bool = False,
 ) -> PastJobs:
-    """By the named format, else by the first line. ``times``: run times elsewhere.
+    """Read a file by the named format, else by its first line. ``times``: run times elsewhere.
 
     Raises DocumentError; ``strict``: for a broken line, too.
     """
@@ -78,13 +78,13 @@ def past_jobs(
 def asked_jobs(
     site: Site | None, days: float, times: Path | None = None, *, strict: bool = False
 ) -> PastJobs:
-    """What the site's scheduler, or the one that is here, has in its accounting.
+    """Ask the site's scheduler, or the one that is here, for what its accounting has.
 
     Raises SchedulerError and ToolMissing; UsageError where there is none.
     """
     if site is None:
-        here = (kind() for kind in SCHEDULERS.load_all().values())
-        scheduler = next((one for one in here if one.is_here()), None)
+        schedulers = (kind() for kind in SCHEDULERS.load_all().values())
+        scheduler = next((installed for installed in schedulers if installed.is_here()), None)
         if scheduler is None:
             raise UsageError("no scheduler is on this machine", hint="name a TRACE")
     else:
@@ -96,7 +96,7 @@ def asked_jobs(
 
 
 def _nothing(read: ReadJobs) -> str:
-    """Why there is no job, in words."""
+    """Say in words why there is no job."""
     reasons = []
     if read.broken:
         first = f", first {read.examples[0]}" if read.examples else ""
@@ -123,7 +123,7 @@ def trace_of_jobs(
     after: Mapping[str, Sequence[str]] | None = None,
     array_limits: Mapping[str, int] | None = None,
 ) -> Trace:
-    """Jobs in order of submission; an array's tasks (``12_3``) are one array.
+    """Make a trace of jobs in order of submission; an array's tasks (``12_3``) are one array.
 
     ``after``: as ``ReadJobs`` has it. Of several jobs that one waits for, the one that ended last
     in fact counts; those that are not here count as ended.
@@ -169,7 +169,7 @@ def trace_of_jobs(
 
 
 def _need(job: PastJobRecord) -> float | None:
-    """Memory on a node without which the job would have been killed; None: not recorded.
+    """Return memory on a node without which the job would have been killed; None: not recorded.
 
     Not above what it had where it was not killed: the site lets jobs take more than they ask for.
     """
@@ -182,10 +182,10 @@ def _need(job: PastJobRecord) -> float | None:
 def _waits_for(
     rows: Sequence[PastJobRecord], heads: Sequence[str], after: Mapping[str, Sequence[str]]
 ) -> Ints:
-    """[jobs] row of the job that each waits for; -1: none."""
-    found = np.full(len(rows), -1, np.int64)
+    """Return for each job the row of the job that it waits for; -1: none."""
+    parent_of = np.full(len(rows), -1, np.int64)
     if not after:
-        return found
+        return parent_of
     members: dict[str, list[int]] = {}
     before: dict[tuple[str, str], int] = {}
     for row, job in enumerate(rows):
@@ -194,31 +194,31 @@ def _waits_for(
             members.setdefault(heads[row], []).append(row)
     for row, job in enumerate(rows):
         named = after.get(job.job_id, ())
-        parents = [p for one in named for p in members.get(one, ()) if p < row]
+        parents = [p for name in named for p in members.get(name, ()) if p < row]
         own = (job.user, job.name)
         if SINGLETON in named and own in before:
             parents.append(before[own])
         if parents:
-            found[row] = max(parents, key=lambda p: rows[p].end_s)
+            parent_of[row] = max(parents, key=lambda p: rows[p].end_s)
         before[own] = max(row, before.get(own, row), key=lambda p: rows[p].end_s)
-    return found
+    return parent_of
 
 
 def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """The different values, and the place of each among them."""
-    places: dict[str, int] = {}
-    found = [places.setdefault(value, len(places)) for value in values]
-    return tuple(places), np.array(found, np.int64)
+    """Return the different values, and the place of each among them."""
+    index_of: dict[str, int] = {}
+    numbers = [index_of.setdefault(value, len(index_of)) for value in values]
+    return tuple(index_of), np.array(numbers, np.int64)
 
 
 def begins_gavel(line: str) -> bool:
-    """Whether a first line is of such a trace."""
+    """Tell whether a first line is of such a trace."""
     parts = line.split("\t")
     return len(parts) == FIELDS and "%s" in parts[1]
 
 
 def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:
-    """The trace, without run times, and the steps of each job. Broken lines go to ``read``."""
+    """Read the trace, without run times, and each job's steps. Broken lines go to ``read``."""
     rows: list[tuple[float, int, float, str]] = []
     for number, raw in enumerate(lines, 1):
         line = raw.strip("\r\n")

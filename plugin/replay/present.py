@@ -43,18 +43,18 @@ class PresentQueue:
 
     @property
     def waiting(self) -> tuple[PresentJob, ...]:
-        """Those that wait, in order."""
+        """Return the jobs that wait, in order."""
         return self.jobs[self.queue.running :]
 
     @property
     def running(self) -> int:
-        """How many jobs run, hidden ones not counted."""
+        """Count the jobs that run, without hidden ones."""
         return sum(1 for job in self.jobs[: self.queue.running] if job.job_id)
 
     @property
     def listed(self) -> bool:
-        """Whether any waiting job may start in several queues."""
-        return any(len(one) > 1 for one in self.partitions[self.queue.running :])
+        """Tell whether any waiting job may start in several queues."""
+        return any(len(partitions) > 1 for partitions in self.partitions[self.queue.running :])
 
 
 class InTheirQueues:
@@ -66,17 +66,17 @@ class InTheirQueues:
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
         """See Placement."""
         del present
-        places, trace = self._partitions[job], self._drawn
-        if len(places) < 2:
+        partitions, trace = self._partitions[job], self._drawn
+        if len(partitions) < 2:
             return None
         limit_s = float(trace.limit_s[job])
         limit_s = math.inf if math.isnan(limit_s) else limit_s
         return [
             Option(
-                place, int(trace.nodes[job]), int(trace.cores[job]), int(trace.gpus[job]),
+                partition, int(trace.nodes[job]), int(trace.cores[job]), int(trace.gpus[job]),
                 int(trace.memory_bytes[job]), float(trace.runtime_s[job]), limit_s, limit_s,
             )
-            for place in places
+            for partition in partitions
         ]  # fmt: skip
 
 
@@ -95,21 +95,21 @@ def present_queue(
     candidates: Sequence[Candidate] = (),
     reservations: Sequence[ReservationFacts] = (),
 ) -> PresentQueue:
-    """Running jobs on their nodes, then those that wait, the highest priority first.
+    """Put running jobs on their nodes, then those that wait, the highest priority first.
 
     ``reservations`` keep their nodes from jobs that could run into them. Raises UsageError where
     there is no node that works.
     """
-    made = _made(facts, candidates)
-    reserved = _reserved(reservations, made, facts.as_of_s)
-    made = made._replace(cluster=replace(made.cluster, reservations=reserved))
+    mapped = _mapped(facts, candidates)
+    reserved = _reserved(reservations, mapped, facts.as_of_s)
+    mapped = mapped._replace(cluster=replace(mapped.cluster, reservations=reserved))
     left_out: dict[str, int] = {}
     running: list[PresentJob] = []
     waiting: list[PresentJob] = []
-    names = {part.name: place for place, part in enumerate(made.cluster.partitions)}
+    names = {part.name: index for index, part in enumerate(mapped.cluster.partitions)}
     for job in jobs:
         why = None
-        if job.running and not all(name in made.rows_of for name in job.node_names):
+        if job.running and not all(name in mapped.rows_of for name in job.node_names):
             why = "run on nodes that take no others"
         elif job.running and (not job.node_names or job.start_s is None):
             why = "run on nodes that the scheduler does not name"
@@ -125,18 +125,18 @@ def present_queue(
     waiting, lost = _parents_first(running, waiting)
     if lost:
         left_out[_LOST] = lost
-    held = [_held(job, made) for job in running]
-    running = [_evenly(job, rows, made) for job, rows in zip(running, held, strict=True)]
-    hidden, there = _hidden(running, held, made, facts)
-    kept = (*running, *hidden, *waiting)
+    held = [_held(job, mapped) for job in running]
+    running = [_evenly(job, rows, mapped) for job, rows in zip(running, held, strict=True)]
+    hidden, there = _hidden(running, held, mapped, facts)
+    replayed = (*running, *hidden, *waiting)
     held += there
-    elapsed = np.array([max(0.0, facts.as_of_s - (j.start_s or facts.as_of_s)) for j in kept])
-    units = tuple(np.array(one, np.int64) for one in held)
-    queue = Queue(_trace(kept, held, names, facts), facts.as_of_s, elapsed, units)
+    elapsed = np.array([max(0.0, facts.as_of_s - (j.start_s or facts.as_of_s)) for j in replayed])
+    units = tuple(np.array(rows, np.int64) for rows in held)
+    queue = Queue(_trace(replayed, held, names, facts), facts.as_of_s, elapsed, units)
     partitions = tuple(
-        tuple(names[name] for name in job.queues if name in names) for job in kept
+        tuple(names[name] for name in job.queues if name in names) for job in replayed
     )  # fmt: skip
-    return PresentQueue(queue, made.cluster, kept, made.partition_of, partitions, left_out)
+    return PresentQueue(queue, mapped.cluster, replayed, mapped.partition_of, partitions, left_out)
 
 
 _LOST = "wait for jobs that are not replayed"
@@ -145,9 +145,9 @@ _LOST = "wait for jobs that are not replayed"
 def _parents_first(
     running: Sequence[PresentJob], waiting: Sequence[PresentJob]
 ) -> tuple[list[PresentJob], int]:
-    """Jobs behind all that they wait for; how many are left out because those are."""
+    """Order jobs behind all that they wait for; count those left out because their parents are."""
     there = {job.job_id for job in running}
-    unmet = [{one for one in job.after if one not in there} for job in waiting]
+    unmet = [{parent for parent in job.after if parent not in there} for job in waiting]
     children: dict[str, list[int]] = {}
     for row, names in enumerate(unmet):
         for name in names:
@@ -160,7 +160,7 @@ def _parents_first(
     return [waiting[row] for row in order], len(waiting) - len(order)
 
 
-class _Made(NamedTuple):
+class _Mapped(NamedTuple):
     """The cluster, and where its nodes are in it."""
 
     cluster: Cluster
@@ -172,37 +172,45 @@ class _Made(NamedTuple):
     """By candidate's name."""
 
 
-def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
-    """Nodes that are alike are of one kind; candidates have partitions of their own."""
-    places: dict[str, list[Candidate]] = {}
+def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
+    """Make one kind of nodes that are equal, and a partition of its own for each candidate."""
+    candidates_of: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
-            places.setdefault(node.name, []).append(candidate)
-    alike: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_Row]] = {}
+            candidates_of.setdefault(node.name, []).append(candidate)
+    equal_rows: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_Row]] = {}
     counts_memory = shares_memory(facts)
     for row in (row for node in facts.nodes if node.usable for row in _rows(node)):
         queues = tuple(q for q in row.node.queues if q in facts.queues)
-        here = tuple(one.name for one in places.get(row.node.name, ()) if _is_of(one, row))
+        candidate_names = tuple(
+            candidate.name
+            for candidate in candidates_of.get(row.node.name, ())
+            if _is_of(candidate, row)
+        )
         memory = row.node.memory_bytes if counts_memory else 0
-        alike.setdefault((queues, here, row.node.cores, row.gpus, memory), []).append(row)
+        equal_rows.setdefault(
+            (queues, candidate_names, row.node.cores, row.gpus, memory), []
+        ).append(row)
     kinds: list[NodeKind] = []
     rows: list[_Row] = []
     of_queue: dict[str, list[NodeKind]] = {}
-    of_place: dict[str, list[str]] = {}
+    kinds_of: dict[str, list[str]] = {}
     platforms = {candidate.name: candidate.platform for candidate in candidates}
-    for number, ((queues, here, cores, gpus, memory), same) in enumerate(alike.items()):
-        platform = platforms[here[0]] if here else ""
+    for number, ((queues, candidate_names, cores, gpus, memory), same) in enumerate(
+        equal_rows.items()
+    ):
+        platform = platforms[candidate_names[0]] if candidate_names else ""
         kinds.append(NodeKind(f"kind{number}", len(same), cores, gpus, memory, platform=platform))
         rows += same
         for queue in queues:
             of_queue.setdefault(queue, []).append(kinds[-1])
-        for place in here:
-            of_place.setdefault(place, []).append(kinds[-1].name)
+        for name in candidate_names:
+            kinds_of.setdefault(name, []).append(kinds[-1].name)
     parts = [
         # Jobs without GPUs take the nodes without them first.
         Partition(
             queue,
-            tuple(one.name for one in sorted(inside, key=lambda kind: kind.gpus > 0)),
+            tuple(candidate.name for candidate in sorted(inside, key=lambda kind: kind.gpus > 0)),
             facts.queues[queue].max_time_s,
         )
         for queue, inside in of_queue.items()
@@ -211,34 +219,35 @@ def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
         raise UsageError("no node of the cluster works, so nothing can start")
     at = {}
     for candidate in candidates:
-        if candidate.name in of_place:
+        if candidate.name in kinds_of:
             at[candidate.name] = len(parts)
-            inside = tuple(of_place[candidate.name])
+            inside = tuple(kinds_of[candidate.name])
             parts.append(Partition(f"place:{candidate.name}", inside, candidate.max_time_s))
     rows_of: dict[str, tuple[int, ...]] = {}
-    for place_, row in enumerate(rows):
-        rows_of[row.node.name] = (*rows_of.get(row.node.name, ()), place_)
-    return _Made(Cluster(tuple(kinds), tuple(parts)), tuple(rows), rows_of, at)
+    for at_row, row in enumerate(rows):
+        rows_of[row.node.name] = (*rows_of.get(row.node.name, ()), at_row)
+    return _Mapped(Cluster(tuple(kinds), tuple(parts)), tuple(rows), rows_of, at)
 
 
 def shares_memory(facts: ClusterFacts) -> bool:
-    """Whether the scheduler gives jobs memory of nodes, beside cores and GPUs."""
+    """Tell whether the scheduler gives jobs memory of nodes, beside cores and GPUs."""
     return any(node.used_memory_bytes for node in facts.nodes)
 
 
 def _reserved(
-    found: Sequence[ReservationFacts], made: _Made, now_s: float
+    reservations: Sequence[ReservationFacts], mapped: _Mapped, now_s: float
 ) -> tuple[Reservation, ...]:
-    """Those that are not over, on the nodes that work."""
-    kind_of = [(kind.name, n) for kind in made.cluster.kinds for n in range(kind.count)]
+    """Return reservations that are not over, on the nodes that work."""
+    kind_of = [(kind.name, n) for kind in mapped.cluster.kinds for n in range(kind.count)]
     reserved = []
-    for one in found:
+    for reservation in reservations:
         held: dict[str, list[int]] = {}
-        for node in sorted(one.nodes) if one.end_s > now_s else ():
-            for row in made.rows_of.get(node, ()):
+        for node in sorted(reservation.nodes) if reservation.end_s > now_s else ():
+            for row in mapped.rows_of.get(node, ()):
                 held.setdefault(kind_of[row][0], []).append(kind_of[row][1])
         reserved += [
-            Reservation(kind, tuple(nodes), one.begin_s, one.end_s) for kind, nodes in held.items()
+            Reservation(kind, tuple(nodes), reservation.begin_s, reservation.end_s)
+            for kind, nodes in held.items()
         ]
     return tuple(reserved)
 
@@ -253,37 +262,41 @@ def _rows(node: NodeFacts) -> Iterable[_Row]:
 
 
 def _is_of(candidate: Candidate, row: _Row) -> bool:
-    """Whether a row of a candidate's node is one of its places: it has GPUs of its type."""
+    """Tell whether a row of a candidate's node has GPUs of the candidate's type."""
     if not candidate.is_gpu:
         return row.gpu_type is None or row.gpu_type == next(iter(row.node.gpus))
-    wanted, found = candidate.gres, row.gpu_type or ""
-    return wanted is None or found == wanted or found.startswith(f"{wanted}:")
+    wanted, gpu_type = candidate.gres, row.gpu_type or ""
+    return wanted is None or gpu_type == wanted or gpu_type.startswith(f"{wanted}:")
 
 
-def _held(job: PresentJob, made: _Made) -> list[int]:
-    """Rows that a running job is on: of a node with several types of GPUs the one most in use."""
-    found = []
+def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
+    """Return rows that a running job is on: of several types of GPUs on a node the one most in
+    use."""
+    rows_held = []
     for name in job.node_names:
-        rows = made.rows_of[name]
-        found.append(max(rows, key=lambda at: made.rows[at].gpus - made.rows[at].idle_gpus))
-    return found
+        rows = mapped.rows_of[name]
+        rows_held.append(max(rows, key=lambda at: mapped.rows[at].gpus - mapped.rows[at].idle_gpus))
+    return rows_held
 
 
-def _evenly(job: PresentJob, rows: Sequence[int], made: _Made) -> PresentJob:
-    """A running job with the same on each of its nodes, as it is replayed: what the smallest of
-    them has at most. The rest of what it holds is in use by a hidden job."""
-    cores = min(made.rows[at].node.cores for at in rows)
-    gpus = min(made.rows[at].gpus for at in rows)
+def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Mapped) -> PresentJob:
+    """Return a running job with the same on each of its nodes, as it is replayed: at most what the
+    smallest of them has. The rest of what it holds is in use by a hidden job."""
+    cores = min(mapped.rows[at].node.cores for at in rows)
+    gpus = min(mapped.rows[at].gpus for at in rows)
     return replace(
         job, cores=min(job.cores, len(rows) * cores), gpus=min(job.gpus, len(rows) * gpus)
     )
 
 
 def _hidden(
-    running: Sequence[PresentJob], held: Sequence[Sequence[int]], made: _Made, facts: ClusterFacts
+    running: Sequence[PresentJob],
+    held: Sequence[Sequence[int]],
+    mapped: _Mapped,
+    facts: ClusterFacts,
 ) -> tuple[list[PresentJob], list[list[int]]]:
-    """What is in use by no job that runs, as jobs of one node each."""
-    cores, gpus, memory = ([0] * len(made.rows) for _ in range(3))
+    """Return what is in use by no job that runs, as jobs of one node each."""
+    cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
         for at in rows:
             cores[at] += -(-job.cores // len(rows))
@@ -291,7 +304,7 @@ def _hidden(
             memory[at] += job.memory_bytes
     jobs: list[PresentJob] = []
     there: list[list[int]] = []
-    for at, row in enumerate(made.rows):
+    for at, row in enumerate(mapped.rows):
         node = row.node
         queue = next((name for name in node.queues if name in facts.queues), None)
         more_cores = max(0, node.cores - node.idle_cores - cores[at])
@@ -328,7 +341,10 @@ def _trace(
     return Trace(
         submit_s=np.full(size, facts.as_of_s),
         runtime_s=np.ones(size),
-        limit_s=np.array([_limit_s(*one, facts) for one in zip(jobs, first, strict=True)], float),
+        limit_s=np.array(
+            [_limit_s(*job_and_queue, facts) for job_and_queue in zip(jobs, first, strict=True)],
+            float,
+        ),
         cores=whole([job.cores for job in jobs]),
         nodes=whole([*map(len, held), *(job.nodes for job in jobs[len(held) :])]),
         gpus=whole([job.gpus for job in jobs]),
@@ -347,14 +363,16 @@ def _trace(
 
 
 def _after(jobs: Sequence[PresentJob]) -> Ints:
-    """[jobs] row of the one that each waits for, of several the last in the queue; -1: none."""
+    """Return for each job the row of the one that it waits for, of several the last; -1: none."""
     row_of = {job.job_id: row for row, job in enumerate(jobs)}
-    return np.array([max((row_of[one] for one in job.after), default=-1) for job in jobs], np.int64)
+    return np.array(
+        [max((row_of[parent] for parent in job.after), default=-1) for job in jobs], np.int64
+    )
 
 
 def _limit_s(job: PresentJob, queue_name: str, facts: ClusterFacts) -> float:
-    """NaN: none is known."""
+    """Return the job's time limit in seconds; NaN: none is known."""
     queue = facts.queues.get(queue_name)
     default = None if queue is None else queue.default_time_s or queue.max_time_s
-    found = job.time_limit_s or (default if job.job_id else None)
-    return float("nan") if found is None else found
+    limit_s = job.time_limit_s or (default if job.job_id else None)
+    return float("nan") if limit_s is None else limit_s

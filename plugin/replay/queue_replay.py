@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.installed_site import find_site, open_view
 from berth.plugin.replay.live import Known, expected_times, next_hours
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import SCHEDULERS, Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.installed_site import find_site, open_view
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore

@@ -56,26 +56,26 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As a message shows it."""
+        """Return the line as a message shows it."""
         return ",".join(self.cells)
 
 
 def read_table(
     file: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
 ) -> tuple[tuple[str, ...], list[Row]]:
-    """``(header, rows)``, without empty lines. Raises DocumentError naming the line.
+    """Read ``(header, rows)``, without empty lines. Raises DocumentError naming the line.
 
     ``lines``: of the file, where they have been read. ``read``: counts lines with too many or too
     few columns, which are left out then.
     """
     reader = csv.reader(lines_of(file) if lines is None else lines)
     try:
-        found = [(reader.line_num, tuple(cell.strip() for cell in row)) for row in reader]
+        lines_read = [(reader.line_num, tuple(cell.strip() for cell in row)) for row in reader]
     except csv.Error as error:
         raise DocumentError(
             file, f"cannot be read: {error}", key=f"line {reader.line_num}"
         ) from None
-    full = [Row(*one) for one in found if any(one[1])]
+    full = [Row(*numbered_cells) for numbered_cells in lines_read if any(numbered_cells[1])]
     header = tuple(name.removeprefix("\ufeff") for name in full[0].cells) if full else ()
     rows = []
     for row in full[1:]:
@@ -103,7 +103,7 @@ class JobTable:
 
 
 def begins_job_table(line: str) -> bool:
-    """Whether a first line is that of such a table."""
+    """Tell whether a first line is that of such a table."""
     names = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
     return "submit_s" in names and any(name.startswith(TRUE) for name in names)
 
@@ -160,7 +160,7 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
     true, predicted = by_platform(TRUE), by_platform(PREDICTED)
     user, users = named("user")
     queue, queues = named("partition")
-    made = trace_of(
+    trace = trace_of(
         submit,
         np.full(len(submit), np.nan),
         counts("cores"),
@@ -171,11 +171,11 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
         queue=queue,
         queues=queues,
     )
-    return JobTable(replace(made, users=users, runtime_on=true), {**true, **predicted})
+    return JobTable(replace(trace, users=users, runtime_on=true), {**true, **predicted})
 
 
 def _number(name: str, text: str) -> float:
-    """Of one cell. Raises Unreadable."""
+    """Read one cell. Raises Unreadable."""
     if not text:
         if name == "submit_s":
             raise Unreadable("submit_s is empty")
@@ -201,19 +201,20 @@ def _check_header(header: Sequence[str], path: Path) -> None:
     for name in header:
         known = name in _PLAIN or (name.startswith((TRUE, PREDICTED)) and not name.endswith("@"))
         if not known or header.count(name) > 1:
-            what = "is there twice" if header.count(name) > 1 else "is not known"
+            problem = "is there twice" if header.count(name) > 1 else "is not known"
             raise DocumentError(
-                path, f"column {name!r} {what}", key="line 1", hint=f"known: {', '.join(_PLAIN)}, "
-                f"{TRUE}PLATFORM, {PREDICTED}PLATFORM",
+                path, f"column {name!r} {problem}", key="line 1",
+                hint=f"known: {', '.join(_PLAIN)}, {TRUE}PLATFORM, {PREDICTED}PLATFORM",
             )  # fmt: skip
 
 
 def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
-    """The trace with ``runtime_on``; ``steps`` [jobs] if it says them. Raises DocumentError."""
+    """Return the trace with ``runtime_on``; ``steps`` [jobs] if it says them. Raises
+    DocumentError."""
     header, rows = read_table(file)
     if header == _BY_JOB:
         table = _times_table(file, rows, header, number="runtime_s")
-        keys = [(one,) for one in trace.ids]
+        keys = [(job_id,) for job_id in trace.ids]
         return replace(
             trace, runtime_on=_time_columns(table, keys, np.ones(len(trace)), rate=False)
         )
@@ -231,10 +232,10 @@ def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
 
 
 def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
-    """The trace with the run times of jobs where they were submitted, in tables that say times by
-    platform only."""
+    """Return the trace with the run times of jobs where they were submitted, from tables that say
+    times by platform only."""
     own = trace.runtime_s.copy()
-    names = {part.name: place for place, part in enumerate(cluster.partitions)}
+    names = {part.name: index for index, part in enumerate(cluster.partitions)}
     for queue, name in enumerate(trace.queues):
         column = None
         if name in names:
@@ -246,8 +247,8 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
 
 
 def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, number: str) -> Table:
-    """Numbers by platform and by what the other columns say."""
-    found: Table = {}
+    """Read numbers by platform and by what the other columns say."""
+    times: Table = {}
     for row in rows:
         cells = dict(zip(header, row.cells, strict=True))
         try:
@@ -257,24 +258,24 @@ def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, numb
         if not 0 < value < math.inf:
             raise DocumentError(file, f"line {row.number}: {number} is no number above 0")
         key = tuple(cells[name] for name in header if name not in {"platform", number})
-        found.setdefault(cells["platform"], {})[key] = value
-    return found
+        times.setdefault(cells["platform"], {})[key] = value
+    return times
 
 
 def _time_columns(
     table: Table, keys: Sequence[tuple[str, ...]], amounts: Floats, *, rate: bool
 ) -> dict[str, Floats]:
-    found = {}
+    columns = {}
     for platform, values in table.items():
         column = np.array([values.get(key, np.nan) for key in keys])
-        found[platform] = amounts / column if rate else column
-    return found
+        columns[platform] = amounts / column if rate else column
+    return columns
 
 
 def read_failures(
     file: Path, cluster: Cluster, first_s: float, *, utc: bool
 ) -> tuple[Failure, ...]:
-    """Nodes that break. Raises DocumentError naming the line."""
+    """Read the nodes that break. Raises DocumentError naming the line."""
     return tuple(
         Failure(kind, node, begin_s, end_s)
         for kind, nodes, begin_s, end_s in _node_rows(file, cluster, first_s, utc=utc)
@@ -285,23 +286,26 @@ def read_failures(
 def read_reservations(
     file: Path, cluster: Cluster, first_s: float, *, utc: bool
 ) -> tuple[Reservation, ...]:
-    """Nodes that the site keeps from jobs. Raises DocumentError naming the line."""
+    """Read the nodes that the site keeps from jobs. Raises DocumentError naming the line."""
     rows = _node_rows(file, cluster, first_s, utc=utc)
     return tuple(Reservation(*row) for row in rows)
 
 
 def present_reservations(
-    found: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
+    reserved: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
 ) -> tuple[Reservation, ...]:
-    """Those of the scheduler, on the nodes of the candidates, which are counted by their names."""
-    made = []
-    for one in found:
+    """Return the scheduler's reservations on nodes of the candidates, counted by the nodes'
+    names."""
+    reservations = []
+    for reservation in reserved:
         for candidate in candidates:
             names = [node.name for node in nodes_of(candidate, facts)][: candidate.nodes]
-            held = tuple(n for n, name in enumerate(names) if name in one.nodes)
+            held = tuple(n for n, name in enumerate(names) if name in reservation.nodes)
             if held:
-                made.append(Reservation(candidate.name, held, one.begin_s, one.end_s))
-    return tuple(made)
+                reservations.append(
+                    Reservation(candidate.name, held, reservation.begin_s, reservation.end_s)
+                )
+    return tuple(reservations)
 
 
 def _node_rows(

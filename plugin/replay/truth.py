@@ -56,7 +56,7 @@ class Truth:
     """Jobs of which a source knows a time on another platform, by source."""
 
     def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
-        """The trace as it truly is in one draw, and what policies know of it."""
+        """Draw the trace as it truly is once, and what policies know of it."""
         dice = np.random.default_rng(seed)
         columns = dict(sorted(self.trace.runtime_on.items()))
         draws = dice.standard_normal((len(self.trace), len(columns)))
@@ -69,12 +69,12 @@ class Truth:
             return self.trace, Columns(expected, candidates, spread=spread)
         true = dict(columns)
         for name in sorted(self.forecasts.mid_s):
-            low, mid, high = (one[name] for one in self.forecasts)
+            low, mid, high = (bound[name] for bound in self.forecasts)
             z = dice.standard_normal(len(self.trace))
             width = np.where(z < 0, np.log(mid / low), np.log(high / mid)) / NORMAL_90
-            made = mid * np.exp(z * width)
+            drawn_s = mid * np.exp(z * width)
             before = true.get(name, np.full(len(mid), np.nan))
-            true[name] = np.where(np.isnan(before), made, before)
+            true[name] = np.where(np.isnan(before), drawn_s, before)
             expected[name] = np.where(np.isnan(mid), expected.get(name, mid), mid)
         wide = [np.nanmedian(self.forecasts.high_s[n] / m) for n, m in self.forecasts.mid_s.items()]
         trace = replace(self.trace, runtime_on=true)
@@ -89,7 +89,7 @@ def truth_of(
     store: Store | None,
     log_error: float,
 ) -> Truth:
-    """``sources``: the first that knows a time counts. Raises StoreError."""
+    """Join the ``sources``; the first that knows a time counts. Raises StoreError."""
     columns: dict[str, Floats] = {}
     known: dict[str, int] = {}
     forecasts = None
@@ -99,20 +99,20 @@ def truth_of(
             known[source] = 0 if forecasts is None else _count(forecasts.mid_s, len(trace))
             continue
         if source == TIMES:
-            found: Mapping[str, Floats] = trace.runtime_on
+            known_times: Mapping[str, Floats] = trace.runtime_on
         elif source == HISTORY:
-            found = of_history(trace, cluster)
+            known_times = of_history(trace, cluster)
         else:
-            found = {} if store is None else of_outcomes(trace, store)
-        known[source] = _count(found, len(trace))
-        for name, column in found.items():
+            known_times = {} if store is None else of_outcomes(trace, store)
+        known[source] = _count(known_times, len(trace))
+        for name, column in known_times.items():
             before = columns.get(name)
             columns[name] = column if before is None else np.where(np.isnan(before), column, before)
     return Truth(replace(trace, runtime_on=columns), log_error, forecasts, known)
 
 
 def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
-    """Median run time of the jobs of the same user, name, cores and GPUs that ran there."""
+    """Return the median run time of jobs of the same user, name, cores and GPUs that ran there."""
     platforms = _platforms(trace, cluster)
     kinds = [
         (int(user), name, int(cores), int(gpus))
@@ -124,47 +124,57 @@ def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
     for kind, platform, run_s in zip(kinds, platforms, trace.runtime_s.tolist(), strict=True):
         if platform and kind[1] and run_s > 0:
             runs.setdefault((kind, platform), []).append(run_s)
-    usual = {key: float(np.median(one)) for key, one in runs.items() if len(one) >= FEWEST}
-    found = {}
+    usual = {key: float(np.median(times)) for key, times in runs.items() if len(times) >= FEWEST}
+    columns = {}
     for platform in sorted({name for name in platforms if name}):
         column = np.array([usual.get((kind, platform), math.nan) for kind in kinds])
         at_home = np.array([name == platform for name in platforms])
-        found[platform] = np.where(at_home, trace.runtime_s, column)
-    return found
+        columns[platform] = np.where(at_home, trace.runtime_s, column)
+    return columns
 
 
 def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
-    """Geometric mean of what jobs of the same user and workload took there. Raises StoreError."""
+    """Return the geometric mean of what jobs of the same user and workload took. Raises
+    StoreError."""
     records = list(_outcomes(trace, store))
-    program = {one.job_id: (one.user, one.workload) for one in records if one.workload}
+    program = {
+        outcome.job_id: (outcome.user, outcome.workload) for outcome in records if outcome.workload
+    }
     runs: dict[str, dict[tuple[str, str | None], list[float]]] = {}
-    for one in records:
-        if one.platform and one.workload and one.elapsed_s and one.state == "completed":
-            here = runs.setdefault(one.platform, {})
-            here.setdefault((one.user, one.workload), []).append(math.log(one.elapsed_s))
-    found = {}
+    for outcome in records:
+        if (
+            outcome.platform
+            and outcome.workload
+            and outcome.elapsed_s
+            and outcome.state == "completed"
+        ):
+            by_workload = runs.setdefault(outcome.platform, {})
+            by_workload.setdefault((outcome.user, outcome.workload), []).append(
+                math.log(outcome.elapsed_s)
+            )
+    columns = {}
     for platform, taken in sorted(runs.items()):
-        usual = {key: math.exp(sum(one) / len(one)) for key, one in taken.items()}
+        usual = {key: math.exp(sum(logs) / len(logs)) for key, logs in taken.items()}
         keys = (program.get(job) for job in trace.ids)
-        found[platform] = np.array(
+        columns[platform] = np.array(
             [math.nan if k is None else usual.get(k, math.nan) for k in keys]
         )
-    return found
+    return columns
 
 
 def forecasts_of(trace: Trace, store: Store) -> Forecasts | None:
-    """What was predicted for each place when Berth decided. Raises StoreError."""
-    decision = {one.job_id: one.decision for one in _outcomes(trace, store) if one.decision}
+    """Return what was predicted for each candidate when Berth decided. Raises StoreError."""
+    decision = {item.job_id: item.decision for item in _outcomes(trace, store) if item.decision}
     records = store.decisions.of_ids({d for d in decision.values() if d})
     columns: list[dict[str, Floats]] = [{}, {}, {}]
     for row, job in enumerate(trace.ids):
         record = records.get(decision.get(job) or "")
-        for one in [] if record is None else json.loads(record.ranked):
-            times = one.get("runtime_s")
+        for item in [] if record is None else json.loads(record.ranked):
+            times = item.get("runtime_s")
             if times and all(isinstance(t, int | float) and t > 0 for t in times):
                 for column, value in zip(columns, times, strict=True):
                     empty = np.full(len(trace), np.nan)
-                    column.setdefault(str(one["platform"]), empty)[row] = value
+                    column.setdefault(str(item["platform"]), empty)[row] = value
     return Forecasts(*columns) if columns[0] else None
 
 
@@ -176,21 +186,22 @@ def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
 
 
 def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
-    """[jobs] where each ran; empty: its partition has several platforms, or is not known."""
+    """Return for each job where it ran; empty: its partition has several platforms, or is not
+    known."""
     by_queue = {}
-    for place, part in enumerate(cluster.partitions):
-        here = {cluster.kind(name).platform or name for name in part.kinds}
-        by_queue[part.name] = cluster.platform_of(place) if len(here) == 1 else ""
+    for index, part in enumerate(cluster.partitions):
+        platforms = {cluster.kind(name).platform or name for name in part.kinds}
+        by_queue[part.name] = cluster.platform_of(index) if len(platforms) == 1 else ""
     names = [by_queue.get(queue, "") for queue in trace.queues]
     return [names[queue] if queue >= 0 else "" for queue in trace.queue.tolist()]
 
 
 def _count(columns: Mapping[str, Floats], jobs: int) -> int:
-    """Jobs with a time on at least one platform."""
-    found = np.zeros(jobs, bool)
+    """Count the jobs with a time on at least one platform."""
+    is_known = np.zeros(jobs, bool)
     for column in columns.values():
-        found |= ~np.isnan(column)
-    return int(found.sum())
+        is_known |= ~np.isnan(column)
+    return int(is_known.sum())
 
 
 @dataclass(frozen=True)
@@ -204,7 +215,7 @@ class Events:
     repair_s: float = 0.0
 
     def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
-        """The cluster with them. Raises UsageError where it lacks a node."""
+        """Return the cluster with these events. Raises UsageError where it lacks a node."""
         failures = self.failures
         if self.mean_s is not None and len(trace):
             failures += random_failures(
@@ -221,7 +232,7 @@ class Variant:
     """A cluster under a scheduler, and a policy if one places the jobs."""
 
     name: str
-    place: SiteCluster
+    site_cluster: SiteCluster
     settings: Settings
     policy: PolicySettings | None = None
 
@@ -240,33 +251,33 @@ class Column:
 def columns_of(
     trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
 ) -> Iterator[Column]:
-    """One after the other."""
-    for one in variants:
+    """Replay the variants one after the other."""
+    for variant in variants:
         random = events.mean_s is not None or (
-            one.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
+            variant.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
         )
-        pairs = [_replayed(trace, one, truth, events, n) for n in range(seeds if random else 1)]
+        pairs = [_replayed(trace, variant, truth, events, n) for n in range(seeds if random else 1)]
         done = tuple(each for each, _ in pairs)
-        found = [metrics(each, seed=seed) for seed, each in enumerate(done)]
+        figures = [metrics(each, seed=seed) for seed, each in enumerate(done)]
         failure = next((words for _, words in pairs if words), "")
-        yield Column(one.name, done, over_seeds(found), failure)
+        yield Column(variant.name, done, over_seeds(figures), failure)
 
 
 def _replayed(
-    trace: Trace, one: Variant, truth: Truth, events: Events, seed: int
+    trace: Trace, variant: Variant, truth: Truth, events: Events, seed: int
 ) -> tuple[Replayed, str]:
-    """With how the policy failed first."""
-    cluster = events.on(one.place.cluster, trace, seed)
-    if one.policy is None:
-        return replay(trace, cluster, one.settings), ""
-    candidates = one.place.candidates
+    """Replay one variant; also return how the policy failed first."""
+    cluster = events.on(variant.site_cluster.cluster, trace, seed)
+    if variant.policy is None:
+        return replay(trace, cluster, variant.settings), ""
+    candidates = variant.site_cluster.candidates
     true, predictions = truth.drawn(candidates, seed)
     decided = Decided(
-        candidates, one.place.partition_of, replace(one.policy, list_queues=True), predictions,
-        trace=true, cluster=cluster, forgiving=True,
+        candidates, variant.site_cluster.partition_of, replace(variant.policy, list_queues=True),
+        predictions, trace=true, cluster=cluster, forgiving=True,
     )  # fmt: skip
-    found = replay(true, cluster, one.settings, decided)
+    replayed = replay(true, cluster, variant.settings, decided)
     if not decided.failed:
-        return found, ""
-    counts = replace(found.counts, policy_failed=len(decided.failed))
-    return replace(found, counts=counts), next(iter(decided.failed.values()))
+        return replayed, ""
+    counts = replace(replayed.counts, policy_failed=len(decided.failed))
+    return replace(replayed, counts=counts), next(iter(decided.failed.values()))

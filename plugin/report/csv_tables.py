@@ -1,4 +1,8 @@
-"""Tables as CSV, for a spreadsheet: what a command prints within ``tables_as_csv``."""
+"""Tables as CSV, for a spreadsheet: what a command prints within ``tables_as_csv``.
+
+The header has the columns' keys, as JSON has; cells are values in the keys' units, empty where a
+value is not known.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,20 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from typing import Any
 
 import click
 
 from berth.pilot.errors import UsageError
+from berth.plugin.report.parts import Column, Table, ends_of
 
-_recorded: list[tuple[Sequence[str], list[Sequence[str]]]] | None = None
+_recorded: list[Table[Any]] | None = None
 
 
-def record(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def record(table: Table[Any]) -> None:
     """Note a table that is printed, where CSV is wanted of it."""
     if _recorded is not None:
-        _recorded.append((header, list(rows)))
+        _recorded.append(table)
 
 
 @contextmanager
@@ -28,7 +34,7 @@ def tables_as_csv() -> Iterator[None]:
     Several tables are apart by an empty line. Raises UsageError where there was none.
     """
     global _recorded  # noqa: PLW0603 - what commands print is the process's own
-    tables: list[tuple[Sequence[str], list[Sequence[str]]]] = []
+    tables: list[Table[Any]] = []
     words = io.StringIO()
     _recorded = tables
     try:
@@ -42,15 +48,31 @@ def tables_as_csv() -> Iterator[None]:
         raise UsageError(
             "this printed no table to write as CSV", hint=" ".join(words.getvalue().split())[:200]
         )
+    click.echo("\n".join(map(table_csv, tables)), nl=False)
+
+
+def table_csv(table: Table[Any]) -> str:
+    """Return one table: the columns that people read, with the values that programs read."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    for number, (header, rows) in enumerate(tables):
-        if number:
-            out.write("\n")
-        writer.writerows([[_plain(cell) for cell in row] for row in (header, *rows)])
-    click.echo(out.getvalue(), nl=False)
+    writer.writerow([name for column in table.columns for name in _names(column)])
+    for row in table.records:
+        writer.writerow([cell for column in table.columns for cell in _cells(column, row)])
+    return out.getvalue()
 
 
-def _plain(text: str) -> str:
-    """Users' words are no formulas of a spreadsheet."""
+def _names(column: Column[Any]) -> list[str]:
+    name = column.key
+    return [f"{name}_{end}" for end in column.ends] or [name]
+
+
+def _cells(column: Column[Any], row: Any) -> Sequence[Any]:
+    value = column.value(row)
+    if column.ends:
+        return [None] * len(column.ends) if value is None else ends_of(value)
+    return [_no_formula(value) if isinstance(value, str) else value]
+
+
+def _no_formula(text: str) -> str:
+    """Return a user's words so that a spreadsheet takes them for no formula."""
     return f"'{text}" if text.startswith(("=", "@", "\t", "\r")) else text

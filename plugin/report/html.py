@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
+from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.plugin.report.parts import Part, Picture, Report, Table
@@ -36,7 +37,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def html(report: Report, *, made_by: str, made: str = "") -> str:
-    """The whole page; ``made``: when, else now."""
+    """Return the whole page; ``made``: when it was made, else now."""
     made = made or datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     lines = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -47,25 +48,26 @@ def html(report: Report, *, made_by: str, made: str = "") -> str:
     ]
     if report.lead:
         lines.append(f'<p class="lead">{escape(report.lead)}</p>')
-    for one in report.parts:
-        lines += _part(one)
+    for part in report.parts:
+        lines += _part(part)
     lines.append(f"<p><small>{escape(made_by)}, {escape(made)}</small></p>")
     return "\n".join(lines) + "\n</main>\n</body>\n</html>\n"
 
 
-def _part(one: Part) -> Iterator[str]:
-    yield f"<h2>{escape(one.title)}</h2>"
-    if one.problem is not None:
-        yield _problem(one.problem)
-    yield from (f"<p>{escape(line)}</p>" for line in one.lines)
-    if one.facts:
-        facts = [_cell('th scope="row"', name) + _cell("td", value) for name, value in one.facts]
+def _part(part: Part) -> Iterator[str]:
+    yield f"<h2>{escape(part.title)}</h2>"
+    if part.problem is not None:
+        yield _problem(part.problem)
+    yield from (f"<p>{escape(line)}</p>" for line in part.lines)
+    if part.facts:
+        facts = [_cell('th scope="row"', name) + _cell("td", value) for name, value in part.facts]
         rows = "".join(f"<tr>{cells}</tr>" for cells in facts)
         yield f"<table><tbody>{rows}</tbody></table>"
-    yield from map(_picture, one.pictures)
-    yield from map(_table, one.tables)
-    if one.verbatim:
-        yield f'<pre tabindex="0">{escape(one.verbatim)}</pre>'
+    yield from map(_picture, part.pictures)
+    yield from map(_table, part.tables)
+    if part.verbatim:
+        yield f'<pre tabindex="0">{escape(part.verbatim)}</pre>'
+    yield from (f"<p>{escape(note)}</p>" for note in part.notes)
 
 
 def _problem(error: BerthError) -> str:
@@ -73,19 +75,20 @@ def _problem(error: BerthError) -> str:
     return f'<p class="problem">{escape(error.message)}.{hint}</p>'
 
 
-def _picture(one: Picture) -> str:
-    return f'<p><img src="{one.address}" alt="{escape(one.words)}"></p>'
+def _picture(picture: Picture) -> str:
+    return f'<p><img src="{picture.address}" alt="{escape(picture.words)}"></p>'
 
 
-def _table(one: Table) -> str:
-    heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in one.header)
+def _table(table: Table[Any]) -> str:
+    heads = "".join(f'<th scope="col">{escape(title)}</th>' for title in table.header)
     rows = "\n".join(
-        f"<tr{_DOUBTFUL * one.is_doubtful(n)}>{_cells(row)}</tr>" for n, row in enumerate(one.rows)
+        f"<tr{_DOUBTFUL * table.is_doubtful(index)}>{_cells(row)}</tr>"
+        for index, row in enumerate(table.rows)
     )
-    none = f'<tr><td colspan="{len(one.header)}">None.</td></tr>'
+    none = f'<tr><td colspan="{len(table.header)}">None.</td></tr>'
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(one.caption)}">'
-        f"<table><caption>{escape(one.caption)}</caption><thead><tr>{heads}</tr></thead>\n"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
+        f"<table><caption>{escape(table.caption)}</caption><thead><tr>{heads}</tr></thead>\n"
         f"<tbody>{rows or none}</tbody></table></div>"
     )
 

@@ -23,7 +23,7 @@ def _part(part: Part) -> dict[str, Any]:
     return {
         "title": part.title,
         "problem": None if part.problem is None else part.problem.message,
-        "lines": list(part.lines),
+        "lines": [*part.lines, *part.notes],
         "facts": dict(part.facts),
         "pictures": [picture.words for picture in part.pictures],
         "tables": [_table(table) for table in part.tables],
@@ -31,10 +31,13 @@ def _part(part: Part) -> dict[str, Any]:
     }
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: Table[Any]) -> dict[str, Any]:
     return {
         "caption": table.caption,
-        "header": list(table.header),
-        "rows": [list(row) for row in table.rows],
-        "doubtful": [table.is_doubtful(n) for n in range(len(table.rows))],
+        "columns": [
+            {"key": column.key, "title": column.title, "unit": column.unit}
+            for column in table.columns
+        ],
+        "rows": table.data(),
+        "doubtful": [table.is_doubtful(index) for index in range(len(table.records))],
     }

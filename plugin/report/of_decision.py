@@ -6,13 +6,12 @@ import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
 from berth.plugin.report.of_outcomes import in_a_line
-from berth.plugin.report.parts import Column, Part, Table, data_of, table_of
-from berth.plugin.report.terminal import part_lines, table_text
+from berth.plugin.report.parts import Column, Part, Table, at_most, data_of, interval, seconds
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 
 if TYPE_CHECKING:
@@ -46,11 +45,6 @@ def moment(unix_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
 
 
-def _times_s(row: Alternative) -> Sequence[float] | None:
-    """Return low, middle and high of the time there."""
-    return row.get("runtime_s") or row.get("predicted_s")
-
-
 def _predicted_s(decision: Decided) -> float | None:
     """Return what was predicted for where the job ran, else for the choice."""
     for outcome in decision.outcomes:
@@ -63,54 +57,54 @@ def _predicted_s(decision: Decided) -> float | None:
     return None
 
 
+def _ran_s(decision: Decided) -> list[float]:
+    """Return how long each task that completed ran."""
+    return [
+        outcome.elapsed_s
+        for outcome in decision.outcomes
+        if outcome.elapsed_s is not None and outcome.state == "completed"
+    ]
+
+
+def _median_s(decision: Decided) -> float | None:
+    ran_s = _ran_s(decision)
+    return statistics.median(ran_s) if ran_s else None
+
+
 def _ran(decision: Decided) -> str | None:
-    """Return how long the job ran; of an array the median of its tasks, and of how many."""
-    ended = decision.outcomes
-    ran_s = [o.elapsed_s for o in ended if o.elapsed_s is not None and o.state == "completed"]
-    text = format_elapsed(statistics.median(ran_s)) if ran_s else ended[0].state if ended else None
-    return f"{text} ({len(ran_s)} of {len(ended)})" if len(ended) > 1 else text
-
-
-def _of_json_alone(key: str) -> Column[Alternative]:
-    return Column("", key, lambda row: row.get(key))
+    """Write how long the job ran; of an array the median of its tasks, and of how many."""
+    ended, median_s = decision.outcomes, _median_s(decision)
+    if not ended:
+        return None
+    text = ended[0].state if median_s is None else format_elapsed(median_s)
+    return f"{text} ({len(_ran_s(decision))} of {len(ended)})" if len(ended) > 1 else text
 
 
 DECISIONS: tuple[Column[Decided], ...] = (
-    Column("ID", "id", lambda d: d.record.id),
-    Column("Time", "time_s", lambda d: d.record.time_s, moment),
-    Column("User", "user", lambda d: d.record.user),
-    Column("Workload", "workload", lambda d: d.record.workload),
+    Column("ID", "id", lambda d: d.record.id, in_short=True),
+    Column("Time", "time_s", lambda d: d.record.time_s, moment, "s", in_short=True),
+    Column("User", "user", lambda d: d.record.user, in_short=True),
+    Column("Workload", "workload", lambda d: d.record.workload, in_short=True),
     Column("Mode", "mode", lambda d: d.record.mode),
     Column("Action", "action", lambda d: d.record.action),
-    Column("Code", "code", lambda d: d.record.code),
-    Column("Chosen", "chosen", lambda d: d.record.chosen),
-    Column("Predicted", "predicted_s", _predicted_s, format_seconds),
-    Column("Ran", "", _ran),
-    Column("Took", "latency_us", lambda d: d.record.latency_us, lambda us: f"{us} us"),
+    Column("Code", "code", lambda d: d.record.code, in_short=True),
+    Column("Chosen", "chosen", lambda d: d.record.chosen, in_short=True),
+    seconds("Predicted", "predicted_s", _predicted_s),
+    Column("Ran", "ran_s", _median_s, unit="s", words=_ran, in_short=True),
+    Column("Took", "latency_us", lambda d: d.record.latency_us, "{} us".format, "us"),
 )
 """A line for each decision."""
-SHORT = ("ID", "Time", "User", "Workload", "Code", "Chosen", "Ran")
-"""Titles of the columns that ``--short`` keeps."""
 
 CANDIDATES: tuple[Column[Alternative], ...] = (
     Column("Candidate", "candidate", lambda row: row["candidate"]),
     Column("Platform", "platform", lambda row: row["platform"]),
-    Column("Time", "", _times_s, lambda times: format_seconds(times[1])),
-    Column("90 %", "", _times_s,
-           lambda times: "{} to {}".format(*map(format_seconds, times[::2]))),
-    Column("Host memory <=", "host_memory_bytes", lambda row: row.get("host_memory_bytes"),
-           lambda bounds: format_bytes(bounds[2])),
-    Column("GPU memory <=", "gpu_memory_bytes", lambda row: row.get("gpu_memory_bytes"),
-           lambda bounds: format_bytes(bounds[2])),
+    interval("Time", "time_s", lambda row: row.get("runtime_s") or row.get("predicted_s")),
+    at_most("Host memory <=", "host_memory_bytes", lambda row: row.get("host_memory_bytes")),
+    at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.get("gpu_memory_bytes")),
     Column("Basis", "basis", lambda row: row.get("basis")),
     Column("From", "source", lambda row: row.get("source")),
-    Column("Why not", "", lambda row: row.get("excluded") or row.get("warning")
-           or makespan_text(row.get("makespan"))),
-    *map(
-        _of_json_alone,
-        ("nodes", "cores", "gpus", "score", "runtime_s", "predicted_s", "speedup", "cost", "code",
-         "excluded", "warning", "makespan", "explored"),
-    ),
+    Column("Why not", "why_not", lambda row: row.get("excluded") or row.get("warning")
+           or makespan_text(row.get("makespan")) or None),
 )  # fmt: skip
 """The candidates that were looked at for a job, best first."""
 
@@ -128,18 +122,18 @@ def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> Decided:
 
 def decisions_table(
     decisions: Sequence[Decided], *, short: bool = False, links: Sequence[str | None] = ()
-) -> Table:
+) -> Table[Decided]:
     """Return a line for each decision."""
-    columns = [one for one in DECISIONS if one.title in SHORT] if short else DECISIONS
-    return table_of("Decisions, newest first", columns, decisions, links=links)
+    columns = [column for column in DECISIONS if column.in_short or not short]
+    return Table("Decisions, newest first", columns, decisions, links=links)
 
 
 def decision_data(decision: Decided) -> dict[str, Any]:
     """Return everything kept of a decision, for JSON."""
-    data = asdict(decision.record)
+    data = asdict(decision.record) | data_of(DECISIONS, decision)
     data |= {key: json.loads(data[key]) for key in ("request", "edits")}
-    ranked = [data_of(CANDIDATES, row) for row in json.loads(decision.record.ranked)]
-    return data | data_of(DECISIONS, decision) | {"ranked": ranked}
+    ranked = json.loads(decision.record.ranked)
+    return data | {"ranked": [row | data_of(CANDIDATES, row) for row in ranked]}
 
 
 def asked_and_answered(decision: Decided) -> Part:
@@ -163,24 +157,18 @@ def asked_and_answered(decision: Decided) -> Part:
     return Part("What was asked and answered", facts=facts)
 
 
-def decision_text(decision: Decided) -> str:
-    """Return one decision explained, for a terminal."""
-    record = decision.record
-    lines = [
-        heading(record),
-        record.reason,
-        "",
-        *part_lines(asked_and_answered(decision), indent=0),
-    ]
+def decision_part(decision: Decided) -> Part:
+    """Return one decision explained."""
+    record, part = decision.record, asked_and_answered(decision)
     table = candidates_table(record)
-    if table.rows:
-        lines += ["", table_text(table)]
-    return "\n".join(lines)
+    return replace(
+        part, lines=[heading(record), record.reason, ""], tables=[table] if table.records else ()
+    )
 
 
-def candidates_table(record: DecisionRecord) -> Table:
+def candidates_table(record: DecisionRecord) -> Table[Alternative]:
     """Return the candidates that were looked at."""
-    return table_of("Places that were looked at", CANDIDATES, json.loads(record.ranked))
+    return Table("Places that were looked at", CANDIDATES, json.loads(record.ranked))
 
 
 def heading(record: DecisionRecord) -> str:

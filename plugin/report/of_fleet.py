@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from berth.pilot.errors import UsageError
 from berth.pilot.units import counted
 from berth.plugin.pictures.charts import Block, Lane, Use, fleet
-from berth.plugin.report.parts import Part, Report, Table, drawn
+from berth.plugin.report.parts import Part, Report, drawn, text_table
 from berth.policies.mig import GpuState
 from berth.policies.mig.documents import GpuPlanEntry, PlanDocument, digest
 from berth.policies.mig.layout import Instance, Layout
@@ -56,14 +56,14 @@ def planned(states: Sequence[GpuState], plan: PlanDocument) -> list[Part]:
             "Now and by the plan",
             plan.summary,
             drawn("Each GPU's slices now and by the plan", lambda: fleet(lanes)),
-            [Table("GPUs", ("GPU", "Model", "Now", "Then", "Jobs", "Why"), rows)],
+            [text_table("GPUs", ("GPU", "Model", "Now", "Then", "Jobs", "Why"), rows)],
         ),
         Part(
             "Steps",
             () if steps else ["Nothing has to be cut anew."],
-            tables=[Table("In this order", _STEP, steps)] if steps else (),
+            tables=[text_table("In this order", _STEP, steps)] if steps else (),
         ),
-        *([Part("Not placed", tables=[Table("Jobs", ("Jobs", "Name", "Why"), left)])]
+        *([Part("Not placed", tables=[text_table("Jobs", ("Jobs", "Name", "Why"), left)])]
           if left else []),
     ]  # fmt: skip
 
@@ -86,7 +86,7 @@ def _now(states: Sequence[GpuState]) -> Part:
             "Each GPU's slices, free and busy",
             lambda: fleet([_lane(state, state.gpu, None) for state in states]),
         ),
-        tables=[Table("Slices", ("GPU", "Model", "Slice", "Starts at", "State"), rows)],
+        tables=[text_table("Slices", ("GPU", "Model", "Slice", "Starts at", "State"), rows)],
     )
 
 

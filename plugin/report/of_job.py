@@ -18,7 +18,7 @@ from berth.plugin.report.of_decision import (
     heading,
 )
 from berth.plugin.report.of_outcomes import in_a_line
-from berth.plugin.report.parts import Column, Part, Picture, Report, drawn
+from berth.plugin.report.parts import Column, Part, Picture, Report, drawn, seconds
 from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.store import DecisionRecord, OutcomeRecord
 
@@ -26,10 +26,13 @@ _OTHERS = 5
 _NOW = "now"
 
 
-def _starts(job: KnownJob) -> str | None:
-    if job.expected is None or not math.isfinite(job.expected.mid_s):
-        return None
-    return time.strftime("%m-%d %H:%M", time.localtime(job.expected.mid_s))
+def _starts_s(job: KnownJob) -> float | None:
+    is_known = job.expected is not None and math.isfinite(job.expected.mid_s)
+    return job.expected.mid_s if is_known and job.expected is not None else None
+
+
+def _start_text(unix_s: float) -> str:
+    return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
 
 
 def _of_now_else_outcome(job: KnownJob, name: str) -> str | None:
@@ -38,15 +41,14 @@ def _of_now_else_outcome(job: KnownJob, name: str) -> str | None:
 
 
 JOBS: tuple[Column[KnownJob], ...] = (
-    Column("Job", "", lambda job: job.job),
-    Column("State", "", lambda job: _of_now_else_outcome(job, "state") or "?"),
-    Column("Queue", "", lambda job: _of_now_else_outcome(job, "queue")),
-    Column("Code", "", lambda job: None if job.decision is None else job.decision.code),
-    Column("Predicted", "", lambda job: None if job.there is None else job.there.runtime_s[1],
-           format_seconds),
-    Column("Starts", "", _starts),
-    Column("Waits for", "", lambda job: None if job.now is None else job.now.waits_for),
-)  # fmt: skip
+    Column("Job", "job", lambda job: job.job),
+    Column("State", "state", lambda job: _of_now_else_outcome(job, "state"), missing="?"),
+    Column("Queue", "queue", lambda job: _of_now_else_outcome(job, "queue")),
+    Column("Code", "code", lambda job: None if job.decision is None else job.decision.code),
+    seconds("Predicted", "predicted_s", lambda job: job.there and job.there.runtime_s[1]),
+    Column("Starts", "starts_s", _starts_s, _start_text, "s"),
+    Column("Waits for", "waits_for", lambda job: job.now and job.now.waits_for),
+)
 """A line for each job, as squeue has them."""
 
 

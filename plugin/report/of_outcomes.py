@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from berth.pilot.units import format_elapsed, format_ended, format_seconds
+from berth.pilot.units import format_elapsed, format_ended
 from berth.plugin.outcomes.accuracy import Accuracy, is_inside, real_over_predicted
-from berth.plugin.report.parts import Column, Table, data_of, table_of
+from berth.plugin.report.parts import Column, Table, interval
 from berth.plugin.store import OutcomeRecord
 
 if TYPE_CHECKING:
     from berth.plugin.outcomes.gain import Gain, Gains
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}"
-
-
-def predicted_time(outcome: OutcomeRecord) -> str | None:
-    """Return ``60 s (50 s to 72 s)``; None where nothing was predicted."""
+def _predicted(outcome: OutcomeRecord) -> tuple[float, float, float] | None:
+    """Return low, middle and high in seconds; None where nothing was predicted."""
     low_s, mid_s, high_s = (
         outcome.predicted_low_s,
         outcome.predicted_s,
         outcome.predicted_high_s,
     )
-    if low_s is None or mid_s is None or high_s is None:
-        return None
-    return f"{format_seconds(mid_s)} ({format_seconds(low_s)} to {format_seconds(high_s)})"
+    return None if low_s is None or mid_s is None or high_s is None else (low_s, mid_s, high_s)
+
+
+def _error(outcome: OutcomeRecord) -> float | None:
+    """Return by what part of the predicted time the job took longer; None: not compared."""
+    ratio = real_over_predicted(outcome)
+    return None if ratio is None else ratio - 1
 
 
 def error_text(outcome: OutcomeRecord) -> str | None:
-    """Return ``+3 %``, with ``outside`` where the interval did not hold; None: not compared."""
-    factor = real_over_predicted(outcome)
-    if factor is None:
-        return None
-    return f"{factor - 1:+.0%}" + ("" if is_inside(outcome) else " outside")
+    """Write ``+3 %``, with ``outside`` where the interval did not hold; None: not compared."""
+    error = _error(outcome)
+    return None if error is None else f"{error:+.0%}" + ("" if is_inside(outcome) else " outside")
 
 
 def _coverage_text(row: Accuracy) -> str | None:
@@ -49,84 +46,64 @@ def _hours(seconds: float) -> str:
     return f"{'-' if seconds < 0 else ''}{format_elapsed(abs(seconds))}"
 
 
+_PREDICTED: Column[OutcomeRecord] = interval("Predicted", "predicted", _predicted)
 JOBS: tuple[Column[OutcomeRecord], ...] = (
-    Column("Job", "job_id", lambda o: o.job_id),
-    Column("User", "user", lambda o: o.user),
+    Column("Job", "job_id", lambda o: o.job_id, in_short=True),
+    Column("User", "user", lambda o: o.user, in_short=True),
     Column("Queue", "queue", lambda o: o.queue),
-    Column("State", "state", lambda o: o.state),
+    Column("State", "state", lambda o: o.state, in_short=True),
     Column("Workload", "workload", lambda o: o.workload),
     Column("Platform", "platform", lambda o: o.platform),
-    Column("Predicted", "", predicted_time),
-    Column("Ran", "elapsed_s", lambda o: o.elapsed_s, format_elapsed),
-    Column("Error", "", error_text),
+    _PREDICTED,
+    Column("Ran", "elapsed_s", lambda o: o.elapsed_s, format_elapsed, "s", in_short=True),
+    Column("Error", "error", _error, words=error_text, in_short=True),
 )
 """A line for each job that has run."""
-SHORT = ("Job", "User", "State", "Ran", "Error")
-"""Titles of the columns that ``--short`` keeps."""
 
 ACCURACY: tuple[Column[Accuracy], ...] = (
     Column("Ended", "jobs", lambda row: row.jobs),
     Column("Compared", "compared", lambda row: row.compared),
     Column("Timeouts", "timeouts", lambda row: row.timeouts),
-    Column("Median error", "median_error", lambda row: row.median_error, _percent),
-    Column("90 % of them", "p90_error", lambda row: row.p90_error,
-           lambda share: f"under {_percent(share)}"),
+    Column("Median error", "median_error", lambda row: row.median_error, "{:.0%}".format),
+    Column("90 % of them", "p90_error", lambda row: row.p90_error, "under {:.0%}".format),
     Column("Real/predicted", "bias", lambda row: row.bias, "{:.2f}".format),
-    Column("Inside 90 %", "", _coverage_text),
+    Column("Inside 90 %", "coverage", lambda row: row.coverage, words=_coverage_text),
     Column("Verdict", "verdict", lambda row: row.verdict),
-    Column("", "overruns", lambda row: row.overruns),
-    Column("", "coverage", lambda row: row.coverage),
-    Column("", "coverage_low", lambda row: row.coverage_low),
-    Column("", "coverage_high", lambda row: row.coverage_high),
-)  # fmt: skip
+)
 """How good the predictions of one group of jobs were."""
 _GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
 
 GAIN: tuple[Column[Gain], ...] = (
-    Column("Jobs", "", lambda gain: _GROUPS[gain.group]),
-    Column("Ended", "", lambda gain: gain.jobs),
-    Column("Programs", "", lambda gain: gain.programs),
-    Column("Ran", "", lambda gain: gain.real_s, _hours),
-    Column("Elsewhere", "", lambda gain: gain.other_s, _hours),
-    Column("Saved", "", lambda gain: gain.saved_s, _hours),
-    Column("90 %", "", lambda gain: gain.saved_interval_s,
-           lambda ends: f"{_hours(ends[0])} to {_hours(ends[1])}"),
-    Column("Faster", "", lambda gain: gain.speedup, "{:.2f} x".format),
-    Column("90 %", "", lambda gain: gain.speedup_interval,
-           lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}"),
+    Column("Jobs", "group", lambda gain: gain.group, _GROUPS.__getitem__),
+    Column("Ended", "jobs", lambda gain: gain.jobs),
+    Column("Programs", "programs", lambda gain: gain.programs),
+    Column("Ran", "real_s", lambda gain: gain.real_s, _hours, "s"),
+    Column("Elsewhere", "other_s", lambda gain: gain.other_s, _hours, "s"),
+    Column("Saved", "saved_s", lambda gain: gain.saved_s, _hours, "s"),
+    Column("90 %", "saved_interval_s", lambda gain: gain.saved_interval_s,
+           lambda ends: f"{_hours(ends[0])} to {_hours(ends[1])}", "s", ends=("low", "high")),
+    Column("Faster", "speedup", lambda gain: gain.speedup, "{:.2f} x".format),
+    Column("90 %", "speedup_interval", lambda gain: gain.speedup_interval,
+           lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}", ends=("low", "high")),
 )  # fmt: skip
 """What placements saved or cost one group of jobs in run time."""
 
 
-def jobs_table(outcomes: Sequence[OutcomeRecord], *, short: bool = False) -> Table:
+def jobs_table(outcomes: Sequence[OutcomeRecord], *, short: bool = False) -> Table[OutcomeRecord]:
     """Return a line for each job that has run."""
-    columns = [column for column in JOBS if column.title in SHORT] if short else JOBS
-    return table_of("Jobs that have run", columns, outcomes)
+    columns = [column for column in JOBS if column.in_short or not short]
+    return Table("Jobs that have run", columns, outcomes)
 
 
-def outcome_data(outcome: OutcomeRecord) -> Mapping[str, Any]:
-    """Return everything kept of an outcome, for JSON."""
-    return asdict(outcome) | data_of(JOBS, outcome)
-
-
-def accuracy_columns(by: str) -> tuple[Column[Accuracy], ...]:
-    """Return the columns of predicted against real times, summed up by ``by``."""
-    return (Column(by.capitalize(), "name", lambda row: row.name), *ACCURACY)
-
-
-def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table:
+def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:
     """Return predicted against real times, summed up by ``by``."""
-    return table_of(f"Predicted against real times, by {by}", accuracy_columns(by), rows)
+    group: Column[Accuracy] = Column(by.capitalize(), "name", lambda row: row.name)
+    return Table(f"Predicted against real times, by {by}", (group, *ACCURACY), rows)
 
 
-def accuracy_data(row: Accuracy, by: str) -> Mapping[str, Any]:
-    """Return one group's figures, for JSON."""
-    return data_of(accuracy_columns(by), row)
-
-
-def gain_table(gains: Gains) -> Table:
+def gain_table(gains: Gains) -> Table[Gain]:
     """Return run times against those in the other place."""
-    return table_of("Run time against the other place", GAIN, gains.groups)
+    return Table("Run time against the other place", GAIN, gains.groups)
 
 
 def gain_notes(gains: Gains) -> list[str]:
@@ -134,7 +111,9 @@ def gain_notes(gains: Gains) -> list[str]:
     lines = []
     if not gains.groups:
         lines.append("no job has both a measured time and a prediction for another place")
-    corrected = {place: factor for one in gains.groups for place, factor in one.corrections.items()}
+    corrected = {
+        place: factor for group in gains.groups for place, factor in group.corrections.items()
+    }
     for place, factor in sorted(corrected.items()):
         if factor != 1.0:
             lines.append(
@@ -160,6 +139,6 @@ def in_a_line(outcome: OutcomeRecord) -> str:
     if outcome.queue:
         text += f" in {outcome.queue}"
     if outcome.predicted_s is not None:
-        text += f", predicted {predicted_time(outcome) or '-'}"
+        text += f", predicted {_PREDICTED.cell(outcome)}"
     compared = error_text(outcome)
     return text if compared is None else f"{text}: {compared}"

@@ -12,7 +12,7 @@ from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.replay.live import HORIZONS_H, Figure, Known, figures
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.replay.queue_replay import Live, why_never
-from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
+from berth.plugin.report.parts import Part, Picture, Report, drawn, text_table
 from berth.plugin.report.terminal import columns
 from berth.policies.replay.live import Foreseen
 
@@ -45,8 +45,11 @@ def queue_report(live: Live, only: str | None) -> Report:
                 "The next hours",
                 [*lines[1:], UNKNOWN],
                 tables=[
-                    Table("Of the jobs that wait now, with 90 % intervals",
-                          ("Figure", *names), live_figures(present, found)),
+                    text_table(
+                        "Of the jobs that wait now, with 90 % intervals",
+                        ("Figure", *names),
+                        live_figures(present, found),
+                    ),
                 ],
             ),
             Part(
@@ -56,11 +59,16 @@ def queue_report(live: Live, only: str | None) -> Report:
                     *never_starting(present, found, own),
                 ],
                 _starts(live, own),
-                [Table("Waiting jobs", ("Job", "User", "Queue", *(f"Start, {n}" for n in names)),
-                       rows)],
+                [
+                    text_table(
+                        "Waiting jobs",
+                        ("Job", "User", "Queue", *(f"Start, {name}" for name in names)),
+                        rows,
+                    )
+                ],
             ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
@@ -78,7 +86,7 @@ def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
     longest = format_elapsed(max(row.seconds[2] for row in shown))
     return drawn(
         f"When each job is expected to start, with 90 % intervals; the last within {longest}",
-        lambda: ranked_times(shown, what="wait from now (at least 1 s) with its 90 % interval"),
+        lambda: ranked_times(shown, label="wait from now (at least 1 s) with its 90 % interval"),
     )
 
 

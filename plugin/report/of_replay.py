@@ -11,7 +11,7 @@ import numpy as np
 from berth.pilot.units import format_elapsed, format_seconds
 from berth.plugin.pictures import tuning as pictures
 from berth.plugin.replay.shown import figure_rows
-from berth.plugin.report.parts import Part, Report, Table, drawn
+from berth.plugin.report.parts import Part, Report, TextTable, drawn, text_table
 from berth.policies.replay.metrics import Metrics
 from berth.policies.tuning.replayer import Figures
 
@@ -42,7 +42,9 @@ def replay_report(trace: str, found: Sequence[Shown], counted: Sequence[str]) ->
         Part(
             "Figures",
             counted if others else [*counted, "Name a second --backfill or --policy to compare."],
-            tables=[Table("With 90 % intervals over weeks, where there are several", header, rows)],
+            tables=[
+                text_table("With 90 % intervals over weeks, where there are several", header, rows)
+            ],
         )
     ]
     for other in others[:MOST_COMPARED]:
@@ -83,7 +85,7 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
             ],
             drawn("Change of users' mean times", lambda: pictures.users(before, after)),
             [
-                Table(
+                text_table(
                     "Users",
                     ("User", "Jobs", labels[0], labels[1], "Change"),
                     [
@@ -99,20 +101,20 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
     ]  # fmt: skip
 
 
-def _waits(before: Figures, after: Figures, labels: tuple[str, str]) -> Table:
+def _waits(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTable:
     def shown(figures: Figures, level: float) -> str:
         if not len(figures.wait_s):
             return "-"
         return format_elapsed(float(np.quantile(figures.wait_s, level)))
 
-    return Table(
+    return text_table(
         "Waits",
         ("Share of jobs", f"waited at most, {labels[0]}", labels[1]),
         [(f"{level:.0%}", shown(before, level), shown(after, level)) for level in _LEVELS],
     )
 
 
-def _use(before: Figures, after: Figures, labels: tuple[str, str]) -> Table:
+def _use(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTable:
     def shown(figures: Figures, queue: int) -> str:
         rows = figures.queue == queue
         hours = float(figures.core_s[rows].sum()) / pictures.HOUR_S
@@ -120,7 +122,7 @@ def _use(before: Figures, after: Figures, labels: tuple[str, str]) -> Table:
 
     queues = before.queues or ("all",)
     capacity = before.capacity or {}
-    return Table(
+    return text_table(
         "Jobs and core-hours by partition",
         ("Partition", "Cores", *labels),
         [
@@ -131,7 +133,7 @@ def _use(before: Figures, after: Figures, labels: tuple[str, str]) -> Table:
     )  # fmt: skip
 
 
-def _first_jobs(before: Figures, after: Figures, labels: tuple[str, str]) -> Table:
+def _first_jobs(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTable:
     def shown(figures: Figures, row: int) -> tuple[str, str]:
         if row >= len(figures.submit_s):
             return "-", "-"
@@ -147,4 +149,4 @@ def _first_jobs(before: Figures, after: Figures, labels: tuple[str, str]) -> Tab
     header = ("Job", labels[0], "ran for", labels[1], "ran for")
     rows = [(str(n + 1), *shown(before, n), *shown(after, n)) for n in range(count)]
     words = f"The first {count} jobs: where they started, and how long after the first submission"
-    return Table(words, header, rows)
+    return text_table(words, header, rows)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from berth.plugin.calibrate.state import FOLDER, Folder, program_bundle
 from berth.plugin.doctor.findings import Finding
@@ -25,7 +27,7 @@ from berth.plugin.outcomes.accuracy import (
 )
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
 from berth.plugin.report.of_outcomes import accuracy_table, gain_notes, gain_table
-from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
+from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import Store
@@ -70,7 +72,10 @@ def site_report(
         f"Site {site.name}",
         f"Mode {site.mode.value}, policy {site.policy.objective}, {site.source}.",
         [
-            Part("Places", tables=[_places(site)]),
+            Part(
+                "Places",
+                tables=[Table("Places that jobs may be sent to", _PLACES, site.candidates)],
+            ),
             part("How far it is calibrated", lambda: _calibrated(site)),
             *([_sound(findings)] if findings else []),
             part(f"What was decided ({last})", lambda: _decided(store(), since_s)),
@@ -84,22 +89,59 @@ def site_report(
     )
 
 
-def _places(site: Site) -> Table:
-    return Table(
-        "Places that jobs may be sent to",
-        ("Candidate", "Partition", "Platform", "Cores a node", "GPUs a node"),
-        [_place(candidate) for candidate in site.candidates],
-    )
+_PLACES: tuple[Column[Candidate], ...] = (
+    Column("Candidate", "candidate", lambda place: place.name),
+    Column("Partition", "queue", lambda place: place.queue),
+    Column("Platform", "platform", lambda place: place.platform),
+    Column("Cores a node", "cores_per_node", lambda place: place.cores_per_node),
+    Column("GPUs a node", "gpus_per_node", lambda place: place.gpus_per_node or None),
+)
 
 
-def _place(candidate: Candidate) -> tuple[str, ...]:
-    return (
-        candidate.name,
-        candidate.queue or "-",
-        candidate.platform,
-        str(candidate.cores_per_node),
-        str(candidate.gpus_per_node or "-"),
-    )
+@dataclass(frozen=True, slots=True)
+class _Calibrated:
+    """How far one platform is calibrated."""
+
+    platform: str
+    rates_from: str
+    nodes: int | None
+    """Nodes that were measured here; None: no such kind of node."""
+    kernels: int
+
+
+_CALIBRATED: tuple[Column[_Calibrated], ...] = (
+    Column("Platform", "platform", lambda row: row.platform),
+    Column("Rates from", "rates_from", lambda row: row.rates_from),
+    Column("Nodes measured here", "nodes", lambda row: row.nodes),
+    Column("Kernels with measured times", "kernels", lambda row: row.kernels or None),
+    Column("What that allows", "is_acted_on", lambda row: row.kernels >= CALIBRATED_KERNELS,
+           lambda is_acted_on: _ACTED_ON if is_acted_on else _NOT_ACTED_ON),
+)  # fmt: skip
+_FINDINGS: tuple[Column[Finding], ...] = (
+    Column("State", "status", lambda finding: finding.status.value),
+    Column("Of", "check", lambda finding: finding.check),
+    Column("Finding", "text", lambda finding: finding.text),
+    Column("What to do", "advice", lambda finding: finding.advice),
+)
+
+
+class _Count(NamedTuple):
+    """How many decisions of one kind there are."""
+
+    mode: str
+    action: str
+    code: str
+    jobs: int
+    share: float
+
+
+_COUNTS: tuple[Column[_Count], ...] = (
+    Column("Mode", "mode", lambda count: count.mode),
+    Column("Action", "action", lambda count: count.action),
+    Column("Code", "code", lambda count: count.code),
+    Column("Jobs", "jobs", lambda count: count.jobs),
+    Column("Share", "share", lambda count: count.share, "{:.0%}".format),
+)
 
 
 def _calibrated(site: Site) -> Part:
@@ -113,33 +155,22 @@ def _calibrated(site: Site) -> Part:
     rows = []
     for name in dict.fromkeys(one.platform for one in site.candidates):
         platform = site.platforms[name]
-        count = kernels.get(name, 0)
-        stub = STUB_MARK in platform.description
-        rows.append((
-            name,
-            "rules of thumb" if stub else platform.signature.source.value,
-            str(measured.get(name, "-")),
-            str(count) if count else "-",
-            _ACTED_ON if count >= CALIBRATED_KERNELS else _NOT_ACTED_ON,
-        ))  # fmt: skip
-    header = ("Platform", "Rates from", "Nodes measured here", "Kernels with measured times",
-              "What that allows")  # fmt: skip
+        is_stub = STUB_MARK in platform.description
+        rates_from = "rules of thumb" if is_stub else platform.signature.source.value
+        rows.append(_Calibrated(name, rates_from, measured.get(name), kernels.get(name, 0)))
     return Part(
         "How far it is calibrated",
         [f"Programs are predicted with bundle {manifest.id}; berth site calibrate measures more."],
-        tables=[Table("Platforms of the site", header, rows)],
+        tables=[Table("Platforms of the site", _CALIBRATED, rows)],
     )
 
 
 def _sound(findings: Sequence[Finding]) -> Part:
-    rows = [(f.status.value, f.check, f.text, f.advice or "-") for f in findings]
-    bad = sum(f.status.value != "ok" for f in findings)
+    bad = sum(finding.status.value != "ok" for finding in findings)
     return Part(
         "Is it sound?",
         [f"{bad} of {len(findings)} findings need attention." if bad else "Nothing is wrong."],
-        tables=[
-            Table("What berth site doctor finds", ("State", "Of", "Finding", "What to do"), rows)
-        ],
+        tables=[Table("What berth site doctor finds", _FINDINGS, findings)],
     )
 
 
@@ -151,19 +182,16 @@ def _decided(store: Store, since_s: float) -> Part:
         f"{number(every)} jobs were decided upon.",
         *_below(newest_only("decisions", total, every)),
     ]
-    shadow = [one for one in counted if one[0] == _SHADOW]
+    counts = [_Count(*kind, kind[-1] / total) for kind in counted]
+    shadow = [count for count in counts if count.mode == _SHADOW]
     if shadow:
-        would = sum(count for _, _, code, count in shadow if code == "placed")
+        would = sum(count.jobs for count in shadow if count.code == "placed")
         lines.append(
-            f"In shadow mode {would} of {sum(one[3] for one in shadow)} jobs would have been sent "
-            "elsewhere; none was changed. What that would have saved is below, left where asked."
+            f"In shadow mode {would} of {sum(count.jobs for count in shadow)} jobs would have been "
+            "sent elsewhere; none was changed. What that would have saved is below, left where "
+            "asked."
         )
-    rows = [
-        (mode, action, code, str(count), f"{count / total:.0%}")
-        for mode, action, code, count in counted
-    ]
-    header = ("Mode", "Action", "Code", "Jobs", "Share")
-    return Part("What was decided", lines, tables=[Table("Decisions", header, rows)])
+    return Part("What was decided", lines, tables=[Table("Decisions", _COUNTS, counts)])
 
 
 def _below(sentences: Sequence[str]) -> list[str]:
@@ -209,7 +237,7 @@ def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
     return drawn(
         "Share of real times inside the 90 % interval, by platform",
         lambda: shares(known, promised=NOMINAL,
-                       what="real times inside the 90 % interval, % (dashed: promised)"),
+                       label="real times inside the 90 % interval, % (dashed: promised)"),
     )  # fmt: skip
 
 

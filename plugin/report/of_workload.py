@@ -22,7 +22,7 @@ from berth.plugin.cli.output.forecast_text import (
 from berth.plugin.cli.predict.elsewhere import advice_for, in_words
 from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
 from berth.plugin.pictures.charts import Row, ranked_times
-from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
+from berth.plugin.report.parts import Part, Picture, Report, TextTable, drawn, part, text_table
 from berth.plugin.site import Site
 from berth.plugin.workloads.files import amount_text, title
 from berth.predictor.core.forecast import Forecast
@@ -125,7 +125,7 @@ def _ranking(found: Predicted) -> Part:
         if shown
         else (),
         [
-            Table(
+            text_table(
                 f"Times {per(found.forecast)}, with 90 % intervals",
                 [
                     f"Cost, {found.site.currency}" if word == "Cost" and found.site else word
@@ -191,7 +191,7 @@ def _why(found: Predicted) -> Part:
     return Part("Why", lines or ["Nothing is known of why."], *_explained(found))
 
 
-def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[Table]]:
+def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[TextTable]]:
     """Of a program, what moved its speedup; of a model's run, its operators under the roofs."""
     document: Any = found.workload.document
     best = [one for one in found.rows if found.can_act(one)] or list(found.rows)
@@ -207,14 +207,14 @@ def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[Table]]:
 
 def _program_explained(
     found: Predicted, profile: Profile, best: Sequence[Prediction]
-) -> tuple[tuple[Picture, ...], Sequence[Table]]:
+) -> tuple[tuple[Picture, ...], Sequence[TextTable]]:
     # ruff: noqa: PLC0415 - other kinds do without
     from berth.plugin.pictures import explained
     from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
-    from berth.predictor.families.program.ceilings import Point
     from berth.predictor.families.program.explain import explain
     from berth.predictor.families.program.node_runs import one_node
     from berth.predictor.families.program.predictor import Predictor
+    from berth.predictor.hardware.ceilings import Point
 
     bundles = bundles_for(found.forecaster, found.workload, (), found.site)
     points = [
@@ -236,13 +236,15 @@ def _program_explained(
     ]  # fmt: skip
     header = ("Platform", "A typical program", "This one's counters", "This one",
               "Most of the roofline's time")  # fmt: skip
-    table = Table("Speedups: a typical program's times the factor of each counter", header, rows)
+    table = text_table(
+        "Speedups: a typical program's times the factor of each counter", header, rows
+    )
     return drawn(words, lambda: explained.svg(profile.name, reasons)), [table] if rows else ()
 
 
 def _roofline(
     found: Predicted, document: Any, best: Sequence[Prediction]
-) -> tuple[tuple[Picture, ...], Sequence[Table]]:
+) -> tuple[tuple[Picture, ...], Sequence[TextTable]]:
     from berth.plugin.pictures import roofline as picture
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline
@@ -261,7 +263,7 @@ def _roofline(
     return drawn(words, lambda: picture.svg(document.name, lines)), tables
 
 
-def _operators(one: Roofline) -> Table:
+def _operators(one: Roofline) -> TextTable:
     whole = sum(spot.seconds for spot in one.spots)
     rows = [
         (spot.operator, str(spot.nodes), f"{spot.seconds / whole:.0%}", f"{spot.intensity:.3g}",
@@ -269,7 +271,9 @@ def _operators(one: Roofline) -> Table:
         for spot in one.spots[:OPERATORS]
     ]  # fmt: skip
     header = ("Operator", "Nodes", "Share of the time", "FLOPs a byte", "Rate", "Limited by")
-    return Table(f"Operators with most time on {one.roof.platform}, by the roofline", header, rows)
+    return text_table(
+        f"Operators with most time on {one.roof.platform}, by the roofline", header, rows
+    )
 
 
 def _slices(found: Predicted) -> list[str]:

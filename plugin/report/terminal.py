@@ -8,45 +8,63 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
 from berth.plugin.report.csv_tables import record
-from berth.plugin.report.parts import Part, Report, Table
+from berth.plugin.report.parts import Part, Report, Table, text_table
 
 APART = "-- below: priors, abstentions and places without code for them: not acted on --"
-MEMORY_HEADER = ("HOST MEMORY <=", "GPU MEMORY <=")
-"""Titles of the upper ends of both memories."""
 _LEAST = 8
 """Characters that a column keeps."""
 
 
 def report_text(report: Report) -> str:
-    """Return sentences, facts and tables; pictures are for HTML."""
-    lines = [report.title] + ([report.lead] if report.lead else [])
+    """Return a report's sentences, facts and tables; pictures are for HTML."""
+    lines = [line for line in (report.title, report.lead) if line]
     for part in report.parts:
-        lines += ["", *([part.title] if part.title else []), *part_lines(part)]
+        lines += [*([""] if lines else []), *([part.title] if part.title else []), *_lines(part)]
     return "\n".join(lines)
 
 
-def part_lines(part: Part, *, indent: int = 2) -> list[str]:
-    """Return the lines of one part, without its title."""
-    space = " " * indent
-    lines = [] if part.problem is None else [f"{space}{part.problem.message}"]
-    lines += [f"{space}{line}" for line in part.lines]
+def part_text(part: Part) -> str:
+    """Return one part without its title: its table alone stands without its caption."""
+    return "\n".join(_lines(Part("", **{name: getattr(part, name) for name in _WITHOUT_TITLE})))
+
+
+_WITHOUT_TITLE = tuple(name for name in Part.__slots__ if name != "title")
+
+
+def _lines(part: Part) -> Iterator[str]:
+    """Yield a part's lines, indented where it has a title."""
+    space = "  " * bool(part.title)
+    if part.problem is not None:
+        yield f"{space}{part.problem.message}"
+    yield from (f"{space}{line}" for line in part.lines)
     width = max((len(name) for name, _ in part.facts), default=0)
-    lines += [f"{space}{name:<{width}} {value}" for name, value in part.facts]
-    for table in part.tables:
-        lines.append(f"{space}{table.caption}:")
-        lines.append(table_text(table, indent=indent + 2) if table.rows else f"{space}  none")
-    lines += [f"{space}  {line}" for line in part.verbatim.splitlines()]
-    return lines
+    yield from (f"{space}{name:<{width}} {value}" for name, value in part.facts)
+    has_captions = bool(part.title) or len(part.tables) > 1
+    for index, table in enumerate(part.tables):
+        if not part.title and (index or part.lines or part.facts):
+            yield ""
+        if has_captions:
+            yield f"{space}{table.caption}:"
+        indent = len(space) + 2 * has_captions
+        yield table_text(table, indent=indent) if table.records else " " * indent + "none"
+    yield from (f"{space}  {line}" for line in part.verbatim.splitlines())
+    if not part.title and part.tables and part.notes:
+        yield ""
+    yield from (f"{space}{note}" for note in part.notes)
 
 
-def table_text(table: Table, *, indent: int = 0) -> str:
-    """Return a table under its titles in capitals."""
-    return columns([title.upper() for title in table.header], table.rows, indent=indent)
+def table_text(table: Table[Any], *, indent: int = 0) -> str:
+    """Return a table under its titles in capitals, what is doubtful below a line of words."""
+    record(table)
+    doubtful = [index for index in range(len(table.records)) if table.is_doubtful(index)]
+    apart = doubtful[0] if doubtful else None
+    return _aligned([title.upper() for title in table.header], table.rows, indent, apart)
 
 
 def columns(
@@ -56,21 +74,31 @@ def columns(
     indent: int = 2,
     first: int | None = None,
 ) -> str:
-    """Return a table with a header line; columns are two spaces apart, lines end without space.
+    """Return rows of text under a header line, for tables of text alone."""
+    record(text_table("", header, rows))
+    return _aligned(
+        header, rows, indent, first if first is not None and first < len(rows) else None
+    )
 
-    After the ``first`` rows comes ``APART``, where there are more; None: no such line.
-    """
-    record(header, rows)
-    table = [header, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+
+def _aligned(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    indent: int,
+    apart: int | None = None,
+) -> str:
+    """Return columns two spaces apart, in lines that end without space; ``apart``: the row before
+    which ``APART`` stands."""
+    lines = [header, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     if sys.stdout.isatty():
         widths = fitted(widths, shutil.get_terminal_size().columns - indent)
-    lines = ["  ".join(map(_cell, row, widths)).rstrip() for row in table]
+    texts = ["  ".join(map(_cell, line, widths)).rstrip() for line in lines]
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        lines[0] = click.style(lines[0], bold=True)
-    if first is not None and first < len(rows):
-        lines.insert(1 + first, APART)
-    return "\n".join(" " * indent + line for line in lines)
+        texts[0] = click.style(texts[0], bold=True)
+    if apart is not None:
+        texts.insert(1 + apart, APART)
+    return "\n".join(" " * indent + text for text in texts)
 
 
 def fitted(widths: Sequence[int], most: int) -> list[int]:

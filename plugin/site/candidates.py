@@ -42,38 +42,41 @@ def candidates_of(
     path: Path,
     carbon: Intensity | None,
 ) -> tuple[Candidate, ...]:
-    """``platforms`` is filled up with those of slices."""
+    """Return the candidates; ``platforms`` is filled up with those of slices."""
     result: list[Candidate] = []
     targets: dict[tuple[str, str | None, str | None], str] = {}
     for index, written in enumerate(document.candidates):
         key = f"candidates.{index}"
         whole = platform_named(written.platform, platforms, f"{key}.platform", path)
-        for one, platform in expanded(written, whole, key, path, typed=scheduler.typed_gpus):
+        for expanded_table, platform in expanded(
+            written, whole, key, path, typed=scheduler.typed_gpus
+        ):
             platforms.setdefault(platform.name, platform)
-            table = _in_own_terms(scheduler, one, platforms, key, path)
+            table = _in_own_terms(scheduler, expanded_table, platforms, key, path)
             if any(c.name == table.name for c in result):
                 raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
-            place = (table.partition, table.constraint, table.gres)
-            if place in targets:
+            target = (table.partition, table.constraint, table.gres)
+            if target in targets:
                 raise DocumentError(
                     path,
-                    f"is the same place as candidate {targets[place]!r}",
+                    f"is the same place as candidate {targets[target]!r}",
                     key=f"{key}.partition",
                 )
-            targets[place] = table.name
+            targets[target] = table.name
             result.append(_candidate(table, platforms, key, path, document.energy, carbon=carbon))
     return tuple(result)
 
 
 def is_padding(kind: str) -> bool:
-    """True for ``gpu:off1``: what ``berth mig apply`` fills a node up with, for no job to use."""
+    """Tell whether this is ``gpu:off1``: what ``berth mig apply`` fills a node up with for no
+    job."""
     return _PADDING.fullmatch(kind) is not None
 
 
 def expanded(
     table: CandidateTable, whole: Platform, key: str, path: Path, *, typed: bool
 ) -> list[tuple[CandidateTable, Platform]]:
-    """One table for each slice of a table with ``slices``, and the platform of each.
+    """Return one table for each slice of a table with ``slices``, and the platform of each.
 
     ``typed``: the scheduler tells slices apart by type (Slurm), not only by queue (Flux).
     Raises DocumentError where the platform is no GPU that can be cut, or lacks a profile.
@@ -130,7 +133,8 @@ def _in_own_terms(
     key: str,
     path: Path,
 ) -> CandidateTable:
-    """The table with properties as the constraint, and one name for GPUs where types have none."""
+    """Return the table with properties as the constraint, and one name for GPUs where types have
+    none."""
     if table.properties is not None:
         if table.constraint is not None:
             raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")
@@ -218,7 +222,7 @@ def _candidate(
 
 
 def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, float | None]:
-    """The candidate's own prices; where it has none, the platform's for what a job holds of it."""
+    """Return the candidate's own prices; where it has none, the platform's for what a job holds."""
     own = {
         "price_per_node_hour": table.price_per_node_hour,
         "price_per_gpu_hour": table.price_per_gpu_hour,
@@ -237,11 +241,11 @@ def _names(names: tuple[str, ...] | None) -> frozenset[str] | None:
 
 
 def platform_named(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -> Platform:
-    """The platform of that name; ``GPU-mig-PROFILE`` is made where there is none."""
-    found = platforms.get(name) or derived(name, platforms)
-    if found is None:
+    """Find the platform of that name; ``GPU-mig-PROFILE`` is made where there is none."""
+    platform = platforms.get(name) or derived(name, platforms)
+    if platform is None:
         raise unknown_platform(path, key, name, platforms)
-    return found
+    return platform
 
 
 def unknown_platform(path: Path, key: str, name: str, known: Iterable[str]) -> DocumentError:

@@ -25,7 +25,7 @@ SITE_SCHEMA = "berth.site/1"
 
 
 def _registered(registry: Registry[Any], name: str) -> str:
-    """The name, of something that can be imported. Raises ValueError naming the nearest."""
+    """Return the name of something that can be imported. Raises ValueError naming the nearest."""
     try:
         registry.load(name)
     except UsageError as error:

@@ -31,12 +31,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """As it is called: ``policy.weights.wait``."""
+        """Return how the key is called: ``policy.weights.wait``."""
         return f"{self.table}.{self.key}".lstrip(".")
 
     @property
     def tables(self) -> list[str]:
-        """Names of its tables, the outermost first."""
+        """Return the names of its tables, the outermost first."""
         return self.table.split(".") if self.table else []
 
 
@@ -46,7 +46,7 @@ def changed_text(
     wanted: Mapping[str, object],
     by_hand: str,
 ) -> str:
-    """The text after ``change``, which must mean what is ``wanted``.
+    """Return the text after ``change``, which must mean what is ``wanted``.
 
     Raises UsageError, with what to write ``by_hand``, where the file is written so unusually that
     it cannot be changed safely.
@@ -54,20 +54,20 @@ def changed_text(
     try:
         document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
         change(document)
-        made = tomlkit.dumps(document)
-        after = tomllib.loads(made)
+        changed = tomlkit.dumps(document)
+        after = tomllib.loads(changed)
     except (TOMLKitError, tomllib.TOMLDecodeError, AttributeError, TypeError):
-        made, after = "", {}
+        changed, after = "", {}
     if after != wanted:
         raise UsageError(
             "the site file is written in a way that cannot be changed safely",
             hint=f"write there yourself: {by_hand}",
         )
-    return made if made.endswith("\n") else made + "\n"
+    return changed if changed.endswith("\n") else changed + "\n"
 
 
 def insert_after(table: Any, key: str, new: str, value: object) -> None:
-    """As a line (or a table) of its own; at the table's end where its kind allows nothing else.
+    """Add a line (or a table) of its own; at the table's end where its kind allows nothing else.
 
     At the end it would follow comments that are about the next table.
     """
@@ -80,51 +80,51 @@ def insert_after(table: Any, key: str, new: str, value: object) -> None:
 
 
 def _lines(table: Any) -> Any:
-    """What holds a table's keys, comments and blank lines in their order."""
+    """Return what holds a table's keys, comments and blank lines in their order."""
     return table if isinstance(table, Container) else table.value
 
 
 def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
-    """The site file's text with these settings.
+    """Return the site file's text with these settings.
 
     Raises UsageError, with what to write by hand, where it is written too unusually to be changed
     safely, DocumentError where the result would be no site file.
     """
     wanted = tomllib.loads(text)
-    for one in settings:
-        place: dict[str, Any] = wanted
-        for name in one.tables:
-            place = place.setdefault(name, {})
-        place[one.key] = one.value
+    for setting in settings:
+        table: dict[str, Any] = wanted
+        for name in setting.tables:
+            table = table.setdefault(name, {})
+        table[setting.key] = setting.value
 
     def change(document: tomlkit.TOMLDocument) -> None:
-        for one in settings:
-            _put(document, one)
+        for setting in settings:
+            _put(document, setting)
 
-    by_hand = "; ".join(f"{one.name} = {json.dumps(one.value)}" for one in settings)
+    by_hand = "; ".join(f"{setting.name} = {json.dumps(setting.value)}" for setting in settings)
     changed = changed_text(text, change, wanted, by_hand)
     build_site(validate(wanted, SiteDocument, source=path), path)
     return changed
 
 
-def _put(document: tomlkit.TOMLDocument, one: Setting) -> None:
+def _put(document: tomlkit.TOMLDocument, setting: Setting) -> None:
     table: Any = document
-    for name in one.tables:
+    for name in setting.tables:
         if name not in table:
-            made = tomlkit.table()
-            made.trivia.indent = "\n"
-            _add(table, name, made)
+            new_table = tomlkit.table()
+            new_table.trivia.indent = "\n"
+            _add(table, name, new_table)
         table = table[name]
-    if one.key in table:
-        table[one.key] = one.value
+    if setting.key in table:
+        table[setting.key] = setting.value
     else:
-        _add(table, one.key, one.value)
-    if one.comment:
-        _lines(table).item(one.key).comment(one.comment).trivia.comment_ws = "  "
+        _add(table, setting.key, setting.value)
+    if setting.comment:
+        _lines(table).item(setting.key).comment(setting.comment).trivia.comment_ws = "  "
 
 
 def _add(table: Any, new: str, value: object) -> None:
-    """Below the table's last line, above its own tables."""
+    """Add a line below the table's last one, above its own tables."""
     lines = [key for key, held in table.items() if not isinstance(held, Table | AoT)]
     if lines:
         insert_after(table, lines[-1], new, value)
@@ -135,12 +135,11 @@ def _add(table: Any, new: str, value: object) -> None:
 def edit(path: Path, table: str, key: str, value: str | float | list[str]) -> None:
     """Change the file itself. Raises UsageError and DocumentError; the file is then as it was."""
     try:
-        text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
     try:
         write_text(path, with_settings(text, [Setting(table, key, value)], path))
-        path.chmod(mode & 0o7777)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}", hint="ask whoever owns the file"

@@ -22,7 +22,8 @@ MOST_HOURS = 10 * 366 * 24
 
 
 def intensity(table: EnergyTable, path: Path) -> Intensity | None:
-    """What ``[energy]`` of the site file at ``path`` says; None: nothing. Raises DocumentError."""
+    """Return what ``[energy]`` of the site file at ``path`` says; None: nothing. Raises
+    DocumentError."""
     if table.carbon_g_per_kwh is not None and table.carbon_file is not None:
         raise DocumentError(
             path, "is what carbon_g_per_kwh says; write one", key="energy.carbon_file"
@@ -36,7 +37,8 @@ def intensity(table: EnergyTable, path: Path) -> Intensity | None:
 
 
 def read_intensity(text: str, source: Path) -> Intensity:
-    """A CSV file of hours: a time (ISO 8601; UTC where it names no zone) and g/kWh in each line.
+    """Read a CSV file of hours: a time (ISO 8601; UTC where it names no zone) and g/kWh in each
+    line.
 
     Its first line names the columns: the value is in ``g_per_kwh``, or in the one of Electricity
     Maps' exports (life cycle before direct). Raises DocumentError naming the line.
@@ -44,30 +46,30 @@ def read_intensity(text: str, source: Path) -> Intensity:
     rows = _rows(text, source)
     _, header = next(rows, (0, []))
     column = _column(header, source)
-    found: list[tuple[int, float]] = []
+    hours: list[tuple[int, float]] = []
     for number, row in rows:
         if not any(cell.strip() for cell in row):
             continue
         where = f"line {number}"
         if len(row) <= column:
             raise DocumentError(source, f"has {len(row)} columns", key=where)
-        found.append((_hour(row[0], source, where), _grams(row[column], source, where)))
-        if len(found) > 1 and found[-1][0] != found[-2][0] + HOUR_S:
+        hours.append((_hour(row[0], source, where), _grams(row[column], source, where)))
+        if len(hours) > 1 and hours[-1][0] != hours[-2][0] + HOUR_S:
             raise DocumentError(
                 source, "is not one hour after the line before", key=where,
                 hint="one line for each hour, in order and without gaps",
             )  # fmt: skip
-        if len(found) > MOST_HOURS:
+        if len(hours) > MOST_HOURS:
             raise DocumentError(source, f"has more than {MOST_HOURS} hours")
-    if not found:
+    if not hours:
         raise DocumentError(source, "has no hours")
-    return Intensity(tuple(grams for _, grams in found), found[0][0])
+    return Intensity(tuple(grams for _, grams in hours), hours[0][0])
 
 
 def powers(
     table: CandidateTable, platform: Platform, cores: int, energy: EnergyTable
 ) -> dict[str, float | None]:
-    """Mean watts of each GPU and core under a job: the candidate's, else by the platform's.
+    """Return mean watts of each GPU and core under a job: the candidate's, else by the platform's.
 
     By the platform: idle power and ``utilisation`` of what a load adds to it.
     """
@@ -84,7 +86,7 @@ def powers(
 
 
 def _rows(text: str, source: Path) -> Iterator[tuple[int, list[str]]]:
-    """Lines' numbers and cells. Raises DocumentError where they are no CSV."""
+    """Read lines' numbers and cells. Raises DocumentError where they are no CSV."""
     rows = csv.reader(io.StringIO(text))
     try:
         for row in rows:
@@ -100,12 +102,12 @@ def _column(header: list[str], source: Path) -> int:
         [i for i, name in enumerate(names) if "gCO" in name and "ife cycle" in name],
         [i for i, name in enumerate(names) if "gCO" in name],
     )
-    found = next((columns[0] for columns in wanted if columns and columns[0] > 0), None)
-    if found is None:
+    column = next((columns[0] for columns in wanted if columns and columns[0] > 0), None)
+    if column is None:
         raise DocumentError(
             source, f"has no column {COLUMN!r}", key="line 1", hint=f"begin it with: time,{COLUMN}"
         )
-    return found
+    return column
 
 
 def _hour(text: str, source: Path, where: str) -> int:

@@ -84,15 +84,15 @@ class FirstSite:
 
     @property
     def queue_word(self) -> str:
-        """What the scheduler calls a queue."""
+        """Return what the scheduler calls a queue."""
         return self.scheduler.queue_word
 
 
 def first_site(
     facts: ClusterFacts, known: Mapping[str, Platform], scheduler: Scheduler
 ) -> FirstSite:
-    """One candidate for each kind of node and GPU type in each queue; ``auto`` is none, nor are
-    queues that the site keeps from its users."""
+    """Make one candidate for each kind of node and GPU type in each queue; ``auto`` gets none, nor
+    do queues that the site keeps from its users."""
     site = FirstSite(facts, scheduler, has_auto=AUTO_QUEUE in facts.queues)
     for queue in facts.queues.values():
         if queue.name == AUTO_QUEUE:
@@ -100,9 +100,9 @@ def first_site(
         if queue.not_for_users is not None:
             site.left_out.append(queue)
             continue
-        places = node_groups([n for n in facts.nodes if queue.name in n.queues], known)
-        for place in places:
-            _add(site, queue, place, places, known)
+        groups = node_groups([n for n in facts.nodes if queue.name in n.queues], known)
+        for group in groups:
+            _add(site, queue, group, groups, known)
     on_cpus = [c for c in site.candidates if c.gres is None]
     # Pilots run there: one that starts jobs comes before the default.
     on_cpus.sort(key=lambda c: (not c.queue.up, not c.queue.is_default))
@@ -116,16 +116,16 @@ def first_site(
 def _add(
     site: FirstSite,
     queue: QueueFacts,
-    place: NodeGroup,
-    places: Sequence[NodeGroup],
+    group: NodeGroup,
+    groups: Sequence[NodeGroup],
     known: Mapping[str, Platform],
 ) -> None:
-    gres, kind = place.gres, place.meant
-    remarks = list(place.remarks())
+    gres, kind = group.gres, group.meant
+    remarks = list(group.remarks())
     if not queue.up:
         remarks.append(f"the {site.queue_word} is {queue.closed or 'not up'}")
     smallest = min(kind, key=lambda n: n.cores)
-    features = shared_features(place.selected)
+    features = shared_features(group.selected)
     if gres is None:
         guess, of_stub = guess_cpu(smallest, known), _own_stub(site, queue, kind)
         guess = _added(of_stub, smallest, known) or guess
@@ -135,19 +135,19 @@ def _add(
     if platform.kind is PlatformKind.MIG or (gres is not None and slice_named(gres) is not None):
         more = [*more, _SLICE]
     sets = instruction_sets(features)
-    if not sets and gres is None and guess is not None and len(place.selected) == len(kind):
+    if not sets and gres is None and guess is not None and len(group.selected) == len(kind):
         sets = platform.instruction_sets
     site.candidates.append(
         FirstCandidate(
-            name=_unique(_name("-".join((queue.name, *_suffix(place, places)))), site),
+            name=_unique(_name("-".join((queue.name, *_suffix(group, groups)))), site),
             platform=platform.name,
             queue=queue,
-            nodes=len(place.selected),
+            nodes=len(group.selected),
             cores_per_node=smallest.cores,
             memory_bytes=min(n.memory_bytes for n in kind),
             gres=gres,
             gpus_per_node=0 if gres is None else min(n.gpus[gres] for n in kind),
-            constraint=place.constraint,
+            constraint=group.constraint,
             features=features,
             instruction_sets=sets,
             architecture=smallest.architecture,
@@ -156,19 +156,20 @@ def _add(
     )
 
 
-def _suffix(place: NodeGroup, places: Sequence[NodeGroup]) -> Iterator[str]:
-    """What tells the place's name from those of the queue's other places."""
-    if len(places) == 1:
+def _suffix(group: NodeGroup, groups: Sequence[NodeGroup]) -> Iterator[str]:
+    """Yield what tells the group's name from those of the queue's other groups."""
+    if len(groups) == 1:
         return
-    if place.gres is not None:
-        yield place.gres.rpartition(":")[2]
-    of_same_type = [other for other in places if other.gres == place.gres]
-    if place.constraint is not None and (place.gres is None or len(of_same_type) > 1):
-        yield place.constraint
+    if group.gres is not None:
+        yield group.gres.rpartition(":")[2]
+    of_same_type = [other for other in groups if other.gres == group.gres]
+    if group.constraint is not None and (group.gres is None or len(of_same_type) > 1):
+        yield group.constraint
 
 
 def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
-    """A stub for a GPU type: by its data sheet, else an unknown GPU, or slice of that memory."""
+    """Make a stub for a GPU type: by its data sheet, else an unknown GPU, or slice of that
+    memory."""
     name, of_slice = _name(gres.replace(":", "-")), slice_named(gres.partition(":")[2])
     if of_slice is None:
         return gpu_stub(name, architecture=node.architecture, device=device_named(gres))
@@ -177,24 +178,26 @@ def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
 
 
 def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """The platform that the site itself added for such nodes: of the stub's name, else the only
-    benchmarked one of their size."""
+    """Find the platform that the site itself added for such nodes: of the stub's name, else the
+    only benchmarked one of their size."""
     own = {n: p for n, p in known.items() if n not in shipped() and STUB_MARK not in p.description}
     if stub.name in own:
         return Guess(own[stub.name])
-    alike = [
+    similar = [
         p
         for p in own.values()
         if (p.kind, p.architecture, p.cores) == (PlatformKind.CPU, node.architecture, node.cores)
         and abs(p.memory_bytes / max(1, node.memory_bytes) - 1) <= SAME_MEMORY
     ]
-    if len(alike) != 1:
+    if len(similar) != 1:
         return None
-    return Guess(alike[0], f"{alike[0].name} was added and has as many cores and as much memory")
+    return Guess(
+        similar[0], f"{similar[0].name} was added and has as many cores and as much memory"
+    )
 
 
 def _own_stub(site: FirstSite, queue: QueueFacts, kind: Sequence[NodeFacts]) -> Platform:
-    """A stub of its own for nodes of which no other place with a stub of that name has one."""
+    """Make a stub of its own for nodes of which no other group with a stub of that name has one."""
     stub, nodes = _cpu_stub(kind), frozenset(n.name for n in kind)
     name = stub.name
     if site.nodes.setdefault(name, nodes).isdisjoint(nodes):
@@ -217,7 +220,7 @@ def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
 
 
 def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platform, list[str]]:
-    """The guessed platform with its doubt as a remark, or the stub, kept for writing."""
+    """Return the guessed platform with its doubt as a remark, or the stub, kept for writing."""
     if guess is not None:
         of_slice = guess.platform.kind is PlatformKind.MIG
         written = guess.whole if of_slice else guess.platform
@@ -232,7 +235,7 @@ def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platf
 
 
 def _name(text: str) -> str:
-    """``text`` as a Berth name: letters, digits and ``_.+-``."""
+    """Make ``text`` a Berth name: letters, digits and ``_.+-``."""
     cleaned = re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).lstrip("_.+-")[:100]
     return cleaned or "unnamed"
 
@@ -257,7 +260,7 @@ class NodeGroup:
     """How many kinds the nodes that are meant are of: those that are asked for in the same way."""
 
     def remarks(self) -> Iterator[str]:
-        """What somebody should check, each without its full stop."""
+        """Yield what somebody should check, each without its full stop."""
         if self.kinds > 1:
             yield "holds several kinds of nodes that no feature tells apart"
         meant = {n.name for n in self.meant}
@@ -276,7 +279,7 @@ class NodeGroup:
 
 
 def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
-    """``2 GPU nodes with 64 cores, 17 nodes with 40 cores``."""
+    """Count nodes by kind: ``2 GPU nodes with 64 cores, 17 nodes with 40 cores``."""
     counts: dict[tuple[bool, int], int] = {}
     for node in nodes:
         key = bool(_gpu_types(node)), node.cores
@@ -288,14 +291,14 @@ def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
 
 
 def node_groups(nodes: Sequence[NodeFacts], known: Mapping[str, Platform]) -> list[NodeGroup]:
-    """The places of a queue with these nodes: kinds without GPUs first, then each GPU type."""
+    """Divide a queue's nodes into groups: kinds without GPUs first, then each GPU type."""
     on_cpus = [n for n in nodes if not _gpu_types(n)]
-    found = _told_apart(_kinds(on_cpus, None, known), nodes, None)
+    groups = _told_apart(_kinds(on_cpus, None, known), nodes, None)
     types = sorted({gres for n in nodes for gres in _gpu_types(n)})
     for gres in types:
         having = [n for n in nodes if n.gpus.get(gres)]
-        found += _told_apart(_kinds(having, gres, known), nodes, gres)
-    return found
+        groups += _told_apart(_kinds(having, gres, known), nodes, gres)
+    return groups
 
 
 def _gpu_types(node: NodeFacts) -> tuple[str, ...]:
@@ -305,7 +308,7 @@ def _gpu_types(node: NodeFacts) -> tuple[str, ...]:
 def _kinds(
     nodes: Sequence[NodeFacts], gres: str | None, known: Mapping[str, Platform]
 ) -> list[list[NodeFacts]]:
-    """Nodes that are equal in what a job notices."""
+    """Divide nodes into kinds that are equal in what a job notices."""
     models: dict[tuple[str, ...], str | None] = {}
     groups: dict[object, list[NodeFacts]] = {}
     for node in nodes:
@@ -321,7 +324,7 @@ def _kinds(
 def _told_apart(
     kinds: Sequence[Sequence[NodeFacts]], nodes: Sequence[NodeFacts], gres: str | None
 ) -> list[NodeGroup]:
-    """A place for each kind; kinds that are asked for in the same way are one place."""
+    """Make a group of each kind; kinds that are asked for in the same way are one group."""
     reached = [n for n in nodes if selects(n, None, gres)]
     by_constraint: dict[str | None, list[Sequence[NodeFacts]]] = {}
     for kind in kinds:
@@ -339,7 +342,8 @@ def _told_apart(
 
 
 def _constraint(kind: Sequence[NodeFacts], reached: Sequence[NodeFacts]) -> str | None:
-    """The fewest features with which a job gets the fewest nodes of other kinds; None: with none.
+    """Choose the fewest features with which a job gets the fewest nodes of other kinds; None: with
+    none.
 
     One that names the CPU is preferred.
     """
@@ -363,5 +367,5 @@ def _constraint(kind: Sequence[NodeFacts], reached: Sequence[NodeFacts]) -> str 
 
 
 def shared_features(nodes: Sequence[NodeFacts]) -> tuple[str, ...]:
-    """The features that all these nodes have, in the order of the first."""
+    """Return the features that all these nodes have, in the order of the first."""
     return tuple(f for f in nodes[0].features if all(f in node.features for node in nodes))

@@ -98,7 +98,7 @@ class Guess:
 
 
 def family(node: NodeFacts) -> frozenset[str]:
-    """The features that tell one kind of CPU from another; racks and networks do not."""
+    """Return the features that tell one kind of CPU from another; racks and networks do not."""
     return frozenset(
         f
         for f in node.features
@@ -107,12 +107,12 @@ def family(node: NodeFacts) -> frozenset[str]:
 
 
 def instruction_sets(features: Iterable[str]) -> tuple[str, ...]:
-    """As far as the features' names tell, of CPUs, levels and sets; empty: not known."""
+    """Return what the features' names say of CPUs, levels and sets; empty: not known."""
     return compact(name for feature in features for name in _sets_of(feature))
 
 
 def _sets_of(feature: str) -> tuple[str, ...]:
-    """The sets that one feature names, or that the CPU has which it names."""
+    """Return the sets that one feature names, or that the CPU has which it names."""
     small = feature.lower()
     name = canonical(feature)
     if _SET_FEATURE.fullmatch(small) and name in KNOWN:
@@ -121,7 +121,7 @@ def _sets_of(feature: str) -> tuple[str, ...]:
 
 
 def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """The shipped CPU platform that the node's features name; None: they name none."""
+    """Return the shipped CPU platform that the node's features name; None: they name none."""
     words = model_words(" ".join(node.features))
     scored = [
         (len(words & model_words(f"{p.name} {p.description}")), -abs(p.cores - node.cores), p.name)
@@ -138,13 +138,13 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
 
 
 def device_named(gres: str) -> Device | None:
-    """The one device of the catalogue that a gres type is a name of; None of slices."""
-    found = candidates(gres.partition(":")[2])
-    return found[0] if len(found) == 1 else None
+    """Return the one device of the catalogue that a gres type is a name of; None of slices."""
+    devices_named = candidates(gres.partition(":")[2])
+    return devices_named[0] if len(devices_named) == 1 else None
 
 
 def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """The shipped GPU or MIG platform that a gres type names; None: it names none.
+    """Return the shipped GPU or MIG platform that a gres type names; None: it names none.
 
     By the catalogue's names where the type is one of them, by its words otherwise.
     """
@@ -175,22 +175,23 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
 
 
 def guess_slice(kind: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """The platform of the slice that a type (or, without one, a feature) names; None: of none.
+    """Return the platform of the slice that a type (or, without one, a feature) names; None: of
+    none.
 
     A GPU that no known platform is comes along as a stub by its data sheet, ``Guess.whole``.
     """
     asked = slice_named(kind or " ".join(node.features))
     if asked is None:
         return None
-    said = meanings(asked, node.features if kind else ())
-    each = [_slice_guess(one, node, known) for one in said.slices]
+    meant = meanings(asked, node.features if kind else ())
+    each = [_slice_guess(named, node, known) for named in meant.slices]
     # What is measured or shipped comes first, then the order of the table.
     each.sort(key=lambda guess: (guess.platform.name not in known, guess.whole is not None))
     if not each:
         return None
     best, others = each[0], [guess.platform.name for guess in each[1:]]
     doubt = f"it may also be {' or '.join(others)}" if others else ""
-    if not said.names_gpu:
+    if not meant.names_gpu:
         guessed = f"; {best.platform.name} is a guess"
         doubt = (
             "the type does not say of which GPU it is a slice"
@@ -256,13 +257,14 @@ class Meanings:
 
 
 def model_words(text: str) -> frozenset[str]:
-    """Words that can name a model: ``h100``, ``7742``, ``rome``; not units, vendors, articles."""
+    """Return words that can name a model: ``h100``, ``7742``, ``rome``; not units, vendors,
+    articles."""
     words = (w for w in _TOKEN.findall(text.lower()) if len(w) > 2)
     return frozenset(w for w in words if _NOT_A_MODEL.fullmatch(w) is None)
 
 
 def slice_named(text: str) -> SliceName | None:
-    """The slice in a type's name or a node's features; None: there is none."""
+    """Return the slice in a type's name or a node's features; None: there is none."""
     match = _SLICE.search(text.lower())
     if match is None:
         return None
@@ -275,38 +277,43 @@ def slice_named(text: str) -> SliceName | None:
 
 
 def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
-    """The profiles that a name may mean: of the GPU model in it, else in the node's features."""
+    """Return the profiles that a name may mean: of the GPU model in it, else in the node's
+    features."""
     devices = _named_devices(asked.gpu)
     if devices is None:
-        of_features = [found for f in features if (found := _named_devices(f))]
-        devices = {name: one for found in of_features for name, one in found.items()} or None
+        of_features = [of_feature for f in features if (of_feature := _named_devices(f))]
+        devices = {
+            name: device for of_feature in of_features for name, device in of_feature.items()
+        } or None
     nearest = sorted(_nearest(asked, devices), key=lambda item: item[0])
     if not nearest:
         return Meanings((), devices is not None)
     (is_double, apart_gb), _ = nearest[0]
     near = [
-        found
-        for (double, apart), found in nearest
+        named_slice
+        for (double, apart), named_slice in nearest
         if double == is_double and apart <= apart_gb + _EQUALLY_NEAR_GB
     ]
     return Meanings(tuple(near), devices is not None)
 
 
 def _named_devices(text: str) -> dict[str, Device] | None:
-    """The GPUs that the words name, those that cannot be cut left out; None: no model is named."""
-    found = candidates(text)
-    if not found:
+    """Return the GPUs that the words name, those that cannot be cut left out; None: no model is
+    named."""
+    named = candidates(text)
+    if not named:
         words = model_words(text)
         if not words:
             return None
-        found = tuple(one for word in sorted(words) for one in candidates(word))
-    return {device.name: device for device in found if device.mig}
+        named = tuple(match for word in sorted(words) for match in candidates(word))
+    return {device.name: device for device in named if device.mig}
 
 
 def _nearest(
     asked: SliceName, devices: dict[str, Device] | None
 ) -> Iterator[tuple[tuple[bool, float], NamedSlice]]:
-    """Of each geometry the nearest profile, with whether it has double memory and how far it is."""
+    """Yield the nearest profile of each geometry, whether it has double memory, and how far it
+    is."""
     for geometry in geometries().values():
         named = tuple(d for d in (devices or {}).values() if d.mig == geometry.gpu)
         if devices is not None and not named:
@@ -324,6 +331,7 @@ def _nearest(
 
 
 def _apart_gb(asked: SliceName, profile: SliceProfile) -> float:
-    """From the nominal size or from what a program can use, whichever is nearer."""
+    """Return the distance in GB from the nominal size or from what a program can use, the
+    nearer."""
     nominal = float(profile.name.removesuffix(profile.suffix).partition(".")[2][:-2])
     return min(abs(asked.size_gb - size) for size in (nominal, profile.memory_bytes / _GIB))

@@ -49,12 +49,12 @@ def load_site(path: Path) -> Site:
 
 
 def demo_site() -> Site:
-    """The demo site. Its prices are typical list prices, not anybody's offer."""
+    """Load the demo site. Its prices are typical list prices, not anybody's offer."""
     return load_site(DEMO_FILE)
 
 
 def build_site(document: SiteDocument, path: Path) -> Site:
-    """The Site that ``document``, read from ``path``, describes. Raises DocumentError."""
+    """Build the Site that ``document``, read from ``path``, describes. Raises DocumentError."""
     platforms = _platforms(document, path)
     scheduler = SCHEDULERS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
@@ -66,7 +66,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     auto = document.site.auto_partition
     used = {c.platform for c in candidates} | ({reference} if reference else set())
     _check_auto(document, auto, path)
-    kept = {name: platforms[name] for name in sorted(used)}
+    used_platforms = {name: platforms[name] for name in sorted(used)}
     policy = _policy(document.policy, scheduler)
     _check_objective(document.mode, policy, candidates, path)
     daemon = document.daemon
@@ -75,7 +75,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         digest=digest.of_text(
             document.model_dump_json(by_alias=True),
             *([] if settings is None else [settings.model_dump_json()]),
-            *(p.model_dump_json() for p in kept.values()),
+            *(p.model_dump_json() for p in used_platforms.values()),
             *([] if carbon is None else [repr(carbon)]),
         ),
         name=document.site.name,
@@ -106,7 +106,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         ),
         coverage=_coverage(document.coverage),
         show=document.messages.show,
-        platforms=kept,
+        platforms=used_platforms,
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
         learning=LearningSettings(**document.learning.model_dump()),
         right_sizing=RightSizing(
@@ -130,7 +130,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
 def _scheduler_settings(
     document: SiteDocument, scheduler: type[Scheduler], path: Path
 ) -> Document | None:
-    """The scheduler's own table, checked by its own document; None: there is none."""
+    """Check the scheduler's own table by its own document; None: there is none."""
     for name, table in (document.model_extra or {}).items():
         if name != scheduler.name and name not in SCHEDULERS.names():
             raise unknown_key(path, name, SiteDocument)
@@ -143,21 +143,21 @@ def _scheduler_settings(
 
 
 def _beside(path: Path, text: str) -> Path:
-    """A relative path in the site file is relative to the file."""
+    """Return a path of the site file, which is relative to the file."""
     return path.absolute().parent / text
 
 
 def _platforms(document: SiteDocument, path: Path) -> dict[str, Platform]:
-    """Shipped platforms and the site's, the latter's prices put in."""
-    found = dict(known_platforms.load())
+    """Return the shipped platforms and the site's, the latter's prices put in."""
+    platforms = dict(known_platforms.load())
     seen: set[str] = set()
     for index, table in enumerate(document.platforms):
         key = f"platforms.{index}"
         if table.name in seen:
             raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
         seen.add(table.name)
-        found[table.name] = _priced(_platform(table, key, path, found), table)
-    return found
+        platforms[table.name] = _priced(_platform(table, key, path, platforms), table)
+    return platforms
 
 
 def _platform(
@@ -192,7 +192,7 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
 def _check_objective(
     mode: Mode, policy: PolicySettings, candidates: tuple[Candidate, ...], path: Path
 ) -> None:
-    """The objective can be made for this site, and is none to compare with where jobs change."""
+    """Check that the objective can be made for this site, and is no baseline where jobs change."""
     objective = OBJECTIVES.load(policy.objective)
     if objective.baseline and mode in (Mode.ADVISE, Mode.ENFORCE):
         raise DocumentError(
@@ -304,16 +304,16 @@ class SiteWatcher:
         return Reload(site, changed=changed)
 
     def _beside(self) -> _Mark | None:
-        """Of the file of carbon intensities, where the site has one."""
+        """Mark the file of carbon intensities, where the site has one."""
         return None if self.site.carbon_file is None else _mark(self.site.carbon_file)
 
 
 def _mark(path: Path) -> _Mark | None:
-    """Tells one version of the file from another: inode, size, time, and who may read it; None: it
-    is not there."""
+    """Return what tells one version of the file from another: inode, size, time, and who may read
+    it; None: it is not there."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
+        status = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
     except OSError:
         return None
-    rights = found.st_mode, found.st_uid, found.st_gid
-    return (found.st_ino, found.st_size, found.st_mtime_ns, *rights)
+    rights = status.st_mode, status.st_uid, status.st_gid
+    return (status.st_ino, status.st_size, status.st_mtime_ns, *rights)

@@ -65,14 +65,14 @@ _WORDS: tuple[tuple[object, str], ...] = (
 
 
 def keys_text() -> str:
-    """All tables as Markdown."""
+    """Write all tables as Markdown."""
     own = ((name, SCHEDULERS.load(name).settings_type) for name in SCHEDULERS.own())
     tables = [*_TABLES, *((f"`[{name}]`", model) for name, model in own if model.model_fields)]
     return "\n".join(line for title, model in tables for line in _table(title, model))
 
 
 def with_keys(page: str) -> str:
-    """``page`` with the part between its marks replaced by ``keys_text``."""
+    """Return ``page`` with the part between its marks replaced by ``keys_text``."""
     before, mark, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:
@@ -96,7 +96,7 @@ def _kind(name: str, model: type[BaseModel]) -> str:
 
 
 def _words(hint: object) -> str:
-    """A key's type in the site's own words; what may be absent shows its default."""
+    """Return a key's type in the site's own words; what may be absent shows its default."""
     known = next((text for kind, text in _WORDS if hint == kind), None)
     if known is not None:
         return known

@@ -52,7 +52,7 @@ class NameFilter:
     exclude: frozenset[str] = frozenset()
 
     def admits(self, name: str | None) -> bool:
-        """True where ``name`` is taken in; a missing name is, unless names are listed."""
+        """Tell whether ``name`` is taken in; a missing name is, unless names are listed."""
         if name is None:
             return not self.include
         return name not in self.exclude and (not self.include or name in self.include)
@@ -81,7 +81,7 @@ class Coverage:
         array: bool = False,
         het: bool = False,
     ) -> tuple[Code, str] | None:
-        """The code and sentence why such a job is not looked at; None: it is.
+        """Return the code and sentence why such a job is not looked at; None: it is.
 
         ``asked``: the user asked Berth to choose (the auto partition): no matter of partitions.
         """
@@ -160,7 +160,7 @@ class Site:
     """What the carbon intensity was read from, where it is a file."""
 
     @property
-    def reference_place(self) -> Candidate | None:
-        """The place that pilot jobs run in; None: no candidate is in that queue."""
-        here = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
-        return next((c for c in here if c.platform == self.reference_platform), None)
+    def reference_candidate(self) -> Candidate | None:
+        """Return the place that pilot jobs run in; None: no candidate is in that queue."""
+        in_queue = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
+        return next((c for c in in_queue if c.platform == self.reference_platform), None)

@@ -37,7 +37,7 @@ def cpu_stub(
     architecture: str,
     instruction_sets: tuple[str, ...],
 ) -> Platform:
-    """A CPU node of which only the size is known."""
+    """Describe a CPU node of which only the size is known."""
     total = _DRAM_BYTES_PER_S_PER_CORE * cores
     return Platform(
         schema="berth.platform/1",
@@ -75,7 +75,7 @@ def gpu_stub(
     device: Device | None = None,
     memory_bytes: float = _GPU_MEMORY_BYTES,
 ) -> Platform:
-    """A GPU or slice by the data sheet of its device; without one, nothing but that it is a GPU.
+    """Describe a GPU or slice by its device's data sheet; without one, as an unknown GPU.
 
     ``memory_bytes``: of one without a data sheet.
     """

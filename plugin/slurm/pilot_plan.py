@@ -227,8 +227,8 @@ class SlurmPilot:
     def _on_reference(self) -> list[str]:
         """Return the constraint that tells nodes of the reference platform from others of its
         partition."""
-        place = self._site.reference_place
-        wanted = [self._options["constraint"], None if place is None else place.constraint]
+        candidate = self._site.reference_candidate
+        wanted = [self._options["constraint"], None if candidate is None else candidate.constraint]
         named = [text for text in dict.fromkeys(wanted) if text]
         if not named:
             return []

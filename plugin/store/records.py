@@ -27,7 +27,7 @@ class ForecastRecord:
     """A forecast (JSON text) of one workload by one set of bundles."""
 
     workload: str
-    """The workload's name; the column is older than workloads of other kinds."""
+    """The workload's name."""
     bundle: str
     document: str
     created_s: float

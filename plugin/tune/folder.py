@@ -47,23 +47,23 @@ class Order(Document):
 
     @property
     def identity(self) -> str:
-        """Digest of all that changes what a trial means; more trials are the same tune."""
+        """Return a digest of all that changes what a trial means; more trials are the same tune."""
         text = self.model_copy(update={"trials": 1, "storage": "", "seed": 0}).model_dump_json()
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def content_of(*paths: Path) -> str:
-    """Digest of files' contents. Raises UsageError."""
-    made = hashlib.sha256()
+    """Return a digest of files' contents. Raises UsageError."""
+    digest = hashlib.sha256()
     for path in paths:
         try:
             with path.open("rb") as stream:
                 while block := stream.read(2**20):
-                    made.update(block)
+                    digest.update(block)
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-        made.update(b"\x00")
-    return made.hexdigest()[:32]
+        digest.update(b"\x00")
+    return digest.hexdigest()[:32]
 
 
 def write_order(folder: Path, order: Order) -> None:
@@ -85,7 +85,7 @@ def write_order(folder: Path, order: Order) -> None:
 
 
 def read_order(folder: Path) -> Order:
-    """What the folder's tune is. Raises UsageError where there is none."""
+    """Read the order of the folder's tune. Raises UsageError where there is none."""
     path = folder / ORDER_FILE
     if not path.is_file():
         raise UsageError(

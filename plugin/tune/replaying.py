@@ -33,7 +33,7 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
     try:
         backfill = Backfill(options.get("backfill", Backfill.EASY.value))
     except ValueError:
-        known = ", ".join(one.value for one in Backfill)
+        known = ", ".join(choice.value for choice in Backfill)
         raise UsageError(
             f"--option backfill={options['backfill']} is not known", hint=f"known: {known}"
         ) from None
@@ -47,10 +47,10 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         jobs, options.get("format"), None if times is None else Path(times),
         utc=utc,
     )  # fmt: skip
-    place = cluster_of(site)
+    site_cluster = cluster_of(site)
     notes = summary(past.read)
-    past = _there(past, place.cluster, jobs, notes)
-    trace = _settled(past.trace, place.cluster, site)
+    past = _there(past, site_cluster.cluster, jobs, notes)
+    trace = _settled(past.trace, site_cluster.cluster, site)
     used = {candidate.platform for candidate in site.candidates}
     if not used & set(trace.runtime_on):
         raise UsageError(
@@ -65,8 +65,8 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
             )
     return TraceReplayer(
         trace=trace,
-        cluster=place.cluster,
-        partition_of=place.partition_of,
+        cluster=site_cluster.cluster,
+        partition_of=site_cluster.partition_of,
         # The first parts of long traces, too: compiling is paid for once.
         settings=Settings(
             backfill,
@@ -81,8 +81,8 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
 
 
 def _compiles(jobs: int) -> bool | None:
-    """Whether all parts of a trace are replayed by the compiled kernel; None: as long as they are
-    long enough themselves."""
+    """Decide whether all parts of a trace are replayed by the compiled kernel; None: those that are
+    long enough."""
     return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
@@ -94,7 +94,7 @@ def _said_yes(options: Mapping[str, str], name: str) -> bool:
 
 
 def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> PastJobs:
-    """Jobs of partitions that the site file has; the others are counted in ``notes``."""
+    """Return jobs of partitions that the site file has; the others are counted in ``notes``."""
     names = {part.name for part in cluster.partitions}
     trace = past.trace
     lacking = lacking_partitions(trace, {*names, ""})
@@ -113,7 +113,7 @@ def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> Pa
 
 
 def _settled(trace: Trace, cluster: Cluster, site: Site) -> Trace:
-    """With a partition for every job, and the time that it took there.
+    """Return the trace with a partition for every job, and the time that it took there.
 
     Jobs that name none are taken to have run in the site's reference partition, else its first.
     """

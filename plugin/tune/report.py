@@ -8,7 +8,7 @@ from berth.pilot.units import format_elapsed
 from berth.plugin.pictures import tuning as pictures
 from berth.plugin.report import html as page
 from berth.plugin.report.of_replay import compared_parts
-from berth.plugin.report.parts import Part, Report, Table, drawn
+from berth.plugin.report.parts import Part, Report, TextTable, drawn, text_table
 from berth.plugin.tune.folder import Order
 from berth.policies.carbon import J_PER_KWH
 from berth.policies.tuning.judgement import DAY_S, Difference, Judgement
@@ -114,13 +114,13 @@ def rows_of(found: Iterable[Difference], currency: str) -> list[tuple[str, ...]]
     ]
 
 
-def _both(judgement: Judgement, currency: str) -> list[Table]:
+def _both(judgement: Judgement, currency: str) -> list[TextTable]:
     header = ("Metric", "Today's", "Tuned", "Change", "95 % interval")
     tables = (
         ("Both policies on the test weeks", judgement.differences),
         ("Metrics that the tune did not look at", judgement.others),
     )
-    return [Table(title, header, rows_of(found, currency)) for title, found in tables if found]
+    return [text_table(title, header, rows_of(found, currency)) for title, found in tables if found]
 
 
 def _axis(metric: Metric, currency: str) -> tuple[str, float]:
@@ -129,7 +129,9 @@ def _axis(metric: Metric, currency: str) -> tuple[str, float]:
     return f"{metric.title} ({unit})" if unit else metric.title, scale
 
 
-def _front(tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str) -> Table:
+def _front(
+    tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str
+) -> TextTable:
     """The trials that no other beats in every metric, today's first."""
     names = [name for name in PARAMETERS if any(name in one.values for one in tuned.front)]
     judged, word = judgement.recommended, "chosen" if judgement.shown else "judged"
@@ -142,7 +144,7 @@ def _front(tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], curren
         label = "today's" if one is tuned.today else label
         rows.append((label, *scores, *values))
     header = ("Trial", *(m.title for m in metrics), *names)
-    return Table("Trials that no other beats in every metric", header, rows)
+    return text_table("Trials that no other beats in every metric", header, rows)
 
 
 def _more_trials(tuned: Tuned) -> list[str]:
@@ -167,7 +169,7 @@ def _importance(tuned: Tuned, titles: dict[str, str]) -> Part:
             "Each parameter's part in the variance of each metric",
             lambda: pictures.importance(tuned.importance, titles),
         ),
-        tables=[Table("Part in the variance over the trials", header, rows)],
+        tables=[text_table("Part in the variance over the trials", header, rows)],
     )
 
 
@@ -214,7 +216,7 @@ def _counted(judgement: Judgement) -> list[str]:
     return [" ".join(found)]
 
 
-def _why(recommended: Tried | None, today: Tried | None) -> list[Table]:
+def _why(recommended: Tried | None, today: Tried | None) -> list[TextTable]:
     if recommended is None:
         return []
     before = {} if today is None else today.values
@@ -223,4 +225,4 @@ def _why(recommended: Tried | None, today: Tried | None) -> list[Table]:
         for n, v in recommended.values.items()
         if before.get(n) != v
     ]
-    return [Table("What changes", ("Key", "Today's", "Tuned", "What it does"), rows)]
+    return [text_table("What changes", ("Key", "Today's", "Tuned", "What it does"), rows)]

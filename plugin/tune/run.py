@@ -54,7 +54,7 @@ RESULT_SCHEMA = "berth.tuned/1"
 
 
 def rounded(values: Values) -> dict[str, float | str]:
-    """Numbers as they are written."""
+    """Round numbers as they are written."""
     return {
         name: value if isinstance(value, str) else float(f"{value:.{_DIGITS}g}")
         for name, value in values.items()
@@ -62,7 +62,7 @@ def rounded(values: Values) -> dict[str, float | str]:
 
 
 def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
-    """Those of the policy, without what the site has already."""
+    """Return the policy's values that differ from the site's own."""
     now = values_of(today, PARAMETERS.values())
     return {
         name: value
@@ -72,8 +72,8 @@ def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str
 
 
 def slices_text(values: Values) -> str:
-    """What a tune says about slices: how GPUs are to be cut, and ``[trigger]`` of the settings of
-    slices; empty where it says nothing."""
+    """Return what a tune says about slices: how GPUs are to be cut, and ``[trigger]`` of the
+    settings of slices; empty where it says nothing."""
     of_slices = {n: v for n, v in rounded(values).items() if PARAMETERS[n].sliced}
     lines = []
     if LAYOUT in of_slices:
@@ -87,7 +87,7 @@ def slices_text(values: Values) -> str:
 
 
 def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> str:
-    """The site file's text with these values; all else stays as it is.
+    """Return the site file's text with these values; all else stays as it is.
 
     Raises UsageError, with what to write by hand, where it is written too unusually.
     """
@@ -99,7 +99,7 @@ def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> 
 
 
 def unified(old: str, new: str, name: str) -> str:
-    """The difference as ``patch`` takes it; empty where there is none."""
+    """Return the difference as ``patch`` takes it; empty where there is none."""
     before, after = (text.splitlines(keepends=True) for text in (old, new))
     return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
 
@@ -141,18 +141,22 @@ def join(folder: Path) -> None:
             f"the site file or the jobs of {folder} have changed since the tune began",
             hint="start another one in another --folder",
         )
-    made = tuning_of(order, site)
-    made.work(
-        _opened(made, order.storage), order.trials, seed=order.seed + os.getpid(), worker=own_name()
+    tuning = tuning_of(order, site)
+    tuning.work(
+        _opened(tuning, order.storage),
+        order.trials,
+        seed=order.seed + os.getpid(),
+        worker=own_name(),
     )
 
 
-def _opened(made: Tuning, storage: str) -> optuna.Study:
-    """The study, which who began the tune has opened before: one that is away is waited for."""
+def _opened(tuning: Tuning, storage: str) -> optuna.Study:
+    """Open the study, which the tune's first process has created; a storage that is away is waited
+    for."""
     waiting = Patience()
     while True:
         try:
-            return made.study(storage)
+            return tuning.study(storage)
         except StorageUnusable as error:
             waiting.wait(error)
 
@@ -173,8 +177,8 @@ def tune(
     """Tune, judge, and write report and recommended site file into the folder."""
     _check_same(folder, order)
     write_order(folder, order)
-    made = tuning_of(order, site)
-    study = made.study(order.storage)
+    tuning = tuning_of(order, site)
+    study = tuning.study(order.storage)
     stopped: tuple[str, ...] = ()
     if progress_of(study).finished >= order.trials:
         show(progress_of(study))
@@ -184,20 +188,20 @@ def tune(
         )
         follow(jobs, lambda: progress_of(study), order.trials, folder=folder, show=show)
     elif workers > 1:
-        if made.first is not None and not progress_of(study).finished:
-            made.replayer.replay(made.today, made.first)  # compiles once, for all of them
+        if tuning.first is not None and not progress_of(study).finished:
+            tuning.replayer.replay(tuning.today, tuning.first)  # compiles once, for all of them
         with LocalWorkers(folder, workers) as processes:
             follow(processes, lambda: progress_of(study), order.trials, folder=folder, show=show)
             stopped = processes.names()
     else:
-        made.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
-    tuned = storage_answers(lambda: _settled(made, study, stopped))
-    test = Part(order.train_s, made.replayer.span_s + 1.0)
+        tuning.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
+    tuned = storage_answers(lambda: _settled(tuning, study, stopped))
+    test = Part(order.train_s, tuning.replayer.span_s + 1.0)
     nodes = open_replayer(site, Path(order.trace), order.options)
-    judgement = judge(tuned, nodes, made.today, made.metrics, test, seed=order.seed)
+    judgement = judge(tuned, nodes, tuning.today, tuning.metrics, test, seed=order.seed)
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
-    notes = tuple(made.replayer.notes)
+    notes = tuple(tuning.replayer.notes)
     page = report.html(
         order, tuned, judgement, difference, slices, currency=site.currency, notes=notes
     )
@@ -205,15 +209,16 @@ def tune(
     return Result(order, tuned, judgement, difference, slices, notes)
 
 
-def _settled(made: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
-    """What was found, once every trial is settled and today's policy was replayed in any case."""
+def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
+    """Return what was found, once every trial is settled and today's policy was replayed in any
+    case."""
     settle_running(study, stopped, is_gone)
-    made.replay_today(study)
-    return made.found(study)
+    tuning.replay_today(study)
+    return tuning.found(study)
 
 
 def tuning_of(order: Order, site: Site) -> Tuning:
-    """The search that an order describes."""
+    """Set up the search that an order describes."""
     replayer = open_replayer(site, Path(order.trace), order.options).in_pools()
     return Tuning(
         replayer=replayer,
@@ -227,7 +232,7 @@ def tuning_of(order: Order, site: Site) -> Tuning:
 
 
 def lines(result: Result, currency: str) -> Iterator[str]:
-    """What a person reads."""
+    """Yield what a person reads."""
     now = result.tuned.progress
     yield from result.notes
     unfinished = f", {now.running} still run or were lost" if now.running else ""
@@ -237,13 +242,13 @@ def lines(result: Result, currency: str) -> Iterator[str]:
     )
     yield result.judgement.reason
     header = ("today's", "tuned", "change", "95 % interval")
-    for title, found in (
+    for title, differences in (
         ("test weeks", result.judgement.differences),
         ("not tuned for", result.judgement.others),
     ):
-        if found:
+        if differences:
             yield ""
-            yield columns((title, *header), report.rows_of(found, currency))
+            yield columns((title, *header), report.rows_of(differences, currency))
     for text in (result.difference, result.slices):
         if text:
             yield ""
@@ -251,7 +256,7 @@ def lines(result: Result, currency: str) -> Iterator[str]:
 
 
 def as_json(result: Result, folder: Path) -> dict[str, Any]:
-    """The result as plain data."""
+    """Return the result as plain data."""
     now, judgement = result.tuned.progress, result.judgement
     return {
         "schema": RESULT_SCHEMA,
@@ -265,22 +270,23 @@ def as_json(result: Result, folder: Path) -> dict[str, Any]:
         "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
         "differences": [
             {
-                "metric": one.metric.name, "today": one.today, "tuned": one.then,
-                "change": one.change, "low": one.low if one.known else None,
-                "high": one.high if one.known else None,
+                "metric": difference.metric.name, "today": difference.today,
+                "tuned": difference.then, "change": difference.change,
+                "low": difference.low if difference.known else None,
+                "high": difference.high if difference.known else None,
             }
-            for one in judgement.differences
+            for difference in judgement.differences
         ],
         "front": [
-            {"trial": one.number, "values": dict(one.values), "scores": list(one.scores)}
-            for one in result.tuned.front
+            {"trial": trial.number, "values": dict(trial.values), "scores": list(trial.scores)}
+            for trial in result.tuned.front
         ],
         "report": str(folder / REPORT),
     }  # fmt: skip
 
 
 def _check_same(folder: Path, order: Order) -> None:
-    """A folder holds one tune. Raises UsageError where it is another."""
+    """Check that the folder holds this tune. Raises UsageError where it is another."""
     if (folder / ORDER_FILE).exists() and read_order(folder).identity != order.identity:
         raise UsageError(
             f"{folder} holds a tune of other jobs, another site or other options",
@@ -289,7 +295,7 @@ def _check_same(folder: Path, order: Order) -> None:
 
 
 def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
-    """The difference of the site file, written beside the whole new one; empty: none."""
+    """Write the site file's difference beside the whole new one, and return it; empty: none."""
     for name in (TUNED, DIFFERENCE):
         (folder / name).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
@@ -307,7 +313,7 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
 
 
 def _write_slices(folder: Path, judgement: Judgement) -> str:
-    """What is recommended about slices; empty: nothing."""
+    """Write what is recommended about slices, and return it; empty: nothing."""
     (folder / SLICES).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
         return ""

@@ -27,25 +27,25 @@ _LAST_WORDS = 200
 
 
 def own_name() -> str:
-    """Of this process, or of the job that it was submitted as."""
+    """Return the name of this process, or of the job that it was submitted as."""
     return os.environ.get(NAME) or process_name(os.getpid())
 
 
 def naming(scheduler: Scheduler) -> str:
-    """A line of a shell script that gives a submitted worker its name; empty: its jobs do not know
-    what they are called."""
+    """Return a line of a shell script that names a submitted worker; empty: jobs do not know their
+    id."""
     if scheduler.job_variable is None:
         return ""
     return f'export {NAME}="{scheduler.name}:${scheduler.job_variable}"\n'
 
 
 def process_name(pid: int) -> str:
-    """Of a process of this machine."""
+    """Name a process of this machine."""
     return f"{_PROCESS}:{pid}@{socket.gethostname()}"
 
 
 def is_gone(name: str) -> bool:
-    """Whether a worker is known to have ended; of what cannot be asked it is not known."""
+    """Tell whether a worker is known to have ended; False where it cannot be asked."""
     kind, _, rest = name.partition(":")
     if kind == _PROCESS:
         pid, _, host = rest.partition("@")
@@ -68,7 +68,8 @@ def _runs(pid: int) -> bool:
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
-    """What a worker runs, on any machine that sees the folder and has this installation."""
+    """Return the command that a worker runs, on any machine with the folder and this
+    installation."""
     join = f"--join={folder.absolute()}"
     return (
         sys.executable,
@@ -98,18 +99,18 @@ class LocalWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._running:
-            one.terminate()
-        for one in self._running:
-            one.wait()
+        for worker in self._running:
+            worker.terminate()
+        for worker in self._running:
+            worker.wait()
 
     def alive(self) -> bool:
-        """Whether any still works."""
+        """Tell whether any still works."""
         return bool(self.names())
 
     def names(self) -> tuple[str, ...]:
-        """Of those that still work, as trials have them."""
-        return tuple(process_name(one.pid) for one in self._running if one.poll() is None)
+        """Return the names of those that still work, as trials have them."""
+        return tuple(process_name(worker.pid) for worker in self._running if worker.poll() is None)
 
 
 class SubmittedWorkers:
@@ -126,7 +127,7 @@ class SubmittedWorkers:
         pass
 
     def alive(self) -> bool:
-        """Whether any waits or runs."""
+        """Tell whether any waits or runs."""
         return self._scheduler.any_left(self.job_ids)
 
 
@@ -190,7 +191,7 @@ def follow(
 
 
 def _said(folder: Path) -> str:
-    """The last words of the newest log that has any."""
+    """Return the last words of the newest log that has any."""
     logs = sorted(folder.glob(LOG.format("*")), key=lambda path: -path.stat().st_mtime)
     for path in logs:
         lines = [x for x in path.read_text(errors="replace").splitlines() if x.strip()]

@@ -47,14 +47,14 @@ class Action:
 
 @view.route("/actions")
 def actions() -> str:
-    """What can be done, and what was just done."""
-    here = _allowed()
+    """Show what can be done, and what was just done."""
+    page = _allowed()
     problem: BerthError | None = None
     offered: dict[str, list[str]] = {}
     try:
-        for name, one in ACTIONS.items():
-            if one.choices:
-                offered[name] = one.choices(here)
+        for name, action in ACTIONS.items():
+            if action.choices:
+                offered[name] = action.choices(page)
     except BerthError as error:
         problem = error
     return render_template(
@@ -65,13 +65,13 @@ def actions() -> str:
 
 @view.route("/actions/<name>", methods=["POST"])
 def act(name: str) -> str | Response:
-    """First the question, then, with its signed answer, the deed."""
-    here = _allowed()
+    """Show the question first; then, with its signed answer, do it."""
+    page = _allowed()
     action = ACTIONS.get(name)
     if action is None:
         abort(404, f"There is no action {name}.")
     target = request.form.get("target", "").strip()[:_LONGEST]
-    who = here.viewer().name or "whoever started the page"
+    who = page.viewer().name or "whoever started the page"
     signer = URLSafeTimedSerializer(current_app.secret_key or "", salt="berth-action")
     asked = [name, target, who]
     confirmed = request.form.get("confirmed")
@@ -87,7 +87,7 @@ def act(name: str) -> str | Response:
     except BadSignature:
         abort(400, "The question was shown too long ago: begin anew.")
     try:
-        done = action.run(here, target)
+        done = action.run(page, target)
     except BerthError as error:
         _audit(name, target, who, f"failed: {error.message}")
         return _failed(error)
@@ -96,10 +96,10 @@ def act(name: str) -> str | Response:
 
 
 def _allowed() -> Context:
-    here = context()
-    if here.viewer().only is not None:
+    page = context()
+    if page.viewer().only is not None:
         abort(403, "Actions are for administrators.")
-    return here
+    return page
 
 
 def _failed(error: BerthError) -> str:
@@ -113,54 +113,54 @@ def _audit(name: str, target: str, who: str, result: str) -> None:
     )  # fmt: skip
 
 
-def _site_file(here: Context) -> Path:
-    if here.settings.site_file is None:
+def _site_file(page: Context) -> Path:
+    if page.settings.site_file is None:
         raise UsageError("the demo site cannot be changed", hint="start with: berth ui --site FILE")
-    return here.settings.site_file
+    return page.settings.site_file
 
 
-def _learn(here: Context, _: str) -> str:
-    learner = Learner(here.whole_store(), everybody=here.site().learning.everybody)
+def _learn(page: Context, _: str) -> str:
+    learner = Learner(page.whole_store(), everybody=page.site().learning.everybody)
     return learnt_text(learner.until_done()).splitlines()[0]
 
 
-def _forget(here: Context, target: str) -> str:
-    if not here.whole_store().remove_workload(target):
+def _forget(page: Context, target: str) -> str:
+    if not page.whole_store().remove_workload(target):
         raise UsageError(f"there is no workload {target!r} in the store")
     return f"{target} is forgotten: its jobs are left alone from now on"
 
 
-def _refresh(here: Context, target: str) -> str:
-    site = here.site()
+def _refresh(page: Context, target: str) -> str:
+    site = page.site()
     refresh(
-        here.whole_store(), [target], forecaster=here.forecaster(),
+        page.whole_store(), [target], forecaster=page.forecaster(),
         platforms=platforms_for(site), reference=reference_of(site),
     )  # fmt: skip
     return f"{target} was predicted again"
 
 
-def _mode(here: Context, target: str) -> str:
+def _mode(page: Context, target: str) -> str:
     if target not in {mode.value for mode in Mode}:
         raise UsageError(f"{target!r} is no mode")
-    edit(_site_file(here), "", "mode", target)
+    edit(_site_file(page), "", "mode", target)
     return f"the site file says mode {target}; the daemon follows within a second"
 
 
-def _modes(here: Context) -> list[str]:
-    """The present one first: it is what the form shows."""
-    now = here.site().mode
-    return [mode.value for mode in (now, *(one for one in Mode if one is not now))]
+def _modes(page: Context) -> list[str]:
+    """List the modes, the present one first: it is what the form shows."""
+    now = page.site().mode
+    return [mode.value for mode in (now, *(other for other in Mode if other is not now))]
 
 
-def _no_exploring(here: Context, target: str) -> str:
-    path = _site_file(here)
-    known = set(here.site().policy.explore.excluded_users)
+def _no_exploring(page: Context, target: str) -> str:
+    path = _site_file(page)
+    known = set(page.site().policy.explore.excluded_users)
     edit(path, "policy.explore", "excluded_users", sorted({*known, target}))
     return f"no job of {target} is sent anywhere to learn"
 
 
-def _stop(here: Context, _: str) -> str:
-    switch = _switch(here)
+def _stop(page: Context, _: str) -> str:
+    switch = _switch(page)
     try:
         switch.touch()
     except OSError as error:
@@ -168,8 +168,8 @@ def _stop(here: Context, _: str) -> str:
     return f"every job is left alone while {switch} exists"
 
 
-def _go_on(here: Context, _: str) -> str:
-    switch = _switch(here)
+def _go_on(page: Context, _: str) -> str:
+    switch = _switch(page)
     try:
         switch.unlink(missing_ok=True)
     except OSError as error:
@@ -177,13 +177,13 @@ def _go_on(here: Context, _: str) -> str:
     return f"{switch} is gone: jobs are looked at again"
 
 
-def _switch(here: Context) -> Path:
-    _site_file(here)
-    return here.site().daemon.kill_switch
+def _switch(page: Context) -> Path:
+    _site_file(page)
+    return page.site().daemon.kill_switch
 
 
-def _workloads(here: Context) -> list[str]:
-    return [] if here.store() is None else here.whole_store().names()
+def _workloads(page: Context) -> list[str]:
+    return [] if page.store() is None else page.whole_store().names()
 
 
 ACTIONS: Mapping[str, Action] = {

@@ -29,7 +29,7 @@ _SESSION = timedelta(days=7)
 
 
 def create_app(settings: UiSettings) -> Flask:
-    """The application; it opens nothing before it is asked."""
+    """Return the application; it opens nothing before it is asked."""
     app = Flask(__name__, static_url_path="/static")
     app.config.update(
         SECRET_KEY=secrets.token_bytes(32),
@@ -59,7 +59,7 @@ def create_app(settings: UiSettings) -> Flask:
 
 
 def _views(settings: UiSettings) -> tuple[tuple[str, str, Blueprint], ...]:
-    """The views in the navigation."""
+    """Return the views in the navigation."""
     return VIEWS + ((("actions.actions", "Actions", actions.view),) if settings.actions else ())
 
 

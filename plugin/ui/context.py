@@ -45,21 +45,21 @@ class Held:
         with self._lock:
             self._kept[viewer, key] = workload
             self._kept.move_to_end((viewer, key))
-            own = [one for one in self._kept if one[0] == viewer]
-            for one in own[:-MOST_OF_ONE]:
-                del self._kept[one]
+            own = [key_held for key_held in self._kept if key_held[0] == viewer]
+            for key_held in own[:-MOST_OF_ONE]:
+                del self._kept[key_held]
             while len(self._kept) > 1 and (len(self._kept) > MOST or self._bytes() > MOST_BYTES):
                 self._kept.popitem(last=False)
         return key
 
     def get(self, viewer: str | None, key: str) -> Workload | None:
-        """What this viewer sent; None: nothing, or it is gone."""
+        """Return what this viewer sent; None: nothing, or it is gone."""
         with self._lock:
             return self._kept.get((viewer, key))
 
     def _bytes(self) -> int:
-        """About as much as they take: of large ones, the graph."""
-        return sum(_size(one) for one in self._kept.values())
+        """Estimate how many bytes they take: of large ones, the graph."""
+        return sum(_size(workload) for workload in self._kept.values())
 
 
 def _size(workload: Workload) -> int:
@@ -79,20 +79,20 @@ class Viewer:
 
     @property
     def only(self) -> str | None:
-        """The user whose jobs are shown; None: all that the store shows."""
+        """Return the user whose jobs are shown; None: all that the store shows."""
         return None if self.name is None or self.admin else self.name
 
     def may_see(self, record: DecisionRecord) -> bool:
-        """Whether this decision may be shown."""
+        """Tell whether this decision may be shown."""
         return self.only is None or record.user == self.only
 
     def may_use(self, workload: str) -> bool:
-        """Whether a workload is theirs or shared: others' bear their owner's name."""
+        """Tell whether a workload is theirs or shared: others' bear their owner's name."""
         return self.only is None or may_use(self.only, workload)
 
 
 def viewer_of(settings: UiSettings) -> Viewer:
-    """By the reverse proxy's header where one is configured; nobody without it."""
+    """Name the viewer by the reverse proxy's header where one is configured; nobody without it."""
     if settings.user_header is None:
         return Viewer(None)
     name = request.headers.get(settings.user_header, "")
@@ -102,7 +102,7 @@ def viewer_of(settings: UiSettings) -> Viewer:
 
 
 def open_store(settings: UiSettings) -> Store | RemoteStore | None:
-    """What the page reads from; None: the demo site has none. Raises BerthError."""
+    """Open what the page reads from; None: the demo site has none. Raises BerthError."""
     from berth.plugin.installed_site import open_view  # noqa: PLC0415 - SQLAlchemy is slow to import
 
     if settings.site_file is None and settings.store_url is None:
@@ -111,7 +111,7 @@ def open_store(settings: UiSettings) -> Store | RemoteStore | None:
 
 
 def whole_store(store: Store | RemoteStore | None, viewer: Viewer) -> Store:
-    """The store itself. Raises BerthError for a user who may see their own jobs alone."""
+    """Return the store itself. Raises BerthError for a user who may see their own jobs alone."""
     if store is None:
         raise BerthError("the demo site has no store", hint="start with: berth ui --site FILE")
     if viewer.only is not None or not isinstance(store, Store):
@@ -130,23 +130,23 @@ class Context:
 
     @property
     def is_demo(self) -> bool:
-        """Whether there is no cluster behind it."""
+        """Tell whether there is no cluster behind it."""
         return self.settings.site_file is None
 
     def site(self) -> Site:
-        """The site as its file is now. Raises DocumentError."""
+        """Return the site as its file is now. Raises DocumentError."""
         return self._current()[0]
 
     def forecaster(self) -> Forecaster:
-        """With the site's bundles. Raises DocumentError."""
+        """Return the forecaster with the site's bundles. Raises DocumentError."""
         return self._current()[1]
 
     def viewer(self) -> Viewer:
-        """Who asks."""
+        """Return who asks."""
         return viewer_of(self.settings)
 
     def store(self) -> Store | RemoteStore | None:
-        """What may be read; None: there is none. Raises BerthError.
+        """Open what may be read; None: there is none. Raises BerthError.
 
         Opened once a request, also where that fails: its parts do not wait for a lock in turn.
         """
@@ -155,32 +155,34 @@ class Context:
                 setattr(g, _STORE, open_store(self.settings))
             except BerthError as error:
                 setattr(g, _STORE, error)
-        found: Store | RemoteStore | BerthError | None = g.get(_STORE)
-        if isinstance(found, BerthError):
-            raise found
-        return found
+        opened: Store | RemoteStore | BerthError | None = g.get(_STORE)
+        if isinstance(opened, BerthError):
+            raise opened
+        return opened
 
     def a_store(self) -> Store | RemoteStore:
-        """The same; raises BerthError where there is none, too."""
+        """Open the store as ``store`` does; raises BerthError where there is none, too."""
         store = self.store()
         if store is None:
             raise BerthError("the demo site has no jobs", hint="start with: berth ui --site FILE")
         return store
 
     def whole_store(self) -> Store:
-        """The store itself, for who may see all of it. Raises BerthError."""
+        """Return the store itself, for who may see all of it. Raises BerthError."""
         return whole_store(self.store(), self.viewer())
 
     def workload_names(self) -> list[str]:
-        """Those that the viewer may see. Raises BerthError."""
+        """Return names of workloads that the viewer may see. Raises BerthError."""
         store = self.store()
         if store is None:
             return []
         viewer = self.viewer()
-        return sorted(one.name for one in store.workloads() if viewer.may_use(one.name))
+        return sorted(
+            workload.name for workload in store.workloads() if viewer.may_use(workload.name)
+        )
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """One of those, or None. Raises BerthError."""
+        """Return one workload that the viewer may see, or None. Raises BerthError."""
         store = self.store()
         if store is None or not self.viewer().may_use(name):
             return None
@@ -200,13 +202,13 @@ class Context:
 
 
 def context() -> Context:
-    """Of the running page."""
-    found: Context = current_app.extensions[KEY]
-    return found
+    """Return the context of the running page."""
+    page: Context = current_app.extensions[KEY]
+    return page
 
 
 def close_store(_error: BaseException | None) -> None:
-    """At the end of a request."""
+    """Close the request's store at its end."""
     store = g.pop(_STORE, None)
     if isinstance(store, Store):
         store.close()

@@ -90,7 +90,7 @@ def _admitted(settings: UiSettings) -> AnyResponse | None:
 
 
 def _own_or_a_visit() -> bool:
-    """Whether a page of ours asks, or somebody follows a link or types an address."""
+    """Tell whether a page of ours asks, or somebody follows a link or types an address."""
     if request.headers.get("Sec-Fetch-Site", "none") in _OWN_SITE:
         return True
     visit = ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")
@@ -98,7 +98,8 @@ def _own_or_a_visit() -> bool:
 
 
 def _own_form() -> bool:
-    """Whether a form was sent by a page of ours, as the browser says (Fetch Metadata, Origin)."""
+    """Tell whether a form was sent by a page of ours, as the browser says (Fetch Metadata,
+    Origin)."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
         return site in _OWN_SITE
@@ -106,9 +107,9 @@ def _own_form() -> bool:
     return origin is not None and origin == request.host_url.rstrip("/")
 
 
-def _host(given: str) -> str:
-    name, _, port = given.rpartition(":")
-    return name if name and port.isdigit() else given
+def _host(host_header: str) -> str:
+    name, _, port = host_header.rpartition(":")
+    return name if name and port.isdigit() else host_header
 
 
 def _with_headers(response: Response) -> Response:

@@ -33,7 +33,7 @@ PAGE = 50
 
 
 @dataclass
-class _Made:
+class _Replay:
     """One replay, done or failed."""
 
     live: Live | None
@@ -46,18 +46,20 @@ class Replays:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: dict[tuple[Path | None, str | None], _Made] = {}
+        self._replays: dict[tuple[Path | None, str | None], _Replay] = {}
         self._working: threading.Thread | None = None
 
     def of(self, site_file: Path | None, store_url: str | None, only: str | None) -> Report | None:
-        """The report for who asks; None: it is still being made. Raises BerthError."""
+        """Return the report for who asks; None: it is still being made. Raises BerthError."""
         key = (site_file, store_url)
         with self._lock:
-            made = self._made.get(key)
+            replay = self._replays.get(key)
             working = self._working
             # What failed is tried again at once: it may be mended.
             is_old = (
-                made is None or made.problem is not None or time.monotonic() - made.made_s > FRESH_S
+                replay is None
+                or replay.problem is not None
+                or time.monotonic() - replay.made_s > FRESH_S
             )
             if is_old and (working is None or not working.is_alive()):
                 working = threading.Thread(target=self._make, args=key, daemon=True)
@@ -65,23 +67,23 @@ class Replays:
                 working.start()
         if is_old and working is not None:
             working.join(PATIENCE_S)
-            made = self._made.get(key, made)
-        if made is None:
+            replay = self._replays.get(key, replay)
+        if replay is None:
             return None
-        if made.problem is not None:
-            raise made.problem
-        return None if made.live is None else queue_report(made.live, only)
+        if replay.problem is not None:
+            raise replay.problem
+        return None if replay.live is None else queue_report(replay.live, only)
 
     def _make(self, site_file: Path | None, store_url: str | None) -> None:
         failed = BerthError("the replay of the queue failed", hint="see what the page printed")
-        made = _Made(None, failed, time.monotonic())
+        replay = _Replay(None, failed, time.monotonic())
         try:
-            made = _Made(live_replays(site_file, store_url), None, time.monotonic())
+            replay = _Replay(live_replays(site_file, store_url), None, time.monotonic())
         except BerthError as error:
-            made = _Made(None, error, time.monotonic())
+            replay = _Replay(None, error, time.monotonic())
         finally:
             with self._lock:
-                self._made[site_file, store_url] = made
+                self._replays[site_file, store_url] = replay
 
 
 _replays = Replays()
@@ -89,15 +91,15 @@ _replays = Replays()
 
 @view.route("/jobs")
 def jobs() -> str:
-    """Decisions, newest first, a page at a time."""
-    here = context()
+    """Show decisions, newest first, a page at a time."""
+    page = context()
     asked = {key: request.args.get(key, "").strip() for key in ("user", "code", "workload", "job")}
     table, following, problem = None, None, None
     try:
-        store = here.a_store()
+        store = page.a_store()
         if asked["job"]:
-            return _job(here, store, asked["job"])
-        records = _page(here, store, asked)
+            return _job(page, store, asked["job"])
+        records = _page(page, store, asked)
         if len(records) > PAGE:
             beyond = urlencode({**asked, "before": records[PAGE - 1].id})
             following = f"{url_for('jobs.jobs')}?{beyond}"
@@ -108,48 +110,49 @@ def jobs() -> str:
         problem = error
     return render_template(
         "jobs.html", table=table, asked=asked, following=following, problem=problem,
-        alone=here.viewer().only is not None,
+        alone=page.viewer().only is not None,
     )  # fmt: skip
 
 
 @view.route("/jobs/<decision>")
 def one(decision: str) -> str:
-    """One decision explained."""
-    here = context()
+    """Explain one decision."""
+    page = context()
     try:
-        store = here.a_store()
-        record = _seen(here, store.decisions.get(decision), f"decision {decision}")
-        return _shown(job_report(decided_one(store, record), _why(here, store, record)))
+        store = page.a_store()
+        record = _seen(page, store.decisions.get(decision), f"decision {decision}")
+        return _shown(job_report(decided_one(store, record), _why(page, store, record)))
     except BerthError as error:
         return render_template("job.html", report=None, problem=error)
 
 
 @view.route("/queue")
 def queue() -> str:
-    """How the jobs that run and wait go on, by a live replay."""
-    here = context()
+    """Show how the jobs that run and wait go on, by a live replay."""
+    page = context()
     report, problem, ready = None, None, True
     try:
-        if here.is_demo:
+        if page.is_demo:
             raise BerthError("the demo site has no queue", hint="start with: berth ui --site FILE")
-        settings = here.settings
-        report = _replays.of(settings.site_file, settings.store_url, here.viewer().only)
+        settings = page.settings
+        report = _replays.of(settings.site_file, settings.store_url, page.viewer().only)
         ready = report is not None
     except BerthError as error:
         problem = error
     return render_template("queue.html", report=report, problem=problem, ready=ready)
 
 
-def _job(here: Context, store: Store | RemoteStore, job: str) -> str:
-    """By the scheduler's id. Raises BerthError; 404 for one that is not the viewer's."""
-    if here.viewer().only is not None:  # first whose it is, then what is known of it
+def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
+    """Explain a job by the scheduler's id. Raises BerthError; 404 for one that is not the
+    viewer's."""
+    if page.viewer().only is not None:  # first whose it is, then what is known of it
         try:
-            found = store.decisions.get(decision_of_job(store, job))
+            decision = store.decisions.get(decision_of_job(store, job))
         except UsageError:  # whether it is another's or none is not said
-            found = None
-        record = _seen(here, found, f"job {job}")
-        return _shown(job_report(decided_one(store, record), _asked(here, store, job)))
-    known = known_job(store, job, here.settings.site_file)
+            decision = None
+        record = _seen(page, decision, f"job {job}")
+        return _shown(job_report(decided_one(store, record), _asked(page, store, job)))
+    known = known_job(store, job, page.settings.site_file)
     if known.decision is None:
         return _shown(undecided_report(known))
     return _shown(job_report(decided_one(store, known.decision), known))
@@ -159,36 +162,38 @@ def _shown(report: Report) -> str:
     return render_template("job.html", report=report, problem=None)
 
 
-def _seen(here: Context, record: DecisionRecord | None, what: str) -> DecisionRecord:
-    if record is None or not here.viewer().may_see(record):
-        abort(404, f"There is no {what} that you may see.")
+def _seen(page: Context, record: DecisionRecord | None, name: str) -> DecisionRecord:
+    if record is None or not page.viewer().may_see(record):
+        abort(404, f"There is no {name} that you may see.")
     return record
 
 
-def _why(here: Context, store: Store | RemoteStore, record: DecisionRecord) -> KnownJob | None:
-    """Of the job that the decision was for; None: no job of it is known."""
+def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> KnownJob | None:
+    """Explain the job that the decision was for; None: no job of it is known."""
     ended = store.outcomes.of_decision(record.id)
     if ended:
-        return _asked(here, store, ended[0].job_id)
-    if here.is_demo:
+        return _asked(page, store, ended[0].job_id)
+    if page.is_demo:
         return None
     try:
-        present = open_scheduler(here.site()).present_jobs()
+        present = open_scheduler(page.site()).present_jobs()
     except BerthError:
         return None
-    job = next((one.job_id for one in present if one.decision == record.id), None)
-    return None if job is None else _asked(here, store, job)
+    job = next(
+        (job_present.job_id for job_present in present if job_present.decision == record.id), None
+    )
+    return None if job is None else _asked(page, store, job)
 
 
-def _asked(here: Context, store: Store | RemoteStore, job: str) -> KnownJob | None:
+def _asked(page: Context, store: Store | RemoteStore, job: str) -> KnownJob | None:
     try:
-        return known_job(store, job, here.settings.site_file)
+        return known_job(store, job, page.settings.site_file)
     except BerthError:
         return None
 
 
-def _page(here: Context, store: Store | RemoteStore, asked: dict[str, str]) -> list[DecisionRecord]:
-    only = here.viewer().only
+def _page(page: Context, store: Store | RemoteStore, asked: dict[str, str]) -> list[DecisionRecord]:
+    only = page.viewer().only
     if only is not None and asked["user"] not in ("", only):
         raise UsageError("jobs of others are for administrators")
     before = request.args.get("before")

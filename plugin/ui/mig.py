@@ -12,7 +12,7 @@ from berth.pilot.units import format_bytes
 from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.mig.recommending import Predictions
 from berth.plugin.report.of_fleet import fleet_report
-from berth.plugin.report.parts import Table
+from berth.plugin.report.parts import TextTable, text_table
 from berth.plugin.ui.context import Context, context
 from berth.policies.mig import Geometry, known_gpus, lookup
 from berth.policies.mig.documents import FleetDocument, PlanDocument, plan_document, states_of
@@ -36,8 +36,9 @@ class PlanForm(Form):
 
 @view.route("/mig")
 def mig() -> str:
-    """The fleet of ``--fleet``, beside ``--plan`` or a plan made now; the geometry of one model."""
-    here = context()
+    """Show the fleet of ``--fleet`` beside ``--plan`` or a plan made now, and one model's
+    geometry."""
+    page = context()
     name = request.args.get("gpu", known_gpus()[0])
     form = PlanForm(request.args)
     report, table = None, None
@@ -48,46 +49,46 @@ def mig() -> str:
     except BerthError as error:
         problems.append(error)
     try:
-        form.workload.choices += here.workload_names()
+        form.workload.choices += page.workload_names()
     except BerthError as error:
         problems.append(error)
     try:
-        if here.settings.fleet is not None:
-            document = read_json(here.settings.fleet, FleetDocument)
-            states = states_of(document, source=here.settings.fleet)
-            report = fleet_report(states, _plan(here, form, document, states))
+        if page.settings.fleet is not None:
+            document = read_json(page.settings.fleet, FleetDocument)
+            states = states_of(document, source=page.settings.fleet)
+            report = fleet_report(states, _plan(page, form, document, states))
     except BerthError as error:
-        problems = [one for one in problems if one is not error] + [error]
+        problems = [problem for problem in problems if problem is not error] + [error]
     return render_template(
         "mig.html", report=report, table=table, models=known_gpus(), asked=name,
-        problems=problems, form=form, fleet=here.settings.fleet,
+        problems=problems, form=form, fleet=page.settings.fleet,
     )  # fmt: skip
 
 
 def _plan(
-    here: Context, form: PlanForm, fleet: FleetDocument, states: tuple[GpuState, ...]
+    page: Context, form: PlanForm, fleet: FleetDocument, states: tuple[GpuState, ...]
 ) -> PlanDocument | None:
     """Raises BerthError."""
     if form.workload.data and form.validate():
-        record = here.workload(form.workload.data)
+        record = page.workload(form.workload.data)
         if record is None:
             raise UsageError(f"there is no workload {form.workload.data!r} in the store")
         workload = parse_workload(record.document, source=f"workload {record.name}")
-        site = here.site()
-        predictions = Predictions(here.forecaster(), platforms_for(site), reference_of(site))
+        site = page.site()
+        predictions = Predictions(page.forecaster(), platforms_for(site), reference_of(site))
         geometries = list({state.geometry.gpu: state.geometry for state in states}.values())
         demand = predictions.demand(workload, geometries, count=form.count.data or 1)
-        made = plan(
+        new_plan = plan(
             states, [demand], form.objective.data or OBJECTIVES[0], now_s=fleet.as_of_s,
             time_limit_s=_SOLVE_S,
         )  # fmt: skip
-        return plan_document(made, fleet)
-    if here.settings.plan is not None and here.viewer().only is None:  # it names others' jobs
-        return read_json(here.settings.plan, PlanDocument)
+        return plan_document(new_plan, fleet)
+    if page.settings.plan is not None and page.viewer().only is None:  # it names others' jobs
+        return read_json(page.settings.plan, PlanDocument)
     return None
 
 
-def _table(geometry: Geometry) -> Table:
+def _table(geometry: Geometry) -> TextTable:
     plain = enumerate_states(geometry.plain())
     rows = [
         (
@@ -99,7 +100,7 @@ def _table(geometry: Geometry) -> Table:
         )
         for p in geometry.profiles
     ]
-    return Table(
+    return text_table(
         f"{geometry.gpu}: {len(plain.layouts)} layouts, {len(plain.maximal)} of them full",
         ("Profile", "Compute slices", "Memory", "Starts at", "At most"),
         rows,

@@ -16,7 +16,7 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli.place.text import alternatives, ruled_out
 from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
-from berth.plugin.report.parts import Picture, Table, drawn
+from berth.plugin.report.parts import Picture, TextTable, drawn, text_table
 from berth.plugin.scheduler import Job
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site
@@ -54,8 +54,8 @@ class Shown:
     """What the page shows of a decision."""
 
     placing: Placing
-    table: Table
-    out: Table | None
+    table: TextTable
+    out: TextTable | None
     warning: str | None
     """What speaks against the chosen place."""
     pictures: tuple[Picture, ...]
@@ -65,39 +65,39 @@ class Shown:
 
 @view.route("/place", methods=["GET", "POST"])
 def decide() -> str | Response:
-    """The form, and the decision for what was sent; that has an address of its own."""
-    here = context()
+    """Show the form, and the decision for what was sent; that has an address of its own."""
+    page = context()
     form = PlaceForm(request.values)
-    shown, problems = None, form.named(here)
+    shown, problems = None, form.named(page)
     form.policy.choices = [""]
     try:
-        site = here.site()
+        site = page.site()
         form.policy.choices = [
             SelectChoice("", f"the site's ({site.policy.objective})"),
             *OBJECTIVES.names(),
         ]
         if form.asked() and form.validate():
-            workload = form.read(here)
+            workload = form.read(page)
             if request.method == "POST":
                 return redirect(url_for("place.decide", **form.link(_ASKED)), 303)
-            shown = _shown(here, site, form, workload)
+            shown = _shown(page, site, form, workload)
     except BerthError as error:
         problems = [error]
     return render_template(
-        "place.html", form=form, shown=shown, problems=problems, is_demo=here.is_demo
+        "place.html", form=form, shown=shown, problems=problems, is_demo=page.is_demo
     )
 
 
-def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Shown:
-    given = {**form.given(_REQUEST), "user": here.viewer().name}
-    asked = asked_request(workload, given)
+def _shown(page: Context, site: Site, form: PlaceForm, workload: Workload) -> Shown:
+    options = {**form.given(_REQUEST), "user": page.viewer().name}
+    asked = asked_request(workload, options)
     scheduler = open_scheduler(site)
     placing = place(
         workload,
         asked,
         site,
-        forecaster=here.forecaster(),
-        scheduler=None if here.is_demo else scheduler,
+        forecaster=page.forecaster(),
+        scheduler=None if page.is_demo else scheduler,
         objective=form.policy.data or None,
     )
     header, rows = alternatives(placing, site.currency)
@@ -105,13 +105,13 @@ def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Sh
     out = ruled_out(placing)
     return Shown(
         placing,
-        Table(
+        text_table(
             "Places where it can run, best first",
             [_HEADS.get(w, w.capitalize()) for w in header],
             rows,
-            [row.guess for row in fits],
+            doubtful=[row.guess for row in fits],
         ),
-        Table("Ruled out", ("Candidate", "Platform", "Why"), out) if out else None,
+        text_table("Ruled out", ("Candidate", "Platform", "Why"), out) if out else None,
         _warning(placing),
         _picture(placing),
         _command(site, workload, asked, placing, form.script.data),

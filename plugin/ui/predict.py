@@ -38,7 +38,7 @@ view = Blueprint("predict", __name__)
 
 
 def read_upload(sent: FileStorage, options: WorkloadOptions) -> Workload:
-    """The workload of an uploaded file. Raises BerthError.
+    """Read the workload of an uploaded file. Raises BerthError.
 
     A model's graph is read by a child process with bounded memory and no rights to write; all
     else is a document of bounded size.
@@ -65,7 +65,7 @@ def _held(sent: FileStorage) -> Iterator[Path]:
 
 
 def count(label: str, least: int = 1) -> IntegerField:
-    """A whole number that may be left out."""
+    """Make a field of a whole number that may be left out."""
     checks = [Optional(), NumberRange(min=least, message=f"at least {least}")]
     return IntegerField(label, checks, render_kw={"min": least, "inputmode": "numeric"})
 
@@ -107,52 +107,52 @@ class WorkloadForm(Form):
     width = count("Width (else by size)")
     sequence = count("Sequence, tokens")
 
-    def named(self, here: Context) -> list[BerthError]:
+    def named(self, page: Context) -> list[BerthError]:
         """Offer the workloads that the viewer may see; why there are none, where that is so.
 
         A file, or a model by its size, needs no store.
         """
         self.workload.choices = [""]
         try:
-            self.workload.choices += here.workload_names()
+            self.workload.choices += page.workload_names()
         except BerthError as error:
             return [error]
         return []
 
     def asked(self) -> bool:
-        """Whether the form was sent with a workload."""
+        """Tell whether the form was sent with a workload."""
         sent = request.files.get("file")
         is_file = sent is not None and bool(sent.filename)
         return bool(self.workload.data or self.sent.data or self.described.data or is_file)
 
-    def read(self, here: Context) -> Workload:
-        """The workload. Raises BerthError.
+    def read(self, page: Context) -> Workload:
+        """Read the workload. Raises BerthError.
 
         One that came as a file or by description is held, and ``sent`` names it from then on.
         """
-        viewer = here.viewer().name
+        viewer = page.viewer().name
         sent = request.files.get("file")
         options = WorkloadOptions(**self.given(OPTIONS))
         if sent is not None and sent.filename:
-            return self._held(here, viewer, read_upload(sent, options))
+            return self._held(page, viewer, read_upload(sent, options))
         if self.described.data:
-            return self._held(here, viewer, self._described())
+            return self._held(page, viewer, self._described())
         if self.sent.data:
-            known = here.held.get(viewer, self.sent.data)
+            known = page.held.get(viewer, self.sent.data)
             if known is None:
                 raise UsageError(
                     "the file behind this link is no longer held here", hint="send it again"
                 )
             return known
         name = self.workload.data
-        record = here.workload(name)
+        record = page.workload(name)
         if record is None:
             raise UsageError(f"there is no workload {name!r} in the store")
         stored = parse_workload(record.document, source=f"workload {name}")
         return with_options(dataclasses.replace(stored, name=record.name), options)
 
-    def _held(self, here: Context, viewer: str | None, workload: Workload) -> Workload:
-        self.sent.data = here.held.put(viewer, workload)
+    def _held(self, page: Context, viewer: str | None, workload: Workload) -> Workload:
+        self.sent.data = page.held.put(viewer, workload)
         return workload
 
     def _described(self) -> Workload:
@@ -171,31 +171,31 @@ class WorkloadForm(Form):
         )
 
     def link(self, more: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The parameters of an address that shows the same again."""
+        """Return the parameters of an address that shows the same again."""
         if self.sent.data:  # how it is used was read with it
             return {"sent": self.sent.data, **self.given(more)}
         return dict(self.given(("workload", *OPTIONS, *more)))
 
     def given(self, names: tuple[str, ...]) -> Mapping[str, Any]:
-        """Fields that were filled in."""
+        """Return the fields that were filled in."""
         return {n: v for n in names if (v := getattr(self, n).data) not in (None, "")}
 
 
 @view.route("/predict", methods=["GET", "POST"])
 def predict() -> str | Response:
-    """The form, and the ranking of what was sent.
+    """Show the form, and the ranking of what was sent.
 
     What is sent as a file gets an address of its own: the answer can be reloaded and sent on.
     """
-    here = context()
+    page = context()
     form = WorkloadForm(request.values)
-    report, problems = None, form.named(here)
+    report, problems = None, form.named(page)
     try:
         if form.asked() and form.validate():
-            workload = form.read(here)
+            workload = form.read(page)
             if request.method == "POST":
                 return redirect(url_for("predict.predict", **form.link()), 303)
-            report = workload_report(predicted(workload, here.forecaster(), here.site()))
+            report = workload_report(predicted(workload, page.forecaster(), page.site()))
     except BerthError as error:
         problems = [error]
     return render_template("predict.html", form=form, report=report, problems=problems)

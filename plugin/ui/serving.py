@@ -86,14 +86,14 @@ def _bound(listen: str, *, guarded: bool) -> socket.socket:
     if not (host.is_loopback or guarded):
         raise UsageError(f"{host} can be reached from other machines: leave --no-token out")
     family = socket.AF_INET6 if host.version == 6 else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((str(host), number))
+        listening.bind((str(host), number))
     except OSError:
-        made.close()
+        listening.close()
         raise
-    return made
+    return listening
 
 
 def _free_socket(path: Path) -> Path:
@@ -112,7 +112,7 @@ def warm_up(app: Flask) -> threading.Thread:
     return thread
 
 
-def _warm(here: Context) -> None:
+def _warm(page: Context) -> None:
     from berth.plugin.workloads.described_models import Shape, described  # noqa: PLC0415 - numpy
 
     try:
@@ -120,6 +120,6 @@ def _warm(here: Context) -> None:
         shape = Shape(layers=2, width=256)
         for purpose in ("inference", "training", "serve"):
             workload = described(shape, purpose, sequence=None, options=WorkloadOptions())
-            workload_report(predicted(workload, here.forecaster(), here.site()))
+            workload_report(predicted(workload, page.forecaster(), page.site()))
     except BerthError as error:  # the views say it themselves
         log.info("warming up ended early: %s", error.message)

@@ -28,7 +28,7 @@ class _Examined:
         self._found: tuple[float, str, list[Finding]] | None = None
 
     def of(self, site: Site) -> list[Finding]:
-        """The findings, at most a minute old."""
+        """Return the findings, at most a minute old."""
         with self._lock:
             known, now_s = self._found, time.monotonic()
             if known is None or known[1] != site.digest or now_s - known[0] > _FRESH_S:
@@ -41,15 +41,15 @@ _examined = _Examined()
 
 @view.route("/site")
 def site() -> str:
-    """Each part by itself: one that cannot be read says so, and the others go on."""
-    here = context()
+    """Show each part by itself: one that cannot be read says so, and the others go on."""
+    page = context()
     report, problem = None, None
     try:
-        known = here.site()
+        known = page.site()
         findings: Sequence[Finding] = ()
-        if not here.is_demo and here.viewer().only is None:
+        if not page.is_demo and page.viewer().only is None:
             findings = _examined.of(known)
-        report = site_report(known, here.whole_store, findings)
+        report = site_report(known, page.whole_store, findings)
     except BerthError as error:
         problem = error
     return render_template("site.html", report=report, problem=problem)

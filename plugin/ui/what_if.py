@@ -10,7 +10,7 @@ from pathlib import Path
 from flask import Blueprint, Response, abort, render_template, send_file, url_for
 
 from berth.pilot.errors import BerthError
-from berth.plugin.report.parts import Table
+from berth.plugin.report.parts import text_table
 from berth.plugin.ui.context import context
 
 view = Blueprint("what_if", __name__)
@@ -25,31 +25,31 @@ _TITLE = re.compile(r"<title>([^<]*)</title>")
 
 @view.route("/what-if")
 def reports() -> str:
-    """Those of ``--reports``, newest first: for administrators, as they name users."""
-    here = context()
-    if here.viewer().only is not None:
+    """List the reports of ``--reports``, newest first: for administrators, as they name users."""
+    page = context()
+    if page.viewer().only is not None:
         problem = BerthError("reports of the whole site are for its administrators")
         return render_template("what_if.html", table=None, folder=None, problem=problem)
-    found = _reports(here.settings.reports)
-    table = Table(
+    paths = _reports(page.settings.reports)
+    table = text_table(
         "Reports, newest first",
         ("Report", "Of", "Made"),
-        [(_name(path), _title(path), _made(path)) for path in found],
-        links=[url_for("what_if.report", name=_name(path)) for path in found],
+        [(_name(path), _title(path), _made(path)) for path in paths],
+        links=[url_for("what_if.report", name=_name(path)) for path in paths],
     )
-    return render_template("what_if.html", table=table, folder=here.settings.reports, problem=None)
+    return render_template("what_if.html", table=table, folder=page.settings.reports, problem=None)
 
 
 @view.route("/what-if/<path:name>")
 def report(name: str) -> str:
-    """One report, framed."""
+    """Show one report, framed."""
     _path(name)
     return render_template("report.html", name=name)
 
 
 @view.route("/what-if-page/<path:name>")
 def page(name: str) -> Response:
-    """The report itself."""
+    """Send the report itself."""
     response = send_file(_path(name), mimetype="text/html")
     response.headers["Content-Security-Policy"] = _FRAMED
     return response
@@ -58,29 +58,29 @@ def page(name: str) -> Response:
 def _path(name: str) -> Path:
     if context().viewer().only is not None:
         abort(403, "Reports of the whole site are for its administrators.")
-    found = {_name(path): path for path in _reports(context().settings.reports)}
-    if name not in found:
+    paths_by_name = {_name(path): path for path in _reports(context().settings.reports)}
+    if name not in paths_by_name:
         abort(404, f"There is no report {name}.")
-    return found[name]
+    return paths_by_name[name]
 
 
 def _reports(folder: Path | None) -> list[Path]:
-    """Reports in the folder and in those one below it."""
+    """Find reports in the folder and in those one below it."""
     if folder is None or not folder.is_dir():
         return []
-    found = [p for p in (*folder.glob("*.html"), *folder.glob("*/*.html")) if not p.is_symlink()]
-    return sorted(found, key=lambda p: -p.stat().st_mtime)[:MOST]
+    paths = [p for p in (*folder.glob("*.html"), *folder.glob("*/*.html")) if not p.is_symlink()]
+    return sorted(paths, key=lambda p: -p.stat().st_mtime)[:MOST]
 
 
 def _title(path: Path) -> str:
-    """What it calls itself; a hyphen where it does not say."""
+    """Return what it calls itself; a hyphen where it does not say."""
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8", "replace")
     except OSError:
         return "-"
-    found = _TITLE.search(head)
-    return "-" if found is None else " ".join(unescape(found[1]).split())[:200]
+    match = _TITLE.search(head)
+    return "-" if match is None else " ".join(unescape(match[1]).split())[:200]
 
 
 def _name(path: Path) -> str:

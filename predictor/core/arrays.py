@@ -17,29 +17,29 @@ Row = tuple[float, ...]
 
 
 def array_of(values: Sequence[object], shape: tuple[int, ...], path: Path, key: str) -> Floats:
-    """``values`` (numbers, or sequences of them; None: NaN) in ``shape``.
+    """Return ``values`` (numbers, or sequences of them; None: NaN) in ``shape``.
 
     Raises DocumentError naming ``key`` of ``path`` where they have another.
     """
     try:
-        found = np.array(values, dtype=np.float64)
+        array = np.array(values, dtype=np.float64)
     except ValueError:
         raise DocumentError(path, "has rows of different lengths", key=key) from None
-    if found.shape != shape:
-        raise DocumentError(path, f"has shape {found.shape} where {shape} is needed", key=key)
-    return found
+    if array.shape != shape:
+        raise DocumentError(path, f"has shape {array.shape} where {shape} is needed", key=key)
+    return array
 
 
 def row_of(values: Floats) -> Row:
-    """A vector as JSON holds it."""
+    """Return a vector as JSON holds it."""
     return tuple(float(v) for v in values)
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, Any]:
-    """All arrays of an ``.npz``, by name. Raises DocumentError."""
+    """Read all arrays of an ``.npz``, by name. Raises DocumentError."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            if sum(one.file_size for one in stored.zip.infolist()) > most_bytes:
+            if sum(member.file_size for member in stored.zip.infolist()) > most_bytes:
                 raise DocumentError(path, f"holds more than {most_bytes} bytes")
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -47,6 +47,6 @@ def read_arrays(path: Path, most_bytes: int) -> dict[str, Any]:
 
 
 def matern32(apart: Floats) -> Floats:
-    """1 at distance 0, falling off with a length of 1 (Rasmussen and Williams, equation 4.17)."""
+    """Return the Matern 3/2 kernel, 1 at distance 0 (Rasmussen and Williams, equation 4.17)."""
     far = np.sqrt(3.0) * apart
     return np.asarray((1 + far) * np.exp(-far))

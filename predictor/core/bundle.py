@@ -34,19 +34,19 @@ _LONGEST_NAME = 255
 
 
 class BundleManifest(Document):
-    """What each ``manifest.json`` has, whatever its bundle predicts."""
+    """The fields of each ``manifest.json``, whatever its bundle predicts."""
 
     id: str
     created: str
     command: str
     berth_version: str
     figures: dict[str, float]
-    """Of the nested evaluation; see the model card for the split."""
+    """Figures of the nested evaluation; see the model card for the split."""
     files: dict[str, str]
     """File name -> SHA-256."""
 
     def digest(self) -> str:
-        """What ``id`` must be: over everything that a prediction depends on.
+        """Return what ``id`` must be: the digest of everything that a prediction depends on.
 
         Optional keys that are None do not count.
         """
@@ -59,7 +59,7 @@ class BundleManifest(Document):
 
 
 class Training(Document):
-    """What a bundle was made of."""
+    """Data, seed and libraries that a bundle was made of."""
 
     sources: dict[str, str]
     """Data set -> SHA-256."""
@@ -71,12 +71,12 @@ M = TypeVar("M", bound=BundleManifest)
 
 
 def replaced(folder: Path) -> Path:
-    """Where the bundle ``folder`` stands while another takes its place."""
+    """Return where the bundle ``folder`` lies while another takes its place."""
     return folder.parent / f".{folder.name}.old"
 
 
 def read_manifest(folder: Path, model: type[M]) -> M:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Read the manifest and compare every checksum. Raises DocumentError."""
     if not folder.is_dir():
         old = replaced(folder)
         raise DocumentError(
@@ -104,7 +104,7 @@ def read_manifest(folder: Path, model: type[M]) -> M:
 
 
 def schema_of_bundle(folder: Path) -> str:
-    """What the manifest in ``folder`` says it is a bundle of. Raises DocumentError."""
+    """Return the schema that the manifest in ``folder`` names. Raises DocumentError."""
     schema = _manifest(folder).get("schema")
     if not isinstance(schema, str):
         raise DocumentError(folder / MANIFEST, "names no schema", key="schema")
@@ -112,16 +112,18 @@ def schema_of_bundle(folder: Path) -> str:
 
 
 def id_of_bundle(folder: Path) -> str:
-    """What the manifest in ``folder`` says that its id is; no file is looked at. Raises
-    DocumentError."""
-    found = _manifest(folder).get("id")
-    if not isinstance(found, str):
+    """Return the id that the manifest in ``folder`` names; no file is checked.
+
+    Raises DocumentError.
+    """
+    bundle_id = _manifest(folder).get("id")
+    if not isinstance(bundle_id, str):
         raise DocumentError(folder / MANIFEST, "names no id", key="id")
-    return found
+    return bundle_id
 
 
 def _manifest(folder: Path) -> dict[str, object]:
-    """As it is written; empty where it is no table."""
+    """Read the manifest as it is written; empty where it is no table."""
     path = folder / MANIFEST
     try:
         data = json.loads(path.read_bytes()[:_MAX_FILE_BYTES])
@@ -135,7 +137,7 @@ def _manifest(folder: Path) -> dict[str, object]:
 
 
 def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]) -> None:
-    """Raises DocumentError where a needed file has no checksum or the id is not the digest."""
+    """Raise DocumentError where a needed file has no checksum or the id is not the digest."""
     if absent := sorted(set(needed) - manifest.files.keys()):
         raise DocumentError(folder / MANIFEST, f"has no checksum for {absent[0]}", key="files")
     if manifest.digest() != manifest.id:
@@ -148,7 +150,7 @@ def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]
 
 
 def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth train") -> None:
-    """Raises DocumentError where the trained features are not the ``same`` as computed now."""
+    """Raise DocumentError where the trained features are not the ``same`` as computed now."""
     if not same:
         raise DocumentError(
             folder / MANIFEST,
@@ -159,7 +161,7 @@ def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth 
 
 
 def open_model(path: Path) -> onnxruntime.InferenceSession:
-    """An ONNX model on one thread. Raises DocumentError where it cannot run."""
+    """Open an ONNX model on one thread. Raises DocumentError where it cannot run."""
     import onnxruntime  # noqa: PLC0415 - who reads manifests needs none of it
 
     options = onnxruntime.SessionOptions()
@@ -175,10 +177,10 @@ def open_model(path: Path) -> onnxruntime.InferenceSession:
 
 
 def regressed(model: onnxruntime.InferenceSession, rows: NDArray[np.floating]) -> Floats:
-    """[rows] what an ONNX regressor with one output makes of [rows, features]."""
+    """Return [rows] predictions of an ONNX regressor with one output for [rows, features]."""
     (asked,) = model.get_inputs()
-    given = rows.astype(np.float64 if asked.type == "tensor(double)" else np.float32, copy=False)
-    return np.asarray(model.run(None, {asked.name: given})[0], np.float64).reshape(-1)
+    inputs = rows.astype(np.float64 if asked.type == "tensor(double)" else np.float32, copy=False)
+    return np.asarray(model.run(None, {asked.name: inputs})[0], np.float64).reshape(-1)
 
 
 def _sha256(path: Path) -> str:
@@ -193,7 +195,7 @@ def _sha256(path: Path) -> str:
 
 
 class LearntFile(Document):
-    """What every such file says of how it was made, and how its intervals hold."""
+    """The fields of every file of learnt numbers: how it was made, and how its intervals hold."""
 
     command: str
     created: str
@@ -201,7 +203,7 @@ class LearntFile(Document):
     """Data set -> SHA-256."""
     split: str
     groups: int = Field(ge=1)
-    """Of rows that resemble each other."""
+    """Groups of rows that resemble each other."""
     rows: int = Field(ge=1)
     coverage: float = Field(ge=0, le=1)
-    """Of the 90 % interval, in groups that nothing in the file is from."""
+    """Coverage of the 90 % interval, in groups that nothing in the file is from."""

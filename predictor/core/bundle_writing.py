@@ -29,7 +29,7 @@ class Made(TypedDict):
 
 
 def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
-    """Made now, by ``command``, with this version; ``figures``: of its evaluation."""
+    """Return the fields of a bundle made now, by ``command``; ``figures``: of its evaluation."""
     return Made(
         id="",
         created=now(),
@@ -41,12 +41,12 @@ def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
 
 
 def now() -> str:
-    """UTC to the second, as in every manifest."""
+    """Return the time in UTC to the second, as in every manifest."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Of each installed library that training used."""
+    """Return the version of each installed library that training used."""
     return {name: importlib.metadata.version(name) for name in libraries}
 
 
@@ -75,20 +75,20 @@ def write_bundle(
     filled = manifest.model_copy(update={"files": sums})
     filled = filled.model_copy(update={"id": filled.digest()})
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    unplaced = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         for name, raw in files.items():
-            (made / name).write_bytes(raw)
-        (made / MANIFEST).write_text(to_json(filled), encoding="utf-8")
-        load(made)
-        made.chmod(0o755)
+            (unplaced / name).write_bytes(raw)
+        (unplaced / MANIFEST).write_text(to_json(filled), encoding="utf-8")
+        load(unplaced)
+        unplaced.chmod(0o755)
         if folder.exists():
             folder.rename(old)
-        made.rename(folder)
+        unplaced.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         _recover(folder, old)
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(unplaced, ignore_errors=True)
         raise
     return filled
 

@@ -39,13 +39,13 @@ class SourceEstimate:
 
     @property
     def log_width(self) -> float:
-        """Half width of the 90 % interval in log."""
+        """Return the half width of the 90 % interval in log."""
         return max(math.log(self.seconds.high / self.seconds.mid), LEAST_LOG_WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The one prediction, and what it is from."""
+    """The one prediction, and the sources that it is from."""
 
     seconds: Interval
     basis: Basis
@@ -54,39 +54,39 @@ class Combined:
 
 
 def combine(estimates: Sequence[SourceEstimate]) -> Combined:
-    """The combination of at least one estimate. The order given does not matter."""
-    ordered = sorted(estimates, key=lambda one: (one.basis.rank, one.source))
-    used = [one for one in ordered if one.abstained is None] or ordered
+    """Combine at least one estimate; their order does not matter."""
+    ordered = sorted(estimates, key=lambda estimate: (estimate.basis.rank, estimate.source))
+    used = [estimate for estimate in ordered if estimate.abstained is None] or ordered
     if used[0].basis is Basis.MEASURED:
-        used = [one for one in used if one.basis is Basis.MEASURED][:1]
+        used = [estimate for estimate in used if estimate.basis is Basis.MEASURED][:1]
     if len(used) == 1:
         (only,) = used
         share = SourceShare(only.source, 1.0, only.log_width, only.situation)
         return Combined(only.seconds, only.basis, (share,), only.abstained)
-    deviations = [one.log_width / NORMAL_90 for one in used]
+    deviations = [estimate.log_width / NORMAL_90 for estimate in used]
     weights = _weights(deviations)
-    logs = [math.log(one.seconds.mid) for one in used]
+    logs = [math.log(estimate.seconds.mid) for estimate in used]
     mid = sum(w * log for w, log in zip(weights, logs, strict=True))
     apart = sum(w * (log - mid) ** 2 for w, log in zip(weights, logs, strict=True))
     variance = _variance(weights, deviations) + apart
     shares = sorted(
         (
-            SourceShare(one.source, weight, one.log_width, one.situation)
-            for one, weight in zip(used, weights, strict=True)
+            SourceShare(estimate.source, weight, estimate.log_width, estimate.situation)
+            for estimate, weight in zip(used, weights, strict=True)
             if weight > 0
         ),
         key=lambda share: (-share.weight, share.source),
     )
     return Combined(
         around(math.exp(mid), NORMAL_90 * math.sqrt(variance)),
-        min((one.basis for one in used), key=lambda basis: basis.rank),
+        min((estimate.basis for estimate in used), key=lambda basis: basis.rank),
         tuple(shares),
         used[0].abstained,
     )
 
 
 def _weights(deviations: Sequence[float]) -> list[float]:
-    """Of least variance with ``SHARED_ERROR`` between any two, none below 0; they add up to 1.
+    """Return weights of least variance with ``SHARED_ERROR`` between any two, none below 0, sum 1.
 
     A source beyond ``1 / SHARED_ERROR`` times as wide as the best one gets nothing: what it does
     not share is lost in what it errs.
@@ -95,17 +95,17 @@ def _weights(deviations: Sequence[float]) -> list[float]:
     while True:
         sure = [1 / deviations[n] for n in used]
         shared = SHARED_ERROR * sum(sure) / (1 + (len(used) - 1) * SHARED_ERROR)
-        raw = [one * (one - shared) for one in sure]
+        raw = [precision * (precision - shared) for precision in sure]
         if min(raw) > 0 or len(used) == 1:
             break
         used = [n for n, weight in zip(used, raw, strict=True) if weight > 0]
     whole = sum(raw)
-    found = dict(zip(used, raw, strict=True))
-    return [found.get(n, 0.0) / whole for n in range(len(deviations))]
+    by_source = dict(zip(used, raw, strict=True))
+    return [by_source.get(n, 0.0) / whole for n in range(len(deviations))]
 
 
 def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:
-    """Of the weighted mean, with ``SHARED_ERROR`` between any two."""
+    """Return the variance of the weighted mean, with ``SHARED_ERROR`` between any two."""
     parts = [w * d for w, d in zip(weights, deviations, strict=True)]
     own = sum(part**2 for part in parts)
     return (1 - SHARED_ERROR) * own + SHARED_ERROR * sum(parts) ** 2
@@ -117,47 +117,50 @@ _LEAST_LOG_WIDTH = 0.01
 
 
 def ordered(times: Mapping[str, Interval], pairs: Iterable[tuple[str, str]]) -> dict[str, Interval]:
-    """``times`` by platform, for each of ``pairs`` (better, worse) the better one not slower.
+    """Return ``times`` by platform, in each of ``pairs`` (better, worse) the better not slower.
 
     Pairs with a platform that has no time are left out. Intervals move with their middles.
     """
     known = sorted({(a, b) for a, b in pairs if a in times and b in times and a != b})
-    logs = {name: math.log(one.mid) for name, one in times.items()}
+    logs = {name: math.log(interval.mid) for name, interval in times.items()}
     width = {
-        name: max(math.log(one.high / one.mid), _LEAST_LOG_WIDTH) for name, one in times.items()
+        name: max(math.log(interval.high / interval.mid), _LEAST_LOG_WIDTH)
+        for name, interval in times.items()
     }
-    moved = _projected(logs, {name: one**2 for name, one in width.items()}, known)
+    moved = _projected(logs, {name: interval**2 for name, interval in width.items()}, known)
     return {
-        name: one if moved[name] == logs[name] else one.scaled(math.exp(moved[name] - logs[name]))
-        for name, one in times.items()
+        name: interval
+        if moved[name] == logs[name]
+        else interval.scaled(math.exp(moved[name] - logs[name]))
+        for name, interval in times.items()
     }
 
 
 def _projected(
     logs: Mapping[str, float], variance: Mapping[str, float], pairs: list[tuple[str, str]]
 ) -> dict[str, float]:
-    found = dict(logs)
+    moved = dict(logs)
     pushed = dict.fromkeys(pairs, 0.0)
     for _ in range(_SWEEPS):
-        if all(found[a] - found[b] <= _AGREED for a, b in pairs):
+        if all(moved[a] - moved[b] <= _AGREED for a, b in pairs):
             break
         for pair in pairs:
             a, b = pair
             both = variance[a] + variance[b]
-            above = found[a] - found[b] + pushed[pair] * both
+            above = moved[a] - moved[b] + pushed[pair] * both
             push = max(above / both, 0.0)
-            found[a] -= (push - pushed[pair]) * variance[a]
-            found[b] += (push - pushed[pair]) * variance[b]
+            moved[a] -= (push - pushed[pair]) * variance[a]
+            moved[b] += (push - pushed[pair]) * variance[b]
             pushed[pair] = push
-    _exact(found, pairs)
-    return found
+    _exact(moved, pairs)
+    return moved
 
 
-def _exact(found: dict[str, float], pairs: list[tuple[str, str]]) -> None:
-    """What rounding has left: the worse one is raised to the better one's time."""
-    for _ in range(len(found)):
-        wrong = [(a, b) for a, b in pairs if found[a] > found[b]]
+def _exact(logs: dict[str, float], pairs: list[tuple[str, str]]) -> None:
+    """Raise the worse one to the better one's time where rounding left it below."""
+    for _ in range(len(logs)):
+        wrong = [(a, b) for a, b in pairs if logs[a] > logs[b]]
         if not wrong:
             return
         for a, b in wrong:
-            found[b] = max(found[a], found[b])
+            logs[b] = max(logs[a], logs[b])

@@ -22,22 +22,23 @@ from berth.predictor.core.workload import OWN_ENTRY_POINTS, Workload
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a family is asked: one workload on platforms, with everything known beside them."""
+    """A question to a family: one workload on platforms, with everything known beside them."""
 
     workload: Workload
     platforms: Mapping[str, Platform]
-    """To predict for."""
+    """Platforms to predict for."""
     known: Mapping[str, Platform]
     """All platforms of the site and of Berth: parents of slices, the reference. Numbers may
     depend on these, never on which others are asked for."""
     references: tuple[Platform, ...] = ()
-    """Where the workload was measured; else what speedups may be over, the wanted one first."""
+    """The platform where it was measured; else those that speedups may be over, the wanted
+    first."""
 
     @property
     def measured_on(self) -> Platform | None:
-        """The platform that the workload's own document names; None: unknown, or it names none."""
+        """Return the platform that the workload's document names; None: unknown, or none."""
         name = getattr(self.workload.document, "platform", None)
-        return next((one for one in self.references if one.name == name), None)
+        return next((platform for platform in self.references if platform.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,16 @@ class Answer:
     bundle: str
     """Ids of the bundles it used, joined by ``+``."""
     curves: Mapping[str, PredictionCurve]
-    """By platform; a platform that the family knows nothing of is absent."""
+    """Predictions by platform; a platform that the family knows nothing of is absent."""
     sizes: SizeGrowth = field(default_factory=lambda: SizeGrowth(None, None))
     sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
-    """By platform, where the family combined several."""
+    """Sources by platform, where the family combined several."""
     reference_s: float | None = None
     """Measured on the reference platform, in the workload's unit."""
     reference: str | None = None
     """Name of that platform; None: the one that the workload's document names."""
     nodes: NodeScaling | None = None
-    """How time and memory change with the number of nodes, where that is looked at."""
+    """Change of time and memory with the number of nodes, where that is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,12 @@ class Effect:
 
     what: str
     factor: float
-    """On the predicted time: below 1 makes it faster."""
+    """Factor on the predicted time: below 1 makes it faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a prediction is as it is."""
+    """The reasons for a prediction."""
 
     summary: str
     """One sentence: what limits the workload there."""
@@ -83,22 +84,22 @@ class Family(Protocol):
 
     @property
     def name(self) -> str:
-        """Its entry point's."""
+        """Return the name of its entry point."""
         ...
 
     def accepts(self, workload: Workload) -> bool:
-        """Whether it can predict this workload at all (of a kind that its entry names)."""
+        """Return whether it can predict this workload at all (of a kind that its entry names)."""
         ...
 
     def forecast(self, question: Question) -> Answer:
-        """Predictions where it knows something.
+        """Predict where it knows something.
 
         Raises UsageError for a workload that nothing can be predicted of, in one sentence.
         """
         ...
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Why the prediction for that platform is as it is."""
+        """Explain why the prediction for that platform is as it is."""
         ...
 
 
@@ -109,7 +110,7 @@ class ExplainsSeveral(Protocol):
     def explain_each(
         self, question: Question, platforms: Sequence[Platform]
     ) -> Sequence[Explanation]:
-        """As ``Family.explain`` of each, in their order."""
+        """Explain each platform, in their order, as ``Family.explain`` does."""
         ...
 
 
@@ -127,19 +128,19 @@ class Adjusted:
 
 @dataclass(frozen=True, slots=True)
 class FamilyEntry:
-    """What an entry point of ``berth.families`` is."""
+    """The object that an entry point of ``berth.families`` names."""
 
     name: str
     kinds: tuple[str, ...]
     """Kinds of workload that it may accept."""
     load: Callable[[Bundles], Family | None]
-    """From the site's bundles (the shipped one where its schema is absent); None: it has nothing
-    to predict with. Raises DocumentError for a broken bundle."""
+    """Makes the family from the site's bundles (the shipped one where its schema is absent); None:
+    it has nothing to predict with. Raises DocumentError for a broken bundle."""
     adjust: Callable[[Question, Bundles, Adjusted], Adjusted] | None = None
-    """For workloads of other kinds: what this family knows of platforms, for example that a slice
-    is never faster than its GPU."""
+    """Adjusts workloads of other kinds by what this family knows of platforms, for example that a
+    slice is never faster than its GPU."""
     bundle_readers: Mapping[str, str] = field(default_factory=dict)
-    """By schema of the bundles that it can be made from: the module whose ``verify(folder)`` and
+    """Modules by schema of the bundles that it can be made from; their ``verify(folder)`` and
     ``load(folder)`` read one."""
 
 

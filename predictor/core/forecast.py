@@ -31,7 +31,7 @@ FORECAST_SCHEMA = "berth.forecast/1"
 
 
 class Unit(StrEnum):
-    """What a predicted time is the time of."""
+    """The unit of work that a predicted time is of."""
 
     JOB = "job"
     """The whole job: the only unit that time limits are judged by."""
@@ -53,7 +53,7 @@ class SourceShare:
     log_width: float
     """Half width of its own 90 % interval, in log."""
     situation: str
-    """What its error was measured in, for example ``unseen family``."""
+    """Situation that its error was measured in, for example ``unseen family``."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Forecast:
     bundle: str
     """Ids of the bundles that made it, joined by ``+``."""
     targets: tuple[str, ...]
-    """What the program runs on: ``cpu``, ``cuda``, ``hip``."""
+    """Devices that the program runs on: ``cpu``, ``cuda``, ``hip``."""
     architecture: str
     instruction_sets: tuple[str, ...]
     threads: int
@@ -79,13 +79,13 @@ class Forecast:
     reference_runtime_s: float | None
     sizes: SizeGrowth
     curves: Mapping[str, PredictionCurve]
-    """By platform name."""
+    """Predictions by platform name."""
     unit: Unit = Unit.JOB
-    """Of every predicted time; ``JOB`` where the amount of work is known."""
+    """Unit of every predicted time; ``JOB`` where the amount of work is known."""
     families: tuple[str, ...] = ()
-    """Those that answered."""
+    """Families that answered."""
     sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
-    """By platform name: what each prediction is combined from, most weight first."""
+    """Sources that each platform's prediction is combined from, most weight first."""
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Platforms on which intervals have failed of late, each with a sentence."""
     follows_shape: bool = False
@@ -93,27 +93,27 @@ class Forecast:
     ran_on: tuple[str, ...] = ()
     """Platforms that the program ran on: it runs there, whatever it seems to need."""
     nodes: several.NodeScaling | None = None
-    """How time and memory change with the number of nodes; None: nothing is said of it, and the
-    number of nodes is not looked at."""
+    """Change of time and memory with the number of nodes; None: it is not known, and the number of
+    nodes is not looked at."""
 
     @cached_property
     def content_digest(self) -> str:
-        """A digest of everything that the forecast says, made once; the same in every process."""
+        """Return a digest of all that the forecast says; the same in every process."""
         text = json.dumps(self._as_data(), separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property
     def whole_job(self) -> bool:
-        """False: times are for ranking only, and no time limit is judged by them."""
+        """Return whether times are of the whole job; only such are held against time limits."""
         return self.unit is Unit.JOB
 
     @property
     def main_nodes(self) -> int:
-        """Nodes that the curves' times are of, each with as many cores or GPUs as a point says."""
+        """Return the nodes that the curves' times are of, each with a point's cores or GPUs."""
         return 1 if self.nodes is None else self.nodes.base
 
     def prediction(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
-        """The grid point at or below ``units`` (cores, or GPUs, of all nodes together).
+        """Return the grid point at or below ``units`` (cores, or GPUs, of all nodes together).
 
         None: platform not forecast.
         """
@@ -128,7 +128,7 @@ class Forecast:
     def runtime_at(
         self, platform: str, units: int, size: float | None = None, nodes: int = 1
     ) -> Interval | None:
-        """Time with ``units`` cores (CPU platforms) or GPUs in all, on ``nodes`` nodes.
+        """Return the time with ``units`` cores (CPU platforms) or GPUs in all, on ``nodes`` nodes.
 
         ``size``: of the problem (None: as profiled; where it grew with the nodes, as it did).
         """
@@ -136,7 +136,7 @@ class Forecast:
         return time if time is None or size is None else self.growth(size, nodes).runtime(time)
 
     def _time_at(self, platform: str, units: int, nodes: int) -> Interval | None:
-        """As ``runtime_at``, at the profiled size."""
+        """Return the time of ``runtime_at`` at the profiled size."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
@@ -149,13 +149,13 @@ class Forecast:
         return time
 
     def growth(self, size: float | None, nodes: int = 1) -> Growth:
-        """What problem ``size`` (None: as profiled) on ``nodes`` nodes does on every platform."""
+        """Return what problem ``size`` (None: as profiled) does on ``nodes`` nodes."""
         if self.nodes is not None:
             size = self.nodes.size(size, nodes)
         return growth_to(self.sizes, size)
 
     def at(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
-        """The prediction with exactly so many cores or GPUs; None: platform not forecast."""
+        """Return the prediction with exactly so many cores or GPUs; None: platform not forecast."""
         point = self.prediction(platform, units, nodes)
         runtime = self.runtime_at(platform, units, nodes=nodes)
         if point is None or runtime is None:
@@ -172,7 +172,7 @@ class Forecast:
     def memory_at(
         self, platform: str, size: float | None = None, nodes: int = 1
     ) -> MemoryUse | None:
-        """Peak memory of all nodes, and of all GPUs, at problem ``size`` (None: as profiled)."""
+        """Return peak memory of all nodes, and of all GPUs, at a size (None: as profiled)."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
@@ -181,7 +181,7 @@ class Forecast:
         return memory_with(curve.points[0].memory, growth, ratio)
 
     def profiled_memory(self, platform: str, units: int, nodes: int = 1) -> MemoryUse | None:
-        """Memory of the main run with so many cores or GPUs in all; None: not forecast."""
+        """Return memory of the main run with so many cores or GPUs in all; None: not forecast."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
@@ -189,18 +189,18 @@ class Forecast:
         return curve.nearest(own).memory
 
     def memory_ratio(self, platform: str, nodes: int) -> Interval | None:
-        """Memory of all nodes over that of the main run's; None: the nodes are not looked at."""
+        """Return memory of all nodes over that of the main run's; None: nodes are not looked at."""
         return None if self.nodes is None else self.nodes.ratio(platform, nodes).memory
 
     def source_of(self, platform: str) -> str:
-        """``graph: measured models 62 %, graph: operators 38 %``; empty where nothing says."""
+        """Return ``graph: measured models 62 %, graph: operators 38 %``; empty: not known."""
         shares = self.sources.get(platform, ())
         if len(shares) == 1:
             return shares[0].source
-        return ", ".join(f"{one.source} {one.weight:.0%}" for one in shares)
+        return ", ".join(f"{share.source} {share.weight:.0%}" for share in shares)
 
     def to_json(self) -> str:
-        """Compact JSON text on one line."""
+        """Return compact JSON text on one line."""
         return json.dumps(self._as_data(), separators=(",", ":"), allow_nan=False)
 
     def _as_data(self) -> dict[str, Any]:

@@ -37,8 +37,8 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.hardware.mig.slices import relatives
 
 DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
-"""What speedups of workloads that were measured nowhere are over, unless a site says: the first
-one that is predicted (no family predicts a language model on a CPU)."""
+"""Default references for speedups of workloads that were measured nowhere, unless a site names one:
+the first that is predicted (no family predicts a language model on a CPU)."""
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Forecaster:
     """Predicts with the installed families and a site's bundles. Safe to share between threads."""
 
     def __init__(self, bundles: Sequence[Path] = (), families: Sequence[str] | None = None) -> None:
-        """``bundles``: folders, each in place of the shipped one of its schema.
+        """Take ``bundles``: folders, each in place of the shipped one of its schema.
 
         ``families``: names of those to ask; default: all. Raises DocumentError for a folder that
         is no bundle and UsageError for one that no family takes.
@@ -66,7 +66,7 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> Forecast:
-        """Everything predicted for ``workload`` on ``platforms``.
+        """Predict everything for ``workload`` on ``platforms``.
 
         ``known``: all platforms there are (default: ``platforms``); ``reference``: what speedups
         are relative to where the workload itself does not say. Raises UsageError where no family
@@ -118,7 +118,7 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> Mapping[str, Explanation]:
-        """By family: why its prediction for that platform is as it is."""
+        """Explain, by family, why its prediction for that platform is as it is."""
         return self.explain_each(workload, [platform], known, reference=reference)[0]
 
     def explain_each(
@@ -129,33 +129,36 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> list[Mapping[str, Explanation]]:
-        """The same of several platforms, in their order. Raises UsageError where one has none."""
+        """Explain several platforms, in their order.
+
+        Raises UsageError where one has no explanation.
+        """
         if not platforms:
             return []
         question = self._question(workload, {p.name: p for p in platforms}, known, reference)
         families = self.families(workload)
-        made = {family.name: _explained(family, question, platforms) for family in families}
+        by_family = {family.name: _explained(family, question, platforms) for family in families}
         each: list[Mapping[str, Explanation]] = []
         for number in range(len(platforms)):
-            found = _each(families, partial(_given, made, number))
-            each.append({family.name: explanation for family, explanation in found})
+            explained = _each(families, partial(_given, by_family, number))
+            each.append({family.name: explanation for family, explanation in explained})
         return each
 
     def families(self, workload: Workload) -> list[Family]:
-        """Those that accept it. Raises UsageError where none does."""
-        found = [
+        """Return the families that accept the workload. Raises UsageError where none does."""
+        accepting = [
             family
             for entry in self._entries
             if workload.kind in entry.kinds
             and (family := self._family(entry)) is not None
             and family.accepts(workload)
         ]
-        if not found:
+        if not accepting:
             raise UsageError(
                 f"no family can predict {workload.name!r} (a workload of kind {workload.kind})",
                 hint="`berth site doctor` names families that cannot be loaded",
             )
-        return found
+        return accepting
 
     def _adjusted(
         self,
@@ -163,11 +166,11 @@ class Forecaster:
         curves: dict[str, PredictionCurve],
         sources: dict[str, tuple[SourceShare, ...]],
     ) -> tuple[dict[str, PredictionCurve], dict[str, tuple[SourceShare, ...]]]:
-        made = Adjusted(curves, sources)
+        adjusted = Adjusted(curves, sources)
         for entry in self._entries:
             if entry.adjust is not None and question.workload.kind not in entry.kinds:
-                made = entry.adjust(question, self._bundles, made)
-        return dict(made.curves), dict(made.sources)
+                adjusted = entry.adjust(question, self._bundles, adjusted)
+        return dict(adjusted.curves), dict(adjusted.sources)
 
     def _family(self, entry: FamilyEntry) -> Family | None:
         if entry.name not in self._loaded:
@@ -188,69 +191,72 @@ class Forecaster:
         else:
             names = (reference, *DEFAULT_REFERENCES) if reference else DEFAULT_REFERENCES
         references = tuple(every[name] for name in names if name in every)
-        beside = (one for p in platforms.values() for one in relatives(p, every))
-        asked = {**{one.name: one for one in (*beside, *references)}, **platforms}
+        beside = (platform for p in platforms.values() for platform in relatives(p, every))
+        asked = {**{platform.name: platform for platform in (*beside, *references)}, **platforms}
         return Question(workload, asked, {**asked, **every}, references)
 
     def _by_schema(self, folders: Sequence[Path]) -> dict[str, Path]:
         taken = {schema for entry in self._entries for schema in entry.bundle_readers}
-        found: dict[str, Path] = {}
+        by_schema: dict[str, Path] = {}
         for folder in folders:
             schema = schema_of_bundle(folder)
             if schema not in taken:
                 raise UsageError(
                     f"{folder} is a bundle of schema {schema!r}, which no family here predicts with"
                 )
-            if schema in found:
+            if schema in by_schema:
                 raise UsageError(
-                    f"{folder} and {found[schema]} are both of schema {schema!r}",
+                    f"{folder} and {by_schema[schema]} are both of schema {schema!r}",
                     hint="name one of them",
                 )
-            found[schema] = folder
-        return found
+            by_schema[schema] = folder
+        return by_schema
 
 
 def _explained(
     family: Family, question: Question, platforms: Sequence[Platform]
 ) -> Sequence[Explanation | UsageError]:
-    """Of each platform, or why there is none of it."""
+    """Return the family's explanation of each platform, or why there is none of it."""
     if isinstance(family, ExplainsSeveral):
         with suppress(UsageError):  # which of them it is of is found one by one
             return family.explain_each(question, platforms)
-    found: list[Explanation | UsageError] = []
+    explanations: list[Explanation | UsageError] = []
     for platform in platforms:
         try:
-            found.append(family.explain(question, platform))
+            explanations.append(family.explain(question, platform))
         except UsageError as refusal:
-            found.append(refusal)
-    return found
+            explanations.append(refusal)
+    return explanations
 
 
 def _given(
-    made: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
+    by_family: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
 ) -> Explanation:
-    """A family's on the platform of this number. Raises UsageError where there is none."""
-    found = made[family.name][number]
-    if isinstance(found, UsageError):
-        raise found
-    return found
+    """Return a family's explanation of the platform of this number.
+
+    Raises UsageError where there is none.
+    """
+    explanation = by_family[family.name][number]
+    if isinstance(explanation, UsageError):
+        raise explanation
+    return explanation
 
 
 def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:
-    """What they answer, without those that can say nothing of this workload.
+    """Return what the families answer, without those that can say nothing of this workload.
 
     Raises UsageError, the first one's, where none can.
     """
-    found: list[tuple[Family, T]] = []
+    answers: list[tuple[Family, T]] = []
     refusals: list[UsageError] = []
     for family in families:
         try:
-            found.append((family, ask(family)))
+            answers.append((family, ask(family)))
         except UsageError as refusal:
             refusals.append(refusal)
-    if not found:
+    if not answers:
         raise refusals[0]
-    return found
+    return answers
 
 
 def _combined(
@@ -278,8 +284,8 @@ def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
 def _merged(
     platform: str, answers: Sequence[tuple[Family, Answer]]
 ) -> tuple[PredictionCurve, tuple[SourceShare, ...]]:
-    """At the units of the answer of the best basis; others are read at the same units."""
-    best = min(answers, key=lambda one: one[1].curves[platform].points[0].basis.rank)[1]
+    """Combine the answers at the units of the best basis, where the others are read, too."""
+    best = min(answers, key=lambda pair: pair[1].curves[platform].points[0].basis.rank)[1]
     points: list[Prediction] = []
     shares: tuple[SourceShare, ...] = ()
     for point in best.curves[platform].points:
@@ -291,16 +297,16 @@ def _merged(
             estimates.append(
                 SourceEstimate(family.name, curve.runtime_at(units), near.basis, "", near.abstained)
             )
-        made = combine(estimates)
-        shares = shares or made.shares
-        factor = point.runtime_s.mid / made.seconds.mid
+        combined = combine(estimates)
+        shares = shares or combined.shares
+        factor = point.runtime_s.mid / combined.seconds.mid
         energy = point.energy_j
         points.append(
             replace(
                 point,
-                runtime_s=made.seconds,
-                basis=made.basis,
-                abstained=made.abstained,
+                runtime_s=combined.seconds,
+                basis=combined.basis,
+                abstained=combined.abstained,
                 speedup=point.speedup.scaled(factor),
                 energy_j=None if energy is None else energy.scaled(1 / factor),
             )
@@ -327,20 +333,20 @@ def _reference_time(
 
 
 def _ran_on(workload: Workload) -> tuple[str, ...]:
-    """The platform of a program's pilot; of what was not run here nothing is known."""
+    """Return the platform of a program's pilot; of what was not run here nothing is known."""
     profile = workload.document
     return (profile.platform,) if isinstance(profile, Profile) and profile.complete else ()
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
-    """With speedups over a time on the reference."""
+    """Return the curve with speedups over a time on the reference."""
     return PredictionCurve(
         tuple(replace(p, speedup=p.runtime_s.over(reference_s)) for p in curve.points)
     )
 
 
 def _of_whole_job(forecast: Forecast, workload: Workload) -> Forecast:
-    """In seconds of the whole job, where the workload says how much it does."""
+    """Return the forecast in seconds of the whole job, where the workload says how much it does."""
     steps = workload.amount.steps
     if steps is None or workload.amount.unit is Unit.JOB:
         return forecast

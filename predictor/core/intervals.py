@@ -28,7 +28,7 @@ DIFFICULTY_FLOOR = 0.5
 
 
 def difficulty(correction: float) -> float:
-    """How hard a row is: the more the learnt residual had to change, the less is known.
+    """Return how hard a row is: the more the learnt residual had to change, the less is known.
 
     ``correction`` is the log ratio of the prediction with and without the residual. Scores are
     divided by this, so that intervals are narrow where the roofline alone is believed.
@@ -37,7 +37,7 @@ def difficulty(correction: float) -> float:
 
 
 def group_quantile(scores: Sequence[float], groups: Sequence[str], level: float = LEVEL) -> float:
-    """The score that a new group's row stays under with probability ``level``.
+    """Return the score that a new group's row stays under with probability ``level``.
 
     Raises UsageError where there are too few groups for a finite answer.
     """
@@ -60,6 +60,6 @@ def group_quantile(scores: Sequence[float], groups: Sequence[str], level: float 
 
 
 def around(mid: float, log_width: float) -> Interval:
-    """``mid`` with a factor ``exp(log_width)`` to both sides."""
+    """Return ``mid`` with a factor ``exp(log_width)`` to both sides."""
     factor = math.exp(min(max(log_width, 0.0), MAX_LOG_WIDTH))
     return Interval(mid / factor, mid, mid * factor)

@@ -26,23 +26,23 @@ class NodeRatio:
     nodes: int
     time: Interval
     memory: Interval
-    """Of all nodes together."""
+    """Ratio of the memory of all nodes together."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """How long finished jobs show that the program takes on one number of nodes."""
+    """The time on one number of nodes that finished jobs show."""
 
     nodes: int
     units: int
     """Cores or GPUs of each node."""
     runtime_s: Interval
-    """At the profiled size."""
+    """Time at the profiled size."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeScaling:
-    """What is known of a program on several nodes."""
+    """The knowledge of a program on several nodes."""
 
     measured: tuple[int, ...]
     """Numbers of nodes that it ran on, ascending; the first is that of the main run."""
@@ -51,31 +51,31 @@ class NodeScaling:
     measured_on: str = ""
     """Platform of those runs."""
     ratios: Mapping[str, tuple[NodeRatio, ...]] = field(default_factory=dict)
-    """By platform, ascending by nodes; empty where it ran on one number of nodes only."""
+    """Ratios by platform, ascending by nodes; empty where it ran on one number of nodes only."""
     learnt: Mapping[str, tuple[NodeTime, ...]] = field(default_factory=dict)
-    """By platform: numbers of nodes other than the main run's that jobs have finished on."""
+    """Times by platform on numbers of nodes, other than the main run's, that jobs finished on."""
 
     @property
     def base(self) -> int:
-        """Nodes of the main run, which all ratios are over."""
+        """Return the nodes of the main run, which all ratios are over."""
         return self.measured[0]
 
     def units(self, units: int, nodes: int) -> int:
-        """Of ``units`` cores or GPUs on ``nodes`` nodes, those of one node, which curves are of."""
+        """Return the cores or GPUs of one node, of ``units`` on ``nodes`` nodes."""
         return max(1, math.ceil(units / nodes))
 
     def size(self, size: float | None, nodes: int) -> float | None:
-        """The main run's size that ``size`` on ``nodes`` nodes stands for."""
+        """Return the main run's size that ``size`` on ``nodes`` nodes stands for."""
         return size * self.base / nodes if self.weak and size is not None else size
 
     def ratio(self, platform: str, nodes: int) -> NodeRatio:
-        """Time and memory over those of the main run; where unknown, the ends of what can be."""
+        """Return time and memory over the main run's; where unknown, the ends of what can be."""
         if nodes == self.base:
             return NodeRatio(nodes, _ONE, _ONE)
         table = self.ratios.get(platform, ())
         if not table:
             return _unknown(nodes, self.base)
-        index = bisect.bisect_left([one.nodes for one in table], nodes)
+        index = bisect.bisect_left([entry.nodes for entry in table], nodes)
         if index == len(table):
             return _beyond(table[-1], nodes)
         right = table[index]
@@ -84,14 +84,14 @@ class NodeScaling:
         return _between(table[index - 1], right, nodes)
 
     def learnt_at(self, platform: str, units: int, nodes: int) -> Interval | None:
-        """Time on ``nodes`` nodes with ``units`` cores or GPUs each; None: no job ran so."""
-        for one in self.learnt.get(platform, ()):
-            if (one.nodes, one.units) == (nodes, units):
-                return one.runtime_s
+        """Return the time on ``nodes`` nodes with ``units`` cores or GPUs each; None: no job."""
+        for job in self.learnt.get(platform, ()):
+            if (job.nodes, job.units) == (nodes, units):
+                return job.runtime_s
         return None
 
     def why_not(self, platform: str, nodes: int) -> str | None:
-        """Why nothing is known of so many nodes; None: it is known."""
+        """Say why nothing is known of so many nodes; None: it is known."""
         if nodes == self.base:
             return None
         if len(self.measured) < 2:
@@ -112,7 +112,7 @@ class NodeScaling:
         return None
 
     def moved(self, point: Prediction, nodes: int, units: int) -> Prediction:
-        """A prediction for each of the main run's nodes, on ``nodes`` nodes.
+        """Return a prediction for each of the main run's nodes as one on ``nodes`` nodes.
 
         ``units``: cores or GPUs of each that are asked for, of which ``point`` may be the nearest.
         """
@@ -147,7 +147,7 @@ class NodeScaling:
         )
 
     def _ran(self, point: Prediction, nodes: int, units: int, time: Interval) -> Prediction:
-        """As jobs ran on so many nodes."""
+        """Return the prediction as jobs ran on so many nodes."""
         reference_s, energy = point.speedup.mid * point.runtime_s.mid, point.energy_j
         grown = nodes * units / (point.gpus or point.cores) * time.mid / point.runtime_s.mid
         return replace(
@@ -168,7 +168,7 @@ _ONE = Interval(1.0, 1.0, 1.0)
 
 
 def _unknown(nodes: int, base: int) -> NodeRatio:
-    """Between a perfect gain and none, in memory between shared and repeated data."""
+    """Return the range from a perfect gain to none, in memory from shared to repeated data."""
     less, more = sorted((base / nodes, 1.0))
     return NodeRatio(
         nodes,
@@ -178,7 +178,7 @@ def _unknown(nodes: int, base: int) -> NodeRatio:
 
 
 def _beyond(last: NodeRatio, nodes: int) -> NodeRatio:
-    """More nodes than the table has: the last entry, with no further gain at the upper end."""
+    """Extend the table's last entry to more nodes, with no further gain at the upper end."""
     factor = nodes / last.nodes
     time, memory = last.time, last.memory
     return NodeRatio(
@@ -206,13 +206,13 @@ def _mixed(left: Interval, right: Interval, weight: float) -> Interval:
 
 
 def to_data(scaling: NodeScaling) -> dict[str, Any]:
-    """For a forecast's JSON."""
+    """Return the scaling as a forecast's JSON holds it."""
     return {
         "measured": scaling.measured,
         "weak": scaling.weak,
         "measured_on": scaling.measured_on,
         "ratios": {
-            name: [[one.nodes, _out(one.time), _out(one.memory)] for one in table]
+            name: [[entry.nodes, _out(entry.time), _out(entry.memory)] for entry in table]
             for name, table in scaling.ratios.items()
         },
         "learnt": {
@@ -223,7 +223,7 @@ def to_data(scaling: NodeScaling) -> dict[str, Any]:
 
 
 def from_data(data: Any) -> NodeScaling:
-    """What ``to_data`` made. Raises KeyError, TypeError or ValueError for anything else."""
+    """Read what ``to_data`` made. Raises KeyError, TypeError or ValueError for anything else."""
     measured = tuple(int(n) for n in data["measured"])
     if not measured or min(measured) < 1:
         raise ValueError("no number of nodes was measured")
@@ -236,8 +236,8 @@ def from_data(data: Any) -> NodeScaling:
             for name, table in data["ratios"].items()
         },
         learnt={
-            name: tuple(NodeTime(int(n), int(units), Interval(*t)) for n, units, t in found)
-            for name, found in data["learnt"].items()
+            name: tuple(NodeTime(int(n), int(units), Interval(*t)) for n, units, t in jobs)
+            for name, jobs in data["learnt"].items()
         },
     )
 

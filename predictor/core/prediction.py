@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Basis(StrEnum):
-    """What a prediction stands on, best first."""
+    """The kinds of evidence that a prediction rests on, best first."""
 
     MEASURED = "measured"
     """The workload was run on this very platform with these resources."""
@@ -25,7 +25,7 @@ class Basis(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 is best."""
+        """Return the place of the basis; 0 is best."""
         return _RANKS[self]
 
 
@@ -33,7 +33,7 @@ _RANKS = {basis: rank for rank, basis in enumerate(Basis)}
 
 
 class Bound(StrEnum):
-    """Which resource limits the workload on the platform."""
+    """The resource that limits the workload on the platform."""
 
     MEMORY = "memory"
     COMPUTE = "compute"
@@ -57,19 +57,19 @@ class Interval:
             raise ValueError(f"not an interval: {self.low}, {self.mid}, {self.high}")
 
     def scaled(self, factor: float) -> Interval:
-        """The interval with all three numbers times ``factor`` (>= 0)."""
+        """Return the interval with all three numbers times ``factor`` (>= 0)."""
         return Interval(self.low * factor, self.mid * factor, self.high * factor)
 
     def times(self, other: Interval) -> Interval:
-        """The product of two quantities whose errors may add up."""
+        """Return the product of two quantities whose errors may add up."""
         return Interval(self.low * other.low, self.mid * other.mid, self.high * other.high)
 
     def over(self, numerator: float) -> Interval:
-        """``numerator`` over the quantity: a speedup from a time, for instance."""
+        """Return ``numerator`` over the quantity: a speedup from a time, for instance."""
         return Interval(numerator / self.high, numerator / self.mid, numerator / self.low)
 
     def moved(self, old: Interval, new: Interval) -> Interval:
-        """With the part ``old`` replaced by ``new``: what is beside it stays as it is."""
+        """Return the interval with its part ``old`` replaced by ``new``."""
         low = max(0.0, self.low + new.low - old.low)
         mid = max(low, self.mid + new.mid - old.mid)
         return Interval(low, mid, max(mid, self.high + new.high - old.high))
@@ -83,23 +83,23 @@ class MemoryUse:
     """
 
     host_bytes: Interval | None = None
-    """Of all its nodes together."""
+    """Memory of all its nodes together."""
     gpu_bytes: Interval | None = None
-    """Of all its GPUs together; None also where it has none."""
+    """Memory of all its GPUs together; None also where it has none."""
     gpu_held_in_bytes: float | None = None
     """Memory of the smallest kind of GPU that it is known to have run on, with as many of them: it
     fits where each has as much, whether its GPU memory was measured or not."""
 
     def scaled(self, factor: float) -> MemoryUse:
-        """That of ``factor`` times as many nodes and GPUs that each need as much."""
+        """Return the memory of ``factor`` times as many nodes and GPUs that each need as much."""
         return self._each(lambda need: need.scaled(factor))
 
     def times(self, ratio: Interval) -> MemoryUse:
-        """Both needs times a ratio whose error may add to theirs."""
+        """Return both needs times a ratio whose error may add to theirs."""
         return self._each(lambda need: need.times(ratio))
 
     def fits_gpus(self, gpu_bytes: float, gpus: int = 1) -> bool:
-        """Whether it certainly fits in so many GPUs or slices with ``gpu_bytes`` each."""
+        """Return whether it certainly fits in so many GPUs or slices with ``gpu_bytes`` each."""
         if self.gpu_bytes is not None and self.gpu_bytes.high <= gpu_bytes * gpus:
             return True
         return self.gpu_held_in_bytes is not None and self.gpu_held_in_bytes <= gpu_bytes
@@ -137,7 +137,7 @@ class Prediction:
     unit_power_w: float | None = None
     """Mean power of each core or GPU that finished jobs of the workload drew; None: not known."""
     nodes: int = 1
-    """That the cores or GPUs are on; those of all nodes together are counted."""
+    """Nodes that the cores or GPUs are on; those of all nodes together are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class PredictionCurve:
     points: tuple[Prediction, ...]
 
     def runtime_at(self, units: int) -> Interval:
-        """Predicted time in seconds with ``units`` cores (CPU) or GPUs; clamped to the grid."""
+        """Return the time in seconds with ``units`` cores or GPUs; clamped to the grid."""
         grid = [p.gpus or p.cores for p in self.points]
         index = bisect.bisect_left(grid, units)
         if index == 0:
@@ -169,6 +169,6 @@ class PredictionCurve:
         return Interval(min(low, mid), mid, max(mid, high))
 
     def nearest(self, units: int) -> Prediction:
-        """The grid point at or below ``units`` (the first one if all are above)."""
+        """Return the grid point at or below ``units`` (the first one if all are above)."""
         grid = [p.gpus or p.cores for p in self.points]
         return self.points[max(0, bisect.bisect_right(grid, units) - 1)]

@@ -41,7 +41,8 @@ _SLOPE_UNCERTAINTY = 0.15
 """Doubt in the exponent when extrapolating, per unit of log(size / nearest measured size)."""
 _POSSIBLE_EXPONENTS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _UNKNOWN_EXPONENTS = (0.0, 1.0, 3.0)
-"""With one size only: at best constant, most likely linear, at worst cubic (dense solvers)."""
+"""Exponents with one size only: at best constant, most likely linear, at worst cubic (dense
+solvers)."""
 _MAX_EXPONENT = 4.0
 
 
@@ -56,7 +57,7 @@ class PowerLaw:
     """Largest absolute log ratio of measured to fitted."""
 
     def __call__(self, size: float) -> float:
-        """The fitted value at ``size``."""
+        """Return the fitted value at ``size``."""
         return float(self.constant + self.factor * size**self.exponent)
 
 
@@ -77,7 +78,7 @@ class SizeGrowth:
     peak_is_bound: bool = False
     """The program was too small to tell its peak from that of what started it."""
     gpu_peak_bytes: float | None = None
-    """Of all its GPUs together, at ``size``; None: not measured, or it used none."""
+    """Peak of all its GPUs together, at ``size``; None: not measured, or it used none."""
 
     @classmethod
     def fit(
@@ -89,7 +90,7 @@ class SizeGrowth:
         bounds: Collection[float | None] = (),
         gpu_peak_bytes: float | None = None,
     ) -> SizeGrowth:
-        """From ``(size, runtime_s, peak_memory_bytes)`` points and the main run's own numbers.
+        """Fit ``(size, runtime_s, peak_memory_bytes)`` points and the main run's own numbers.
 
         ``bounds`` are the sizes whose peak is an upper bound only: nothing is fitted through them.
         Raises UsageError where a number is not positive and finite.
@@ -126,35 +127,35 @@ class SizeGrowth:
         )
 
     def runtime_factor(self, size: float | None) -> Interval:
-        """Time at ``size`` over time at the profile's own size; 1 exactly for that size."""
+        """Return time at ``size`` over time at the profile's own size; 1 exactly for that size."""
         if size is None or self.size is None or size == self.size:
             return Interval(1.0, 1.0, 1.0)
         return self._ratio(self.runtime, size, self.size)
 
     @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
     def memory_bytes(self, size: float | None = None) -> Interval | None:
-        """Peak host memory at ``size`` (default: the profile's own).
+        """Return the peak host memory at ``size`` (default: the profile's own).
 
         None where none was measured, and where nothing is known of that size.
         """
         if self.peak_memory_bytes is None:
             return None
         margin = MEASURED_MARGIN if len(self.measured) > 1 else SINGLE_SIZE_MARGIN
-        here = self.peak_memory_bytes
+        peak = self.peak_memory_bytes
         if size is None or self.size is None or size == self.size:
-            low = 0.0 if self.peak_is_bound else here / margin
-            return Interval(low, here, here * margin)
+            low = 0.0 if self.peak_is_bound else peak / margin
+            return Interval(low, peak, peak * margin)
         if self._memory_doubt(size) is not None:
             return None
         ratio = self._ratio(self.memory, size, self.size)
-        low, mid, high = ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin
+        low, mid, high = ratio.low * peak / margin, ratio.mid * peak, ratio.high * peak * margin
         return Interval(0.0 if self.peak_is_bound else low, mid, max(mid, high))
 
     @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
     def gpu_memory_bytes(self, size: float | None = None) -> Interval | None:
-        """The same of the GPUs' memory, which was measured at one size only."""
-        here = self.gpu_peak_bytes
-        if here is None:
+        """Return the peak memory of the GPUs at ``size``; it was measured at one size only."""
+        peak = self.gpu_peak_bytes
+        if peak is None:
             return None
         ratio = Interval(1.0, 1.0, 1.0)
         if size is not None and self.size is not None and size != self.size:
@@ -162,13 +163,13 @@ class SizeGrowth:
                 return None
             ratio = self._ratio(None, size, self.size)
         return Interval(
-            ratio.low * here / SINGLE_SIZE_MARGIN,
-            ratio.mid * here,
-            ratio.high * here * SINGLE_SIZE_MARGIN,
+            ratio.low * peak / SINGLE_SIZE_MARGIN,
+            ratio.mid * peak,
+            ratio.high * peak * SINGLE_SIZE_MARGIN,
         )
 
     def doubt(self, size: float | None) -> str | None:
-        """What a person who asks for ``size`` should know of the answer; None where nothing."""
+        """Say what a person who asks for ``size`` should know of the answer; None where nothing."""
         if size is None:
             return None
         if self.size is None:
@@ -222,7 +223,7 @@ class Needs(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What another problem size does to time and memory: the same on every platform."""
+    """The effect of another problem size on time and memory: the same on every platform."""
 
     time: Interval
     """Over the time at the profiled size."""
@@ -233,11 +234,11 @@ class Growth(NamedTuple):
     """The size is above the profiled one."""
 
     def runtime(self, as_profiled: Interval) -> Interval:
-        """The time on a platform, from that at the profiled size."""
+        """Return the time on a platform, from that at the profiled size."""
         return as_profiled.times(self.time)
 
     def memory(self, as_profiled: MemoryUse) -> MemoryUse:
-        """The memory likewise: what a platform adds (a GPU's context, say) does not grow.
+        """Return the memory likewise: what a platform adds (a GPU's context, say) does not grow.
 
         None where nothing is known of the size.
         """
@@ -251,7 +252,7 @@ class Growth(NamedTuple):
 
 
 def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
-    """What problem ``size`` (None: as profiled) does on every platform."""
+    """Return what problem ``size`` (None: as profiled) does on every platform."""
     time = sizes.runtime_factor(size)
     if size is None:
         return Growth(time, None)
@@ -270,20 +271,23 @@ def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> 
 
 
 def memory_with(own: MemoryUse, growth: Growth | None, ratio: Interval | None) -> MemoryUse:
-    """Memory from that of the main run. ``growth``: to another size; ``ratio``: to other nodes."""
+    """Return memory from that of the main run.
+
+    ``growth``: to another size; ``ratio``: to other nodes.
+    """
     grown = own if growth is None else growth.memory(own)
     return grown if ratio is None else grown.times(ratio)
 
 
 def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
-    """Values at ``size`` of a constant plus a power, for every power that fits as well.
+    """Return values at ``size`` of a constant plus a power, for every power that fits as well.
 
     Fitted to the values of ``growth``, so that one from a store gives the same as a fresh one. The
     last value may be off by NOISE, which counts where the program has hardly grown.
     """
     first, last = measured[0], measured[-1]
     values = [growth(at) for at in measured]
-    found = []
+    values_there = []
     for exponent in _POSSIBLE_EXPONENTS:
         reach = last**exponent - first**exponent
         for noise in (-NOISE, NOISE):
@@ -294,12 +298,12 @@ def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[
                 for at, value in zip(measured, values, strict=True)
             )
             if misfit <= (1.01 * NOISE + 2 * growth.misfit) * values[-1]:
-                found.append(max(0.0, constant + slope * size**exponent))
-    return found
+                values_there.append(max(0.0, constant + slope * size**exponent))
+    return values_there
 
 
 def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:
-    """Least squares in log space over a grid of constants (0 .. just below the smallest value)."""
+    """Fit by least squares in log space over a grid of constants below the smallest value."""
     smallest = min(value for _, value in points)
     if len(points) == 2:
         # Two points cannot tell a constant from an exponent: assume none.
@@ -337,7 +341,7 @@ RESIDENT_AT_LEAST = 0.5
 def memory_on(
     platform: Platform, profile: Profile, sizes: SizeGrowth, ran_on: Platform | None
 ) -> MemoryUse:
-    """Peak memory of a piloted program there, at the profile's own size.
+    """Return the peak memory of a piloted program on a platform, at the profile's own size.
 
     ``ran_on``: where the pilot ran; None: not known.
     """
@@ -351,7 +355,7 @@ def memory_on(
 
 
 def ran_on_gpu(profile: Profile) -> bool:
-    """Whether the pilot's run used a GPU, so that its host memory says nothing of device memory."""
+    """Return whether the pilot used a GPU: its host memory then says nothing of the device's."""
     return profile.runs_on.gpus > 0 or Target.CPU not in profile.runs_on.targets
 
 

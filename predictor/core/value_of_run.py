@@ -13,66 +13,70 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 GPU_CORRELATION = 0.85
-"""Of the log errors of two GPUs; held-out AIWC applications: 0.87 to 0.92."""
+"""Correlation of the log errors of two GPUs; held-out AIWC applications: 0.87 to 0.92."""
 OTHER_CORRELATION = 0.1
-"""Of any other two; there: CPUs 0.06 to 0.15, CPU and GPU 0 to 0.03; Quartz and V100: 0.19."""
+"""Correlation of any other two; there: CPUs 0.06 to 0.15, CPU and GPU 0 to 0.03; Quartz and V100:
+0.19."""
 REGRET_SHARE = 0.4
-"""What held-out AIWC applications regretted (log) as a share of what their Gaussians expected."""
+"""Regret (log) of held-out AIWC applications as a share of what their Gaussians expected."""
 RUN_NOISE = 0.05
 """Standard deviation of log time between one run and the runs that it stands for."""
 
 
 class Place(NamedTuple):
-    """Where a run could go, and what is known of its time there."""
+    """A place where a run could go, and what is known of its time there."""
 
     platform: str
     is_gpu: bool
     mean: float
     """Expected log time (or another score that goes with it)."""
     deviation: float
-    """Of that; 0: it is known."""
+    """Standard deviation of the mean; 0: it is known."""
 
 
 def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[float]:
-    """By how much each mean moves with one standard deviation of what a run at ``run`` shows."""
-    one = places[run]
-    seen = math.hypot(one.deviation, noise)
+    """Return how far each mean moves with one standard deviation of what a run at ``run`` shows."""
+    candidate = places[run]
+    seen = math.hypot(candidate.deviation, noise)
     if seen == 0:
         return [0.0] * len(places)
-    return [_correlation(one, other) * one.deviation * other.deviation / seen for other in places]
+    return [
+        _correlation(candidate, other) * candidate.deviation * other.deviation / seen
+        for other in places
+    ]
 
 
 def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
-    """The expected least mean after a run that moves each by ``moved`` standard deviations.
+    """Return the expected least mean after a run that moves each by ``moved`` standard deviations.
 
     The lower envelope of the lines mean + moved x z over a standard normal z, exactly.
     """
     lines = sorted(zip(moved, means, strict=True), key=lambda line: (-line[0], line[1]))
-    kept: list[tuple[float, float]] = []
+    envelope: list[tuple[float, float]] = []
     begins: list[float] = []
     for slope, mean in lines:
-        if kept and slope == kept[-1][0]:
+        if envelope and slope == envelope[-1][0]:
             continue  # the first of equal slopes is the lower
         start = -math.inf
-        while kept:
-            top, level = kept[-1]
+        while envelope:
+            top, level = envelope[-1]
             start = (mean - level) / (top - slope)
             if start > begins[-1]:
                 break
-            kept.pop()
+            envelope.pop()
             begins.pop()
             start = -math.inf
-        kept.append((slope, mean))
+        envelope.append((slope, mean))
         begins.append(start)
     ends = [*begins[1:], math.inf]
     return sum(
         mean * (_below(end) - _below(start)) + slope * (_density(start) - _density(end))
-        for (slope, mean), start, end in zip(kept, begins, ends, strict=True)
+        for (slope, mean), start, end in zip(envelope, begins, ends, strict=True)
     )
 
 
 def value_of_run(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> float:
-    """By how much a run at ``run`` lowers the log time of the place that is picked afterwards.
+    """Return how far a run at ``run`` lowers the log time of the place that is picked afterwards.
 
     Scaled to what held-out applications had of it; 0 where nothing can be learnt.
     """
@@ -81,10 +85,10 @@ def value_of_run(places: Sequence[Place], run: int, noise: float = RUN_NOISE) ->
     return REGRET_SHARE * max(0.0, min(means) - least)
 
 
-def _correlation(one: Place, other: Place) -> float:
-    if one.platform == other.platform:
+def _correlation(first: Place, second: Place) -> float:
+    if first.platform == second.platform:
         return 1.0
-    return GPU_CORRELATION if one.is_gpu and other.is_gpu else OTHER_CORRELATION
+    return GPU_CORRELATION if first.is_gpu and second.is_gpu else OTHER_CORRELATION
 
 
 def _below(z: float) -> float:

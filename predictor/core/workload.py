@@ -23,17 +23,17 @@ from berth.predictor.core.forecast import Unit
 
 
 class Amount(Document):
-    """How much work one job does, in the units that predictions are made in."""
+    """The amount of work of one job, in the units that predictions are made in."""
 
     unit: Unit
     count: Positive | None = None
-    """None: not known, so that platforms are only ranked by relative time."""
+    """Number of units; None: not known, so that platforms are only ranked by relative time."""
     steps_per_epoch: Positive | None = Field(default=None)
-    """With unit ``epoch``: what a predicted step is multiplied by."""
+    """Factor on a predicted step with unit ``epoch``."""
 
     @property
     def steps(self) -> float | None:
-        """How often the predicted unit is done in a job; None: not known."""
+        """Return how often the predicted unit is done in a job; None: not known."""
         if self.count is None or self.unit is not Unit.EPOCH:
             return self.count
         return None if self.steps_per_epoch is None else self.count * self.steps_per_epoch
@@ -64,36 +64,36 @@ class Kind:
     name: str
     model: type[Document]
     describe: Callable[[Any], Workload]
-    """From a document of ``model``."""
+    """Makes the workload from a document of ``model``."""
 
 
 OWN_ENTRY_POINTS = Path(__file__).parents[1] / "entry_points.ini"
 KINDS: Registry[Kind] = Registry(
     "berth.workloads", kind="schema of workloads", own=OWN_ENTRY_POINTS, needs=("model", "describe")
 )
-"""By the schema of their documents."""
+"""Kinds of workload by the schema of their documents."""
 
 
 def digest_of(document: Document) -> str:
-    """``sha256:`` and the hex digest of the document's content."""
+    """Return ``sha256:`` and the hex digest of the document's content."""
     return "sha256:" + hashlib.sha256(document.model_dump_json(by_alias=True).encode()).hexdigest()
 
 
 def workload_of(document: Document) -> Workload:
-    """The workload that a document describes. Raises UsageError for another document."""
+    """Return the workload that a document describes. Raises UsageError for another document."""
     return kind_of(str(getattr(document, "schema_", ""))).describe(document)
 
 
 def kind_of(schema: str) -> Kind:
-    """The kind of documents of this schema. Raises UsageError naming those that are known."""
+    """Return the kind of documents of this schema. Raises UsageError naming the known ones."""
     return KINDS.load(schema)
 
 
 def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
-    """The workload in a JSON text. Raises DocumentError in one sentence."""
+    """Return the workload in a JSON text. Raises DocumentError in one sentence."""
     data = json_data(text, source=source)
-    said = data.get("schema") if isinstance(data, dict) else None
-    schema = said if isinstance(said, str) else ""
+    named = data.get("schema") if isinstance(data, dict) else None
+    schema = named if isinstance(named, str) else ""
     if schema not in KINDS.names():
         raise _unknown_schema(source, schema)
     kind = KINDS.load(schema)
@@ -101,7 +101,7 @@ def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
 
 
 def read_workload(path: Path) -> Workload:
-    """The workload in a JSON file, or a TOML file of slices. Raises DocumentError."""
+    """Return the workload in a JSON file, or a TOML file of slices. Raises DocumentError."""
     if path.suffix == ".toml":
         kind = KINDS.load("berth.slice-workload/1")
         return kind.describe(read_toml(path, kind.model))
@@ -116,6 +116,6 @@ def read_workload(path: Path) -> Workload:
 
 
 def _unknown_schema(source: str | Path, schema: str) -> DocumentError:
-    """For a document that is no workload."""
-    said = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
-    return DocumentError(source, said, key="schema", hint=f"known: {', '.join(KINDS.names())}")
+    """Return the error for a document that is no workload."""
+    problem = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
+    return DocumentError(source, problem, key="schema", hint=f"known: {', '.join(KINDS.names())}")

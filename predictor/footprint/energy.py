@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from berth.predictor.core.prediction import Interval
 
 IDLE_SHARE = 0.125
-"""Of the power under load, where a platform names no idle power: an A100's 50 W of 400."""
+"""Idle share of the power under load, where a platform names none: an A100's 50 W of 400."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class Energy:
 
     joules: Interval
     idle_share: float
-    """Of the middle: power drawn by the device for being there."""
+    """Share of the middle that the device draws for being there."""
 
 
 def energy(
     seconds: Interval, power_w: float | None, idle_w: float | None, waiting: float
 ) -> Energy | None:
-    """Energy of a run of so many seconds; None where the platform's power is not known.
+    """Return the energy of a run of so many seconds; None where the platform's power is not known.
 
     ``waiting``: part of the time in which no kernel runs (launches bound it), of 1. Low end: idle
     power while waiting over the shortest time; high end: full power over the longest.

@@ -34,10 +34,10 @@ _SEGMENT = 2 * 2**20
 
 
 class Task(StrEnum):
-    """What is run."""
+    """The task that is run."""
 
     INFERENCE = "inference"
-    """With ``torch.no_grad()`` or in a runtime that knows no gradients."""
+    """A forward pass with ``torch.no_grad()`` or in a runtime that knows no gradients."""
     RECORDED = "recorded"
     """A forward pass while autograd records: what ``model(x)`` does in PyTorch by itself."""
     TRAINING = "training"
@@ -53,7 +53,7 @@ class Fits(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What can be counted, in bytes; the same on every platform of a kind."""
+    """The memory that can be counted, in bytes; the same on every platform of a kind."""
 
     task: Task
     numbers: Numbers
@@ -85,16 +85,17 @@ class Footprint:
 
     @property
     def overhead_bytes(self) -> float:
-        """What the framework adds to what is counted (middle)."""
+        """Return what the framework adds to what is counted (middle)."""
         return max(self.memory.mid - self.need.allocated, 0.0)
 
     def fits(self, memory_bytes: float) -> Fits:
-        """Whether so much memory suffices."""
+        """Return ``yes`` where the need's upper end fits, ``no`` where even its lower end does
+        not."""
         return fits(self.memory, memory_bytes)
 
 
 def fits(need: Interval, memory_bytes: float) -> Fits:
-    """``yes`` where the upper end of the need fits, ``no`` where even the lower does not."""
+    """Return ``yes`` where the need's upper end fits, ``no`` where even its lower end does not."""
     if need.high <= memory_bytes:
         return Fits.YES
     return Fits.NO if need.low > memory_bytes else Fits.MAY
@@ -110,7 +111,7 @@ def count(
     strided: bool = True,
     fused: bool | None = None,
 ) -> Need:
-    """What a run of the graph at its batch must hold.
+    """Count what a run of the graph at its batch must hold.
 
     ``moments``: numbers that the optimiser keeps for each weight. ``strided`` and ``fused``: how
     the framework stores (see ``storage``); by default PyTorch's way on a GPU and for training, and
@@ -131,12 +132,12 @@ def count(
         alive, extra = forward, 0
         activations = peak(forward)
     else:
-        kept = saved(graph, stored)
-        alive, extra = tensors(stored, kept=kept.nodes), kept.extra_bytes
+        recorded = saved(graph, stored)
+        alive, extra = tensors(stored, lasting=recorded.nodes), recorded.extra_bytes
         activations = peak(alive) + extra
         if task is Task.TRAINING:
             gradients, states = parameters, moments * parameters
-            activations = max(activations, backward_peak(stored, kept))
+            activations = max(activations, backward_peak(stored, recorded))
             if numbers.bits < 32:
                 weights += graph.stored_bytes * numbers.bits // native.bits
     allocated = weights + gradients + states + inputs + activations
@@ -155,8 +156,8 @@ def count(
         activations=activations,
         allocated=allocated,
         least=least,
-        convolutions=sum(one is Family.CONVOLUTION for one in family),
-        products=sum(one is Family.MATMUL for one in family),
+        convolutions=sum(node_family is Family.CONVOLUTION for node_family in family),
+        products=sum(node_family is Family.MATMUL for node_family in family),
         unknown=sum(graph.unknown.values()),
     )
 
@@ -173,7 +174,7 @@ def _rounded(size: int) -> int:
 
 
 def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
-    """The memory model for a task on a GPU or on a CPU."""
+    """Return the memory model for a task on a GPU or on a CPU."""
     if task is Task.TRAINING:
         name = RuntimeName.GPU_TRAINING if on_gpu else RuntimeName.CPU_TRAINING
     else:
@@ -182,13 +183,13 @@ def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
 
 
 def footprint(need: Need, runtime: Runtime | None = None) -> Footprint:
-    """The peak memory of what was counted, by the framework's memory model."""
+    """Return the peak memory of what was counted, by the framework's memory model."""
     runtime = runtime or runtime_of(need.task, on_gpu=need.on_gpu)
     return Footprint(need, runtime, memory_of(need, runtime))
 
 
 def memory_of(need: Need, runtime: Runtime) -> Interval:
-    """The memory model applied."""
+    """Apply the framework's memory model to what was counted."""
     memory = runtime.memory
     if isinstance(memory, DeviceMemory):
         parts = zip(_ends(memory.context_bytes.interval), _ends(memory.share.interval), strict=True)
@@ -211,5 +212,5 @@ def memory_of(need: Need, runtime: Runtime) -> Interval:
     )
 
 
-def _ends(given: Interval) -> tuple[float, float, float]:
-    return given.low, given.mid, given.high
+def _ends(interval: Interval) -> tuple[float, float, float]:
+    return interval.low, interval.mid, interval.high

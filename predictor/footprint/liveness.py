@@ -32,10 +32,10 @@ class Tensor(NamedTuple):
     size: int
 
 
-def tensors(stored: Storage, *, kept: Collection[int] = (), reuse: bool = False) -> list[Tensor]:
-    """The tensors of one forward pass, in the order in which they are written.
+def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = False) -> list[Tensor]:
+    """Return the tensors of one forward pass, in the order in which they are written.
 
-    ``kept``: nodes whose memory the backward pass needs (see ``saved``): they live to the end, as
+    ``lasting``: nodes whose memory the backward pass needs (see ``saved``), alive to the end, as
     do the inputs of folded normalisations. ``reuse``: pointwise nodes and normalisations write over
     what they read where nobody needs it any more.
     """
@@ -44,20 +44,20 @@ def tensors(stored: Storage, *, kept: Collection[int] = (), reuse: bool = False)
     for node in range(n):
         if not stored.readers[node]:
             last[stored.owner[node]] = n - 1
-    for node in kept:
+    for node in lasting:
         last[stored.owner[node]] = n - 1
     begins, taken = _in_place(stored, last) if reuse else (list(range(n)), [False] * n)
-    found = []
+    living = []
     for node in range(n):
         if stored.written[node] and not taken[node]:
-            found.append(Tensor(begins[node], last[node], stored.written[node]))
+            living.append(Tensor(begins[node], last[node], stored.written[node]))
         if stored.twin[node]:
-            found.append(Tensor(node, n - 1 if kept else node, stored.twin[node]))
-    return sorted(found, key=lambda tensor: tensor.first)
+            living.append(Tensor(node, n - 1 if lasting else node, stored.twin[node]))
+    return sorted(living, key=lambda tensor: tensor.first)
 
 
 def last_reads(stored: Storage) -> list[int]:
-    """[n] the last step that reads each node's memory, itself or through a view."""
+    """Return [n] the last step that reads each node's memory, itself or through a view."""
     last = list(range(len(stored)))
     for node, sources in enumerate(stored.sources):
         for source in sources:
@@ -66,7 +66,7 @@ def last_reads(stored: Storage) -> list[int]:
 
 
 def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
-    """[n] the step at which each node's memory was first written, and whether it was taken over."""
+    """Return [n] the step that first wrote each node's memory, and whether it was taken over."""
     begins, taken = list(range(len(stored))), [False] * len(stored)
     for node, sources in enumerate(stored.sources):
         if stored.family[node] not in _IN_PLACE or not stored.written[node]:
@@ -80,12 +80,12 @@ def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
     return begins, taken
 
 
-def peak(found: Sequence[Tensor]) -> int:
-    """Most bytes alive in one step."""
-    if not found:
+def peak(living: Sequence[Tensor]) -> int:
+    """Return the most bytes alive in one step."""
+    if not living:
         return 0
-    change = [0] * (max(tensor.last for tensor in found) + 2)
-    for tensor in found:
+    change = [0] * (max(tensor.last for tensor in living) + 2)
+    for tensor in living:
         change[tensor.first] += tensor.size
         change[tensor.last + 1] -= tensor.size
     live = most = 0
@@ -126,7 +126,7 @@ class CachingAllocator:
         self._blocks: dict[int, _Block] = {}
 
     def take(self, size: int) -> int:
-        """A block of at least ``size`` bytes; its number."""
+        """Take a block of at least ``size`` bytes; return its number."""
         size = max(ROUND, -(-size // ROUND) * ROUND)
         small = size <= SMALL
         pool = self._free[small]
@@ -179,7 +179,7 @@ def _segment(size: int) -> int:
 
 
 def reserved(tensors: Sequence[Tensor], before: Sequence[int] = ()) -> int:
-    """Bytes reserved when a run with these tensors is over.
+    """Return the bytes reserved when a run with these tensors is over.
 
     ``before``: sizes of what is there all the time (weights), taken first.
     """

@@ -30,7 +30,7 @@ class Span(Document):
 
     @property
     def interval(self) -> Interval:
-        """The same for calculations."""
+        """Return the interval for calculations."""
         return Interval(self.low, self.mid, self.high)
 
     @model_validator(mode="after")
@@ -47,7 +47,7 @@ class DeviceMemory(Document):
     context_bytes: Span
     """CUDA context, loaded kernels, libraries' workspaces."""
     share: Span
-    """Of what is counted and goes through the allocator."""
+    """Factor on what is counted and goes through the allocator."""
 
 
 class HostMemory(Document):
@@ -71,18 +71,18 @@ class Runtime(Document):
     labels: int = Field(ge=1)
     models: int = Field(ge=1)
     limits: str
-    """What the labels do not cover, in words."""
+    """Cases that the labels do not cover, in words."""
 
 
 class RuntimesFile(Document):
-    """``runtimes.json``."""
+    """The document ``runtimes.json``."""
 
     schema_: str = Field(default=RUNTIMES_SCHEMA, alias="schema")
     runtimes: dict[str, Runtime]
 
 
 class RuntimeName(StrEnum):
-    """Keys of the file."""
+    """The keys of ``runtimes.json``."""
 
     GPU_FORWARD = "gpu-forward"
     GPU_TRAINING = "gpu-training"
@@ -92,5 +92,5 @@ class RuntimeName(StrEnum):
 
 @cache
 def runtimes() -> dict[str, Runtime]:
-    """The shipped memory models by name. Raises DocumentError where the file is broken."""
+    """Read the shipped memory models by name. Raises DocumentError where the file is broken."""
     return read_json(RUNTIMES, RuntimesFile).runtimes

@@ -54,7 +54,7 @@ _CELLS = {"GRU": 5, "LSTM": 5, "RNN": 1}
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What the backward pass reads."""
+    """The tensors that the backward pass reads."""
 
     nodes: frozenset[int]
     """Nodes whose output is kept; each memory counts once however often it is kept."""
@@ -63,8 +63,8 @@ class Saved:
 
 
 def saved(graph: ModelGraph, stored: Storage) -> Saved:
-    """What a forward pass with autograd recording keeps."""
-    kept: set[int] = set()
+    """Return what a forward pass with autograd recording keeps."""
+    saved_nodes: set[int] = set()
     extra = 0
     parameters = graph.node_parameters.tolist()
     read = graph.column("inputs").tolist()
@@ -73,22 +73,22 @@ def saved(graph: ModelGraph, stored: Storage) -> Saved:
         name = stored.operator[node]
         if _in_run(stored, node):
             if not stored.inside[node]:
-                kept.add(stored.origin[node])
+                saved_nodes.add(stored.origin[node])
             continue
         reads, writes = _rule(stored.family[node], name, read[node] < 2 and not parameters[node])
         if reads:
-            kept.update(stored.sources[node])
+            saved_nodes.update(stored.sources[node])
         if writes:
-            kept.add(node)
+            saved_nodes.add(node)
         if name.endswith("MaxPool"):
             extra += _INDEX_BYTES * elements[node]
         elif stored.family[node] is Family.RECURRENT:
             extra += _CELLS.get(name, _MOST_GATES) * stored.written[node]
-    return Saved(frozenset(kept), extra)
+    return Saved(frozenset(saved_nodes), extra)
 
 
 def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
-    """Whether an operator's (inputs, output) are kept.
+    """Return whether an operator's (inputs, output) are kept.
 
     ``alone``: it reads one activation and no parameter.
     """
@@ -103,7 +103,7 @@ def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
 
 
 def _in_run(stored: Storage, node: int) -> bool:
-    """Whether a pointwise node stands in a run with others."""
+    """Return whether a pointwise node stands in a run with others."""
     origin = stored.origin[node]
     if origin < 0 or stored.inside[node]:
         return origin >= 0
@@ -112,14 +112,14 @@ def _in_run(stored: Storage, node: int) -> bool:
     )
 
 
-def backward_peak(stored: Storage, kept: Saved) -> int:
-    """Most bytes of saved tensors and of gradients of activations alive at once going back.
+def backward_peak(stored: Storage, record: Saved) -> int:
+    """Return the most bytes of saved tensors and activations' gradients alive going back.
 
     Going back through the steps, the gradient of a tensor lives from its last reader's step to its
     own, and a saved tensor until its own step.
     """
     n = len(stored)
-    owners = {stored.owner[node] for node in kept.nodes}
+    owners = {stored.owner[node] for node in record.nodes}
     reads = last_reads(stored)
     alive = []
     for node, size in enumerate(stored.written):
@@ -129,4 +129,4 @@ def backward_peak(stored: Storage, kept: Saved) -> int:
                 alive.append(Tensor(node, n - 1, size))
         if stored.twin[node]:
             alive.append(Tensor(node, n - 1, stored.twin[node]))
-    return peak(alive) + kept.extra_bytes
+    return peak(alive) + record.extra_bytes

@@ -30,7 +30,7 @@ _LINEAR = frozenset({"Add", "Sub", "Neg", "Identity", "Cast"})
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """[n] each; see the module."""
+    """The memory of each of a graph's [n] nodes."""
 
     family: tuple[Family, ...]
     operator: tuple[str, ...]
@@ -53,7 +53,7 @@ class Storage:
 
 
 def storage(graph: ModelGraph, *, bits: int | None = None, strided: bool, fused: bool) -> Storage:
-    """The storage of a graph's nodes.
+    """Return the storage of a graph's nodes.
 
     ``bits``: floats are stored in so many (default: as in the file). ``strided``: the framework
     has strided tensors. ``fused``: it runs the file as it is (folded normalisations stay folded),
@@ -111,41 +111,41 @@ def _sizes(graph: ModelGraph, bits: int | None) -> Integers:
         return sizes
     codes = graph.kinds[:, 1].tolist()
     scale = np.array([bits / BITS[c] if c in FLOATS else 1.0 for c in codes])[graph.kind]
-    found: Integers = (sizes * scale).astype(np.int64)
-    return found
+    scaled: Integers = (sizes * scale).astype(np.int64)
+    return scaled
 
 
 def _origins(
     graph: ModelGraph, family: list[Family], sources: list[list[int]], written: list[int]
 ) -> list[int]:
-    """For pointwise nodes that are a function of one tensor of their own size: its node.
+    """Return, for pointwise nodes that are a function of one tensor of their own size, its node.
 
     Up to ``LONGEST_RUN`` of them: a longer chain is no single function that frameworks have.
     """
     read = graph.column("inputs").tolist()
     parameters = graph.node_parameters.tolist()
-    found = [-1] * len(family)
+    origins = [-1] * len(family)
     members: dict[int, int] = {}
     for node, kind in enumerate(family):
         before = sources[node]
         if kind not in _POINTWISE or not before or parameters[node]:
             continue
-        roots = {found[source] if found[source] >= 0 else source for source in before}
+        roots = {origins[source] if origins[source] >= 0 else source for source in before}
         if len(roots) == 1 and read[node] == len(before):
             root = roots.pop()
             if written[root] == written[node] and members.get(root, 0) < LONGEST_RUN:
-                found[node] = root
+                origins[node] = root
                 members[root] = members.get(root, 0) + 1
-    return found
+    return origins
 
 
 def _folded(graph: ModelGraph, family: list[Family]) -> list[bool]:
-    """Convolutions that count more parameters than they store: a normalisation was folded in."""
+    """Mark convolutions with more parameters than they store: a normalisation was folded in."""
     stored = graph.weight_bytes // 4
     more = (graph.node_parameters > stored).tolist()
     return [family[node] is Family.CONVOLUTION and more[node] for node in range(len(family))]
 
 
 def is_linear(operator: str) -> bool:
-    """Whether a pointwise operator's gradient needs nothing of what it reads."""
+    """Return whether a pointwise operator's gradient needs nothing of what it reads."""
     return operator in _LINEAR

@@ -27,8 +27,11 @@ from berth.predictor.graphs.limits import Limits, Problem
 
 
 def encode(graph: Inferred) -> bytes:
-    """Four bytes of the head's length, the head, then kinds (int64), kind of each node, sources
-    and targets of edges (int32), little-endian."""
+    """Return the graph as bytes, little-endian.
+
+    Four bytes of the head's length, the head, then kinds (int64), kind of each node, sources and
+    targets of edges (int32).
+    """
     names = sorted({kind.operator for kind in graph.kinds})
     place = {name: n for n, name in enumerate(names)}
     head = {
@@ -114,8 +117,8 @@ def main() -> None:
         except (MemoryError, RecursionError):
             kind, body = b"e", json.dumps([_TOO_LARGE, None]).encode()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            said = f"is malformed ({type(error).__name__} in its reader)"
-            kind, body = b"e", json.dumps([said, None]).encode()
+            problem_text = f"is malformed ({type(error).__name__} in its reader)"
+            kind, body = b"e", json.dumps([problem_text, None]).encode()
         finally:
             os.close(handles[0])
         channel.sendall(kind + len(body).to_bytes(8, "little") + body)
@@ -129,17 +132,17 @@ _TOO_LARGE = "needs more memory to read than is allowed"
 def _graph(handle: int, request: dict[str, object], limits: Limits) -> bytes:
     batch, sizes = request.get("batch"), request.get("sizes")
     model = onnx_file.read(handle, limits)
-    found = infer.infer(
+    graph = infer.infer(
         model,
         batch if isinstance(batch, int) else None,
         {str(k): int(v) for k, v in sizes.items()} if isinstance(sizes, dict) else {},
         limits,
     )
-    return encode(found)
+    return encode(graph)
 
 
 def _bound_time(seconds: float) -> None:
-    """So much processor time more from now; the kernel then ends this process."""
+    """Allow so much processor time more from now; the kernel then ends this process."""
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     bound = int(used + seconds) + 1

@@ -52,7 +52,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ModelGraph:
-    """See the module. Arrays are read-only."""
+    """A model's graph at its batch, as a table of kinds. Arrays are read-only."""
 
     digest: str
     """Stable: of operators, shapes, work and edges, not of names or the order in the file."""
@@ -72,7 +72,7 @@ class ModelGraph:
     edges: Indices
     """[2, e]: node that makes, node that reads; each pair once."""
     parameters: int
-    """As the model's framework counts them: an estimate, see ``parameters``."""
+    """Parameters as the model's framework counts them: an estimate, see ``parameters``."""
     stored_elements: int
     """Elements of all constants in the file."""
     stored_bytes: int
@@ -81,113 +81,114 @@ class ModelGraph:
     unknown: Mapping[str, int]
     """Operators that the catalogue lacks: nodes of each. They count no operations."""
     assumed_shapes: int
-    """Of those, nodes whose output shape had to be assumed."""
+    """Number of unknown nodes whose output shape had to be assumed."""
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def column(self, name: str) -> Integers:
-        """[n] one of ``COLUMNS``."""
-        found: Integers = self.kinds[self.kind, _AT[name]]
-        return found
+        """Return [n] one of ``COLUMNS``."""
+        values: Integers = self.kinds[self.kind, _AT[name]]
+        return values
 
     @cached_property
     def operator(self) -> Indices:
-        """[n] into ``operators``."""
-        found: Indices = self.kind_operator[self.kind]
-        return found
+        """Return [n] places in ``operators``."""
+        codes: Indices = self.kind_operator[self.kind]
+        return codes
 
     @cached_property
     def family(self) -> Integers:
-        """[n] into ``kinds.FAMILIES``."""
+        """Return [n] places in ``kinds.FAMILIES``."""
         return self.column("family")
 
     @cached_property
     def dtype(self) -> Integers:
-        """[n] ONNX's code of the first output's type."""
+        """Return [n] ONNX's code of the first output's type."""
         return self.column("dtype")
 
     @cached_property
     def input_shape(self) -> Integers:
-        """[n, 6] of the first activation read, 0 beyond its rank; rank above 6: leading merged."""
+        """Return [n, 6] the first activation read, padded with 0; above rank 6 merged in front."""
         return self._block("input_0", AXES)
 
     @cached_property
     def output_shape(self) -> Integers:
-        """[n, 6] of the first output, likewise."""
+        """Return [n, 6] the first output, padded and merged as ``input_shape``."""
         return self._block("output_0", AXES)
 
     @cached_property
     def attributes(self) -> Integers:
-        """[n, len(ATTRIBUTES)], 0 where an attribute does not apply."""
+        """Return [n, len(ATTRIBUTES)], 0 where an attribute does not apply."""
         return self._block(ATTRIBUTES[0], len(ATTRIBUTES))
 
     @cached_property
     def macs(self) -> Integers:
-        """[n] multiply-accumulates of convolutions, products, attention, recurrent layers."""
+        """Return [n] multiply-accumulates of convolutions, products, attention and recurrence."""
         return self.column("macs")
 
     @cached_property
     def flops(self) -> Integers:
-        """[n] two for each MAC, and one for each other operation."""
+        """Return [n] flops: two for each MAC, and one for each other operation."""
         return self.column("flops")
 
     @cached_property
     def node_parameters(self) -> Integers:
-        """[n] parameters that the node uses; tied ones at each of their users."""
+        """Return [n] parameters that the node uses; tied ones at each of their users."""
         return self.column("parameters")
 
     @cached_property
     def weight_bytes(self) -> Integers:
-        """[n] of all constants that the node reads."""
+        """Return [n] bytes of all constants that the node reads."""
         return self.column("weight_bytes")
 
     @cached_property
     def input_bytes(self) -> Integers:
-        """[n] activations read."""
+        """Return [n] bytes of activations read."""
         return self.column("input_bytes")
 
     @cached_property
     def output_bytes(self) -> Integers:
-        """[n] activations written (of a view: what it shows)."""
+        """Return [n] bytes of activations written (of a view: what it shows)."""
         return self.column("output_bytes")
 
     @cached_property
     def moved_bytes(self) -> Integers:
-        """[n] read and written with nothing cached; none for views."""
+        """Return [n] bytes read and written with nothing cached; none for views."""
         return self.column("moved_bytes")
 
     @cached_property
     def intensity(self) -> Numbers:
-        """[n] flops a moved byte; 0 where nothing moves."""
+        """Return [n] flops a moved byte; 0 where nothing moves."""
         moved = self.moved_bytes.astype(np.float64)
         return np.divide(self.flops, moved, out=np.zeros(len(self)), where=moved > 0)
 
     @cached_property
     def total_macs(self) -> int:
-        """Of the whole graph at its batch."""
+        """Return the MACs of the whole graph at its batch."""
         return self._total("macs")
 
     @cached_property
     def total_flops(self) -> int:
-        """Of the whole graph at its batch."""
+        """Return the flops of the whole graph at its batch."""
         return self._total("flops")
 
     @cached_property
     def total_moved_bytes(self) -> int:
-        """Of the whole graph at its batch, with nothing kept in a cache between operators."""
+        """Return the bytes that the graph moves at its batch, with nothing cached between
+        operators."""
         return self._total("moved_bytes")
 
     @cached_property
     def activation_bytes(self) -> int:
-        """All that is written, views left out."""
+        """Return the bytes of all that is written, views left out."""
         rows = self.kinds[:, _AT["family"]] != _VIEW
         written = np.where(rows, self.kinds[:, _AT["output_bytes"]], 0)
         return _exact(written, self._times)
 
     @cached_property
     def activations(self) -> int:
-        """Elements written by convolutions, products and attention (timm's and fvcore's count)."""
+        """Count elements written by convolutions, products and attention, as timm and fvcore do."""
         worked = self.kinds[:, _AT["macs"]] > 0
         shapes = self.kinds[:, _AT["output_0"] : _AT["output_0"] + AXES]
         elements = np.where(worked, np.prod(np.maximum(shapes, 1), axis=1), 0)
@@ -195,7 +196,7 @@ class ModelGraph:
 
     @cached_property
     def peak_activation_bytes(self) -> int:
-        """Most bytes of activations alive at once in this order, views counted once."""
+        """Return the most bytes of activations alive at once in this order, views counted once."""
         family, written = self.family.tolist(), self.output_bytes.tolist()
         root = list(range(len(self)))
         last = list(range(len(self)))
@@ -221,21 +222,21 @@ class ModelGraph:
 
     @cached_property
     def repeated_blocks(self) -> tuple[Block, ...]:
-        """Runs of nodes that repeat back to back (at least twice), longest first, none overlapping.
+        """Return runs of nodes that repeat at least twice, longest first, without overlap.
 
         Recognised by kinds in the order of the nodes, so blocks of different widths differ.
         """
         return repeated(self.kind)
 
     def codes(self, vocabulary: Sequence[str]) -> Integers:
-        """[n] the place of each node's operator in ``vocabulary``; len(vocabulary) if not there."""
+        """Return [n] each operator's place in ``vocabulary``; its length where it is not there."""
         place = {name: n for n, name in enumerate(vocabulary)}
         known = np.array([place.get(name, len(place)) for name in self.operators], np.int64)
-        found: Integers = known[self.operator]
-        return found
+        codes: Integers = known[self.operator]
+        return codes
 
     def count(self, operator: str) -> int:
-        """Nodes of this operator."""
+        """Count the nodes of this operator."""
         if operator not in self.operators:
             return 0
         return int(np.count_nonzero(self.operator == self.operators.index(operator)))
@@ -249,8 +250,8 @@ class ModelGraph:
 
     def _block(self, first: str, width: int) -> Integers:
         start = _AT[first]
-        found: Integers = self.kinds[self.kind, start : start + width]
-        return found
+        block: Integers = self.kinds[self.kind, start : start + width]
+        return block
 
 
 def _exact(values: Integers, times: Integers) -> int:
@@ -258,8 +259,8 @@ def _exact(values: Integers, times: Integers) -> int:
 
 
 def repeated(kind: Indices) -> tuple[Block, ...]:
-    """Back-to-back repeats in a sequence: greedily the longest run first."""
-    found: list[Block] = []
+    """Find back-to-back repeats in a sequence: greedily the longest run first."""
+    blocks: list[Block] = []
     candidates: list[tuple[int, int, int]] = []
     for period in range(1, len(kind) // 2 + 1):
         same = np.flatnonzero(kind[period:] != kind[:-period])
@@ -272,12 +273,12 @@ def repeated(kind: Indices) -> tuple[Block, ...]:
     for count, period, start in sorted(candidates, key=lambda c: (-c[0] * c[1], c[1], c[2])):
         if period > 1 and not taken[start : start + count * period].any():
             taken[start : start + count * period] = True
-            found.append(Block(start, period, count))
-    return tuple(found)
+            blocks.append(Block(start, period, count))
+    return tuple(blocks)
 
 
 def decode(data: bytes | memoryview) -> ModelGraph:
-    """A graph from ``child.encode``. Raises MalformedGraph for anything else."""
+    """Read a graph from ``child.encode``. Raises MalformedGraph for anything else."""
     try:
         return _decode(memoryview(data))
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -325,7 +326,7 @@ def _decode(data: memoryview) -> ModelGraph:
 
 
 def _check(table: Integers, kind: Indices, pairs: Indices, operator: Indices, names: int) -> None:
-    """Every index within its table; edges lead forwards."""
+    """Raise MalformedGraph unless every index is within its table and edges lead forwards."""
     sound = (
         kind.min() >= 0 and kind.max() < len(table)
         and operator.shape == (len(table),) and operator.min() >= 0 and operator.max() < names
@@ -337,8 +338,8 @@ def _check(table: Integers, kind: Indices, pairs: Indices, operator: Indices, na
         raise MalformedGraph("an index beyond its table")
 
 
-def _counts(given: dict[str, Any]) -> dict[str, int]:
-    return {str(name): int(count) for name, count in given.items()}
+def _counts(counts: dict[str, Any]) -> dict[str, int]:
+    return {str(name): int(count) for name, count in counts.items()}
 
 
 def _ports(rows: list[list[Any]]) -> tuple[Port, ...]:

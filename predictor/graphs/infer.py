@@ -37,7 +37,7 @@ class Inferred:
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     parameters: int = 0
-    """As the framework counts them, see ``parameters``."""
+    """Parameters as the framework counts them, see ``parameters``."""
     stored: int = 0
     """Elements of the file's constants."""
     stored_bytes: int = 0
@@ -68,7 +68,7 @@ FOLDED, SAME = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What one kind of call gives."""
+    """The outputs and the kind of one call."""
 
     outputs: tuple[Tensor, ...]
     kind: int
@@ -88,7 +88,7 @@ class Walk:
         sizes: Mapping[str, int] | None = None,
         limits: Limits = LIMITS,
     ) -> Walk:
-        """Ready to start, its inputs bound. Raises Problem."""
+        """Make a walk that is ready to start, its inputs bound. Raises Problem."""
         inputs, batch = bind(model.inputs, batch, sizes or {})
         nodes = flattened(model, limits)
         if not nodes:
@@ -127,17 +127,17 @@ class Walk:
                 ) from None
 
     def result(self) -> Inferred:
-        """What was found. Raises Problem where nothing is computed from the inputs."""
-        found = self.found
-        if not found.kind_of:
+        """Return what was inferred. Raises Problem where nothing is computed from the inputs."""
+        inferred = self.found
+        if not inferred.kind_of:
             raise Problem("computes nothing from its inputs")
-        found.digest = hashlib.blake2b(b"".join(sorted(self.hashes)), digest_size=16).hexdigest()
+        inferred.digest = hashlib.blake2b(b"".join(sorted(self.hashes)), digest_size=16).hexdigest()
         for name in self.model.outputs:
             tensor = self.env.get(name)
             if tensor is None:
                 raise Problem(f"has the output {shown(name)}, which nothing makes")
-            found.outputs.append((printable(name), tensor.dtype, tensor.shape))
-        return found
+            inferred.outputs.append((printable(name), tensor.dtype, tensor.shape))
+        return inferred
 
     def _order(self) -> None:
         known = set(self.env)
@@ -158,25 +158,25 @@ class Walk:
             return
         hints = self.roles.hints(node)
         key = (node.operator, node.domain, node.attributes, inputs, len(node.outputs), hints)
-        made = self.made.get(key)
-        if made is None:
-            made = self._make(node, inputs, hints)
+        result = self.made.get(key)
+        if result is None:
+            result = self._make(node, inputs, hints)
             if node.operator in CATALOGUE:
-                self.made[key] = made
-        for name, tensor in zip(node.outputs, made.outputs, strict=False):
+                self.made[key] = result
+        for name, tensor in zip(node.outputs, result.outputs, strict=False):
             env[name] = tensor
-        if made.kind < 0:
+        if result.kind < 0:
             folded = self.found.folded
             folded[node.operator] = folded.get(node.operator, 0) + 1
-            if made.kind == FOLDED:
+            if result.kind == FOLDED:
                 self.roles.folded(node)
             elif node.inputs[0] in self.maker:
                 self.maker[node.outputs[0]] = self.maker[node.inputs[0]]
         else:
-            self._record(node, made)
+            self._record(node, result)
 
     def _branch(self, node: Node, name: bytes) -> None:
-        """The branch of an If whose condition is known: its nodes in the If's place."""
+        """Put the branch of an If whose condition is known in the If's place."""
         nodes, constants, outputs = subgraph(node.attributes, name)
         self.left -= len(nodes)
         self.depth += 1
@@ -187,20 +187,20 @@ class Walk:
         self.found.stored_bytes += sum(t.size_bytes for t in constants.values())
         for inner in nodes:
             self._node(inner)
-        for outer, made in zip(node.outputs, outputs, strict=False):
-            if made not in self.env:
-                raise Problem(f"gives {shown(made)}, which nothing makes")
-            self.env[outer] = self.env[made]
-            if made in self.maker:
-                self.maker[outer] = self.maker[made]
+        for outer, inner_name in zip(node.outputs, outputs, strict=False):
+            if inner_name not in self.env:
+                raise Problem(f"gives {shown(inner_name)}, which nothing makes")
+            self.env[outer] = self.env[inner_name]
+            if inner_name in self.maker:
+                self.maker[outer] = self.maker[inner_name]
         self.depth -= 1
         self.found.folded["If"] = self.found.folded.get("If", 0) + 1
 
-    def _record(self, node: Node, made: _Made) -> None:
-        found, maker, hashes = self.found, self.maker, self.hashes
-        number = len(found.kind_of)
-        kind = found.kinds[made.kind]
-        found.kind_of.append(made.kind)
+    def _record(self, node: Node, result: _Made) -> None:
+        inferred, maker, hashes = self.found, self.maker, self.hashes
+        number = len(inferred.kind_of)
+        kind = inferred.kinds[result.kind]
+        inferred.kind_of.append(result.kind)
         parts, seen = [kind.digest], set()
         for name in node.inputs:
             source = maker.get(name, -1)
@@ -210,14 +210,14 @@ class Walk:
             parts.append(hashes[source])
             if source not in seen:
                 seen.add(source)
-                found.sources.append(source)
-                found.targets.append(number)
+                inferred.sources.append(source)
+                inferred.targets.append(number)
         hashes.append(hashlib.blake2b(b"".join(parts), digest_size=8).digest())
         for name in node.outputs:
             maker[name] = number
-        found.parameters += kind.parameters
-        for position, elements in made.once:
-            found.parameters -= self.roles.again(node.inputs[position], elements)
+        inferred.parameters += kind.parameters
+        for position, elements in result.once:
+            inferred.parameters -= self.roles.again(node.inputs[position], elements)
 
     def _make(self, node: Node, inputs: tuple[Tensor | None, ...], hints: int) -> _Made:
         name = f"{node.domain}:{node.operator}" if node.domain else node.operator
@@ -233,13 +233,13 @@ class Walk:
         if entry is None:
             return self._unknown(name, node, call)
         outputs = entry.shapes(call)
-        if len(outputs) < len([given for given in node.outputs if given]):
+        if len(outputs) < len([known for known in node.outputs if known]):
             raise Problem(f"has {len(node.outputs)} outputs where {len(outputs)} are known")
         # Of what is cast "like" another only that one's type is used.
         used = inputs[:1] if node.operator == "CastLike" else inputs
-        given = [tensor for tensor in used if tensor is not None]
+        known = [tensor for tensor in used if tensor is not None]
         if entry.family is Family.SHAPE or (
-            given and all(tensor.stored is not None for tensor in given)
+            known and all(tensor.stored is not None for tensor in known)
         ):
             return _Made(_constant(call, entry.family, outputs), FOLDED)
         if _does_nothing(node, call, outputs):
@@ -249,19 +249,19 @@ class Walk:
         return _Made(tuple(outputs), self._place(kind), once)
 
     def _unknown(self, name: str, node: Node, call: Call) -> _Made:
-        """An operator that is not in the catalogue: shapes as the file says, no operations."""
-        found = self.found
-        found.unknown[name] = found.unknown.get(name, 0) + 1
+        """Describe an operator that the catalogue lacks: shapes by the file, no operations."""
+        inferred = self.found
+        inferred.unknown[name] = inferred.unknown.get(name, 0) + 1
         like = next((t for t in call.inputs if t is not None and t.stored is None), None)
         outputs = []
         for output in node.outputs:
-            said = self.model.said(output, found.batch) if output else None
-            if said is None:
-                found.assumed += 1
+            declared = self.model.declared(output, inferred.batch) if output else None
+            if declared is None:
+                inferred.assumed += 1
                 if like is None:
                     raise Problem("is not known, and the file does not say what it gives")
-                said = Tensor(like.dtype, like.shape)
-            outputs.append(said)
+                declared = Tensor(like.dtype, like.shape)
+            outputs.append(declared)
         parameters, once = counted(Family.UNKNOWN, call, 0)
         kind = describe((name, Family.UNKNOWN), call, outputs, (0, 0), parameters)
         return _Made(tuple(outputs), self._place(kind), once)
@@ -282,7 +282,7 @@ def _does_nothing(node: Node, call: Call, outputs: list[Tensor]) -> bool:
 
 
 def _constant(call: Call, family: Family, outputs: list[Tensor]) -> tuple[Tensor, ...]:
-    """Outputs as constants. One that a Constant node holds keeps what it stores."""
+    """Return the outputs as constants; one that a Constant node holds keeps what it stores."""
     stored = stored_behind(call, family)
     return tuple(
         Tensor(t.dtype, t.shape, t.values, stored if t.stored is None else t.stored)

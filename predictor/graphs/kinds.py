@@ -37,13 +37,13 @@ class Kind:
     operator: str
     row: tuple[int, ...]
     digest: bytes
-    """Of both."""
+    """Digest of operator and row."""
     family: Family
     parameters: int
 
 
 def folded_to(shape: Shape) -> tuple[int, ...]:
-    """A shape as ``AXES`` sizes, padded with 0 at the end."""
+    """Return a shape as ``AXES`` sizes, padded with 0 at the end."""
     if len(shape) > AXES:
         first, *rest = shape[: len(shape) - AXES + 1]
         for size in rest:
@@ -59,7 +59,7 @@ def describe(
     work: tuple[int, int],
     parameters: int,
 ) -> Kind:
-    """The kind of a call. ``work`` is (macs, flops beside them)."""
+    """Return the kind of a call. ``work`` is (macs, flops beside them)."""
     name, family = operator
     activations = [t for t in call.inputs if t is not None and t.stored is None]
     constants = [t for t in call.inputs if t is not None and t.stored is not None]
@@ -84,7 +84,7 @@ def describe(
 
 
 def _moved(name: str, family: Family, read: int, weights: int, written: int) -> int:
-    """Bytes read and written. Views move none; what selects reads no more than it writes."""
+    """Return bytes read and written. Views move none; what selects reads no more than it writes."""
     if family is Family.VIEW:
         return 0
     if family is Family.SELECTION or name in ("Slice", "Expand", "Tile"):

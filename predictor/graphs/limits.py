@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Problem(Exception):
-    """Why a model is refused: one sentence without its subject, and what to do about it."""
+    """The reason why a model is refused: one sentence without its subject, and what to do."""
 
     def __init__(self, problem: str, hint: str | None = None) -> None:
         super().__init__(problem)
@@ -22,22 +22,22 @@ class Limits:
     """Caps of one reading."""
 
     file_bytes: int = 2**31
-    """Of the file; protobuf itself ends there."""
+    """Size of the file; protobuf itself ends there."""
     whole_bytes: int = 2**20
     """Files up to this size are read whole, larger ones part by part."""
     part_bytes: int = 9 * 1024
     """Parts of a larger file beyond this are taken apart, or left out unread."""
     skeleton_bytes: int = 64 * 2**20
-    """Of what is left without weights."""
+    """Size of the file without its weights."""
     parts: int = 1_000_000
-    """Of the messages that are taken apart while weights are left out."""
+    """Number of messages that are taken apart while weights are left out."""
     nodes: int = 50_000
-    """With the bodies of functions put in place."""
+    """Number of nodes, with the bodies of functions put in place."""
     depth: int = 8
-    """Of functions that call functions."""
+    """Depth of functions that call functions."""
     rank: int = 16
     elements: int = 2**48
-    """Of one tensor, declared or inferred."""
+    """Elements of one tensor, declared or inferred."""
     seconds: float = 10.0
     """Processor and wall time of the child for one file."""
     memory_bytes: int = 512 * 2**20

@@ -45,7 +45,7 @@ class Input:
     name: bytes
     dtype: int
     shape: tuple[int | str, ...] | None
-    """None: no shape given."""
+    """Its sizes; None: no shape given."""
 
 
 @dataclass(slots=True)
@@ -72,14 +72,14 @@ class RawModel:
     functions: dict[tuple[str, str], Function]
     notes: tuple[bytes, tuple[tuple[int, int], ...]] = (b"", ())
     """The data, and where it says what tensors are (value_info); read only when needed."""
-    _said: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    _declared: dict[bytes, tuple[int, int]] = field(default_factory=dict)
 
-    def said(self, name: bytes, batch: int) -> Tensor | None:
-        """What the file itself says of a tensor, its open first dimension as ``batch``."""
+    def declared(self, name: bytes, batch: int) -> Tensor | None:
+        """Return what the file itself says of a tensor, its open first dimension as ``batch``."""
         data, spans = self.notes
-        if not self._said:
-            self._said.update({_name(data, *span): span for span in spans})
-        span = self._said.get(name)
+        if not self._declared:
+            self._declared.update({_name(data, *span): span for span in spans})
+        span = self._declared.get(name)
         note = _input(data, *span) if span else None
         if note is None or note.shape is None:
             return None
@@ -92,7 +92,7 @@ class RawModel:
 
 
 def read(handle: int, limits: Limits = LIMITS) -> RawModel:
-    """The model in an open file. Raises Problem with one sentence."""
+    """Read the model in an open file. Raises Problem with one sentence."""
     size = os.fstat(handle).st_size
     if size == 0:
         raise Problem("is empty")
@@ -127,9 +127,9 @@ _OTHER = (
 
 def refuse_other_formats(head: bytes) -> None:
     """Name what a file is instead of ONNX, from its first bytes, where that is plain."""
-    for at, magic, what in _OTHER:
+    for at, magic, format_name in _OTHER:
         if head[at : at + len(magic)] == magic:
-            raise Problem(f"is {what}, not an ONNX model", "export the model to ONNX")
+            raise Problem(f"is {format_name}, not an ONNX model", "export the model to ONNX")
 
 
 def _model(data: bytes, limits: Limits) -> RawModel:
@@ -150,9 +150,9 @@ def _model(data: bytes, limits: Limits) -> RawModel:
     if graph is None:
         raise Problem("holds no graph; it is not an ONNX model")
     if opset < OLDEST_OPSET:
-        given = f"opset {opset}" if opset else "no operator set"
+        declared = f"opset {opset}" if opset else "no operator set"
         raise Problem(
-            f"uses {given}; {OLDEST_OPSET} and newer are read",
+            f"uses {declared}; {OLDEST_OPSET} and newer are read",
             "convert it by onnx.version_converter, or export it again",
         )
     spans = _by_number(data, graph)
@@ -166,7 +166,7 @@ def _model(data: bytes, limits: Limits) -> RawModel:
         opset=opset,
         nodes=[_node(data, *span) for span in spans[_NODES]],
         constants=constants,
-        inputs=[given for given in inputs if given.name not in constants],
+        inputs=[declared for declared in inputs if declared.name not in constants],
         outputs=[_name(data, *span) for span in spans[_OUTPUTS]],
         functions=functions,
         notes=(data, (*spans[_OUTPUTS], *spans[_NOTES])),
@@ -178,19 +178,19 @@ _SUBGRAPH = 6
 
 
 def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int, int]]]:
-    found: dict[int, list[tuple[int, int]]] = {
+    spans: dict[int, list[tuple[int, int]]] = {
         number: [] for number in (_NODES, _CONSTANTS, _INPUTS, _OUTPUTS, _NOTES, _SPARSE)
     }
     for number, start, end in wire.scan(data, *graph):
-        if end >= 0 and number in found:
-            found[number].append((start, end))
-    return found
+        if end >= 0 and number in spans:
+            spans[number].append((start, end))
+    return spans
 
 
 def subgraph(
     encoded: Sequence[bytes], name: bytes
 ) -> tuple[list[Node], dict[bytes, Tensor], list[bytes]]:
-    """Nodes, constants and outputs of the graph in a node's attribute. Raises Problem."""
+    """Return nodes, constants and outputs of the graph in a node's attribute. Raises Problem."""
     try:
         for data in encoded:
             parts = {number: (a, b) for number, a, b in wire.scan(data, 0, len(data)) if b >= 0}
@@ -209,7 +209,7 @@ def subgraph(
 
 
 def _opset(data: bytes, start: int, end: int) -> int:
-    """Of ONNX's own operators; 0 for another domain."""
+    """Return the version of ONNX's own operators; 0 for another domain."""
     domain, version = b"", 0
     for number, a, b in wire.scan(data, start, end):
         if number == 1 and b >= 0:
@@ -220,11 +220,11 @@ def _opset(data: bytes, start: int, end: int) -> int:
 
 
 def _node(data: bytes, start: int, end: int) -> Node:
-    found: tuple[list[bytes], ...] = ([], [], [], [], [], [], [], [])
+    parts: tuple[list[bytes], ...] = ([], [], [], [], [], [], [], [])
     for number, a, b in wire.scan(data, start, end):
         if number < 8 and b >= 0:
-            found[number].append(data[a:b])
-    _, inputs, outputs, _, operator, attributes, _, domain = found
+            parts[number].append(data[a:b])
+    _, inputs, outputs, _, operator, attributes, _, domain = parts
     space = text(domain[-1]) if domain and domain[-1] != b"ai.onnx" else ""
     name = text(operator[-1]) if operator else ""
     return Node(name, space, tuple(inputs), tuple(outputs), tuple(attributes))
@@ -232,23 +232,23 @@ def _node(data: bytes, start: int, end: int) -> Node:
 
 def _function(data: bytes, start: int, end: int) -> tuple[tuple[str, str], Function]:
     name = domain = b""
-    found = Function()
+    function = Function()
     for number, a, b in wire.scan(data, start, end):
         if b < 0:
             continue
         if number == 1:
             name = data[a:b]
         elif number == 4:
-            found.inputs.append(data[a:b])
+            function.inputs.append(data[a:b])
         elif number == 5:
-            found.outputs.append(data[a:b])
+            function.outputs.append(data[a:b])
         elif number == 7:
-            found.nodes.append(_node(data, a, b))
+            function.nodes.append(_node(data, a, b))
         elif number == 10:
             domain = data[a:b]
         elif number == 11:
-            found.defaults.append(data[a:b])
-    return (text(domain), text(name)), found
+            function.defaults.append(data[a:b])
+    return (text(domain), text(name)), function
 
 
 def _name(data: bytes, start: int, end: int) -> bytes:
@@ -294,8 +294,8 @@ def _sparse(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
     name, dtype, dims, stored = b"", FLOAT, [], 0
     for number, a, b in wire.scan(data, start, end):
         if number == 1 and b >= 0:
-            name, kept = read_tensor(data, a, b)
-            dtype, stored = kept.dtype, kept.elements
+            name, values = read_tensor(data, a, b)
+            dtype, stored = values.dtype, values.elements
         elif number == 3:
             dims += integers(data, a, b)
     return name, Tensor(dtype, checked(dims, "a constant"), None, stored)

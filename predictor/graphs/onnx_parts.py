@@ -24,30 +24,30 @@ _TEXTS: dict[bytes, str] = {}
 
 
 def printable(raw: bytes) -> str:
-    """A name as text that cannot steer a terminal or break a line, at most 128 characters."""
+    """Return a name as text of at most 128 characters that cannot steer a terminal."""
     decoded = raw[:512].decode("utf-8", "replace")[:128]
     return decoded if decoded.isprintable() else repr(decoded)[1:-1][:128]
 
 
 def text(raw: bytes) -> str:
-    """A name as text; the same ones are decoded once."""
-    found = _TEXTS.get(raw)
-    if found is None:
-        found = printable(raw)
+    """Return a name as text; each different one is decoded once."""
+    decoded = _TEXTS.get(raw)
+    if decoded is None:
+        decoded = printable(raw)
         if len(_TEXTS) < 4096:
-            _TEXTS[raw] = found
-    return found
+            _TEXTS[raw] = decoded
+    return decoded
 
 
 def integers(data: bytes, start: int, end: int) -> list[int]:
-    """One varint, or packed ones."""
+    """Read one varint, or packed ones."""
     if end < 0:
         return [wire.signed(start)]
-    found = []
+    numbers = []
     while start < end:
         value, start = wire.varint(data, start)
-        found.append(wire.signed(value))
-    return found
+        numbers.append(wire.signed(value))
+    return numbers
 
 
 _FORMATS = {
@@ -59,11 +59,11 @@ _LOCATION, _EXTERNAL = 14, 1
 
 
 def read_tensor(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
-    """A TensorProto's name, type and shape, and its values where they are few and inside."""
+    """Read a TensorProto's name, type and shape, and its values where they are few and inside."""
     name, dtype, dims = b"", FLOAT, []
     parts: list[wire.Field] = []
-    for found in wire.scan(data, start, end):
-        number, a, b = found
+    for part in wire.scan(data, start, end):
+        number, a, b = part
         if number == 1:
             dims += integers(data, a, b)
         elif number == 2 and b < 0:
@@ -71,7 +71,7 @@ def read_tensor(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
         elif number == 8 and b >= 0:
             name = data[a:b]
         else:
-            parts.append(found)
+            parts.append(part)
     shape = checked(dims, "a constant")
     count = math.prod(shape)
     values = _values(data, parts, dtype, count) if count <= KNOWN_VALUES else None
@@ -108,7 +108,7 @@ _REFERENCE = 21
 
 
 def attribute(data: bytes) -> tuple[str, Attribute, str]:
-    """One encoded attribute: its name, value, and the function's attribute it stands for or ''.
+    """Read an encoded attribute: name, value, and the function's attribute it stands for or ''.
 
     Raises Problem where it is malformed.
     """
@@ -120,7 +120,7 @@ def attribute(data: bytes) -> tuple[str, Attribute, str]:
 
 def _attribute(data: bytes) -> tuple[str, Attribute, str]:
     name, kind, reference = "", 0, ""
-    found: dict[int, list[tuple[int, int]]] = {}
+    spans: dict[int, list[tuple[int, int]]] = {}
     for number, a, b in wire.scan(data, 0, len(data)):
         if number == 1 and b >= 0:
             name = text(data[a:b])
@@ -129,15 +129,15 @@ def _attribute(data: bytes) -> tuple[str, Attribute, str]:
         elif number == _REFERENCE and b >= 0:
             reference = text(data[a:b])
         else:
-            found.setdefault(number, []).append((a, b))
-    return name, _attribute_value(data, kind, found), reference
+            spans.setdefault(number, []).append((a, b))
+    return name, _attribute_value(data, kind, spans), reference
 
 
-def _attribute_value(data: bytes, kind: int, found: dict[int, list[tuple[int, int]]]) -> Attribute:
+def _attribute_value(data: bytes, kind: int, spans: dict[int, list[tuple[int, int]]]) -> Attribute:
     # AttributeProto.AttributeType to the field that holds the value; FLOATS 6, INTS 7, STRINGS 8.
     fields = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8, 8: 9}
-    number = fields.get(kind) or (next(iter(found), 0) if kind == 0 else 0)
-    parts = found.get(number, [])
+    number = fields.get(kind) or (next(iter(spans), 0) if kind == 0 else 0)
+    parts = spans.get(number, [])
     value: Attribute = None
     if number == 2:
         value = struct.unpack("<f", data[parts[-1][0] : parts[-1][1]])[0] if parts else 0.0
@@ -161,10 +161,10 @@ def _attribute_value(data: bytes, kind: int, found: dict[int, list[tuple[int, in
 
 
 def attributes(encoded: Sequence[bytes]) -> Attributes:
-    """All attributes of a node by name."""
+    """Return all attributes of a node by name."""
     return {name: value for name, value, _ in map(attribute, encoded)}
 
 
 def shown(name: bytes) -> str:
-    """A tensor's name for a message."""
+    """Return a tensor's name for a message."""
     return repr(name.decode("utf-8", "replace")[:60])

@@ -49,7 +49,7 @@ FOLDED_WITHOUT_BIAS, FOLDED_WITH_BIAS, IN_SCORES = 2, 1, 4
 
 
 class Roles:
-    """Which constants are parameters; keeps which of them were counted."""
+    """Finds which constants are parameters, and remembers those that were counted."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._scores = _score_names(nodes)
@@ -57,7 +57,7 @@ class Roles:
         self._seen: set[bytes] = set()
 
     def hints(self, node: Node) -> int:
-        """What names tell of a node beyond its operator and its inputs."""
+        """Return what names tell of a node beyond its operator and its inputs."""
         if node.operator == "Conv":
             if len(node.inputs) < 3:
                 folded = node.outputs[:1] and node.outputs[0].startswith(b"getitem")
@@ -70,13 +70,13 @@ class Roles:
         return 0
 
     def folded(self, node: Node) -> None:
-        """A constant made of constants: remember which it mostly is."""
+        """Remember of a constant made of constants which one it mostly is."""
         if node.inputs and node.outputs:
             root = node.inputs[0]
             self._roots[node.outputs[0]] = self._roots.get(root, root)
 
     def again(self, name: bytes, elements: int) -> int:
-        """``elements`` if this constant was counted before, otherwise 0."""
+        """Return ``elements`` if this constant was counted before, otherwise 0."""
         root = self._roots.get(name, name)
         if root in self._seen:
             return elements
@@ -85,7 +85,7 @@ class Roles:
 
 
 def counted(family: Family, call: Call, hints: int) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """A node's parameters, and those inputs (position, elements) that count once a model."""
+    """Return a node's parameters, and those inputs (position, elements) that count once a model."""
     total, once = 0, []
     for position, tensor in enumerate(call.inputs):
         if tensor is None or not tensor.stored or not _is_parameter(family, call, position, hints):
@@ -120,7 +120,7 @@ def _is_parameter(family: Family, call: Call, position: int, hints: int) -> bool
 
 
 def stored_behind(call: Call, family: Family) -> int:
-    """Learnt elements behind a constant that a call makes of constants alone.
+    """Count learnt elements behind a constant that a call makes of constants alone.
 
     Of what is joined all, of a product or convolution its weights, of a table of sines none,
     otherwise those of the input that has most.
@@ -141,12 +141,12 @@ def stored_behind(call: Call, family: Family) -> int:
 
 
 def _score_names(nodes: Sequence[Node]) -> set[bytes]:
-    """What flows into a softmax by sums and views only."""
-    found: set[bytes] = set()
+    """Return the names that flow into a softmax by sums and views only."""
+    scores: set[bytes] = set()
     for node in reversed(nodes):
         if node.operator == "Softmax":
-            found.update(node.inputs[:1])
-        elif node.operator in _SCORES and node.outputs and node.outputs[0] in found:
-            found.update(node.inputs)
-    found.discard(b"")
-    return found
+            scores.update(node.inputs[:1])
+        elif node.operator in _SCORES and node.outputs and node.outputs[0] in scores:
+            scores.update(node.inputs)
+    scores.discard(b"")
+    return scores

@@ -19,7 +19,7 @@ CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def flattened(model: RawModel, limits: Limits) -> list[Node]:
-    """The nodes with the model's own functions replaced by their bodies."""
+    """Return the nodes with the model's own functions replaced by their bodies."""
     if not model.functions:
         return model.nodes
     return list(_inlined(model.nodes, model.functions, limits))
@@ -48,14 +48,14 @@ def _inlined(
 
 
 def _body(node: Node, function: Function, number: int) -> list[Node]:
-    """A call's nodes: names made its own, the call's attributes put in."""
+    """Return a call's nodes with names of its own and the call's attributes put in."""
     names = dict(zip(function.inputs, node.inputs, strict=False))
     names |= dict.fromkeys(function.inputs[len(node.inputs) :], b"")
     names |= {
         inner: outer for inner, outer in zip(function.outputs, node.outputs, strict=False) if outer
     }
     prefix = b"\x00%d\x00" % number
-    given = {attribute(raw)[0]: raw for raw in (*function.defaults, *node.attributes)}
+    arguments = {attribute(raw)[0]: raw for raw in (*function.defaults, *node.attributes)}
 
     def own(name: bytes) -> bytes:
         return names.get(name, prefix + name) if name else name
@@ -66,18 +66,22 @@ def _body(node: Node, function: Function, number: int) -> list[Node]:
             inner.domain,
             tuple(own(name) for name in inner.inputs),
             tuple(own(name) for name in inner.outputs),
-            tuple(kept for raw in inner.attributes if (kept := _resolved(raw, given)) is not None),
+            tuple(
+                resolved
+                for raw in inner.attributes
+                if (resolved := _resolved(raw, arguments)) is not None
+            ),
         )
         for inner in function.nodes
     ]
 
 
-def _resolved(raw: bytes, given: dict[str, bytes]) -> bytes | None:
-    """An attribute, or the call's that it refers to under its own name; None where not given."""
+def _resolved(raw: bytes, arguments: dict[str, bytes]) -> bytes | None:
+    """Return an attribute, or the call's that it refers to by its own name; None: not given."""
     name, _, reference = attribute(raw)
     if not reference:
         return raw
-    source = given.get(reference)
+    source = arguments.get(reference)
     if source is None:
         return None
     own = name.encode()
@@ -85,8 +89,8 @@ def _resolved(raw: bytes, given: dict[str, bytes]) -> bytes | None:
 
 
 def _without_name(data: bytes) -> list[bytes]:
-    """An encoded attribute's fields but its name, each with its header."""
-    found, at = [], 0
+    """Return an encoded attribute's fields but its name, each with its header."""
+    fields, at = [], 0
     while at < len(data):
         start = at
         key, at = wire.varint(data, at)
@@ -99,33 +103,33 @@ def _without_name(data: bytes) -> list[bytes]:
         else:
             at += 8 if kind == 1 else 4
         if key >> 3 != 1:
-            found.append(data[start:at])
-    return found
+            fields.append(data[start:at])
+    return fields
 
 
 def sorted_nodes(nodes: list[Node], known: Iterable[bytes]) -> list[Node]:
-    """The nodes so that each comes after what it reads. Raises Problem on a cycle."""
-    made = set(known)
+    """Return the nodes so that each comes after what it reads. Raises Problem on a cycle."""
+    available = set(known)
     makers = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
     waiting: list[set[int]] = []
     readers: dict[int, list[int]] = {}
     for place, node in enumerate(nodes):
-        before = {makers[name] for name in node.inputs if name in makers and name not in made}
+        before = {makers[name] for name in node.inputs if name in makers and name not in available}
         waiting.append(before)
         for other in before:
             readers.setdefault(other, []).append(place)
     ready = [place for place, before in enumerate(waiting) if not before]
-    found = []
+    in_order = []
     for place in ready:
-        found.append(nodes[place])
+        in_order.append(nodes[place])
         for reader in readers.get(place, ()):
             waiting[reader].discard(place)
             if not waiting[reader]:
                 ready.append(reader)
-    if len(found) < len(nodes):
+    if len(in_order) < len(nodes):
         stuck = next(place for place, before in enumerate(waiting) if before)
         raise Problem(f"is cyclic (node {stuck}, {nodes[stuck].operator}, waits for itself)")
-    return found
+    return in_order
 
 
 _WORD = re.compile(r"[A-Za-z_][\w.]*|\d+|[+\-*]")
@@ -134,7 +138,7 @@ _WORD = re.compile(r"[A-Za-z_][\w.]*|\d+|[+\-*]")
 def bind(
     inputs: Sequence[Input], batch: int | None, sizes: Mapping[str, int]
 ) -> tuple[dict[bytes, Tensor], int]:
-    """Each input with its dimensions bound, and the batch.
+    """Return each input with its dimensions bound, and the batch.
 
     The batch is the open first dimension of the inputs; it is 1 where none is asked for. A graph
     without one has a fixed batch, its first input's. Raises Problem for a dimension that stays
@@ -154,19 +158,19 @@ def bind(
     if name:
         known[name] = batch
     bound = {}
-    for given in inputs:
-        if given.shape is None:
-            raise Problem(f"does not say which shape its input {shown(given.name)} has")
-        shape = [_size(given, axis, size, known, batch) for axis, size in enumerate(given.shape)]
-        bound[given.name] = Tensor(given.dtype, checked(shape, f"input {shown(given.name)}"))
+    for port in inputs:
+        if port.shape is None:
+            raise Problem(f"does not say which shape its input {shown(port.name)} has")
+        shape = [_size(port, axis, size, known, batch) for axis, size in enumerate(port.shape)]
+        bound[port.name] = Tensor(port.dtype, checked(shape, f"input {shown(port.name)}"))
     return bound, batch
 
 
 def _batch_name(inputs: Sequence[Input], sizes: Mapping[str, int]) -> str | None:
-    """The open first dimension's name, "" for an unnamed one, None where it is fixed."""
-    for given in inputs:
-        if given.shape:
-            first = given.shape[0]
+    """Return the open first dimension's name, "" for an unnamed one, None where it is fixed."""
+    for port in inputs:
+        if port.shape:
+            first = port.shape[0]
             if isinstance(first, str) and first not in sizes:
                 return first
             if isinstance(first, int) and first <= 0:
@@ -174,7 +178,7 @@ def _batch_name(inputs: Sequence[Input], sizes: Mapping[str, int]) -> str | None
     return None
 
 
-def _size(given: Input, axis: int, size: int | str, known: Mapping[str, int], batch: int) -> int:
+def _size(port: Input, axis: int, size: int | str, known: Mapping[str, int], batch: int) -> int:
     if isinstance(size, int):
         if size > 0:
             return size
@@ -183,26 +187,26 @@ def _size(given: Input, axis: int, size: int | str, known: Mapping[str, int], ba
         return known[size]
     if not size and axis == 0:
         return batch
-    found = _sum(size, known)
-    if found is None:
+    total = _sum(size, known)
+    if total is None:
         where = f"dimension {size!r}" if size else f"unnamed dimension {axis}"
         raise Problem(
-            f"leaves the {where} of input {shown(given.name)} open",
+            f"leaves the {where} of input {shown(port.name)} open",
             f"give it, for example: --dim {_open_name(size, known)}=16"
             if size
             else "export it with a name or a size",
         )
-    return found
+    return total
 
 
 def _open_name(text: str, known: Mapping[str, int]) -> str:
-    """The first name in a dimension's text that has no size: ``h32`` of ``32*h32``."""
+    """Return the first name in a dimension's text that has no size: ``h32`` of ``32*h32``."""
     words = (w for w in _WORD.findall(text) if not w[0].isdigit() and w not in "+-*")
     return next((w for w in words if w not in known), text)
 
 
 def _sum(text: str, known: Mapping[str, int]) -> int | None:
-    """A sum or product of known names and numbers, such as ``past + sequence``."""
+    """Return a sum or product of known names and numbers, such as ``past + sequence``."""
     words = _WORD.findall(text)
     if not words or "".join(words) != text.replace(" ", "") or len(words) > 16:
         return None

@@ -53,7 +53,7 @@ class Reader:
     def read(
         self, path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
     ) -> ModelGraph:
-        """The graph in an ONNX file at this batch. Raises DocumentError with one sentence."""
+        """Return the graph in an ONNX file at this batch. Raises DocumentError."""
         check_sizes(path, batch, sizes)
         handle = open_plain(path)
         try:
@@ -69,7 +69,7 @@ class Reader:
         batch: int | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> ModelGraph:
-        """The same of a file that is open already; ``source`` names it in messages."""
+        """Read the graph in a file that is open already; ``source`` names it in messages."""
         request = json.dumps({"batch": batch, "sizes": dict(sizes or {})}).encode()
         with self._lock:
             kind, body = self._ask(request, handle, source)
@@ -91,7 +91,7 @@ class Reader:
 
     @property
     def child(self) -> int | None:
-        """The child's process id, where one runs."""
+        """Return the child's process id, where one runs."""
         return self._process.pid if self._process else None
 
     def _ask(self, request: bytes, handle: int, source: Path | str) -> tuple[bytes, bytes]:
@@ -187,7 +187,7 @@ def _refusal(body: bytes) -> tuple[str, str | None]:
 
 
 def check_sizes(path: Path | str, batch: int | None, sizes: Mapping[str, int] | None) -> None:
-    """A batch and dimensions that make sense. Raises DocumentError."""
+    """Check that batch and dimensions make sense. Raises DocumentError."""
     if batch is not None and not 1 <= batch <= LARGEST_BATCH:
         raise DocumentError(path, f"batch {batch} is not between 1 and {LARGEST_BATCH}")
     for name, size in (sizes or {}).items():
@@ -215,7 +215,7 @@ _sharing = threading.Lock()
 
 
 def shared() -> Reader:
-    """This process's own reader, started at first use."""
+    """Return this process's own reader, started at first use."""
     global _shared  # noqa: PLW0603 - one child a process is the point
     with _sharing:
         if _shared is None:
@@ -227,7 +227,7 @@ def shared() -> Reader:
 def read_graph(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """The graph of an ONNX file at a batch; ``sizes`` binds other open dimensions by name.
+    """Return the graph of an ONNX file at a batch; ``sizes`` binds other open dimensions by name.
 
     Raises DocumentError with one sentence for whatever cannot be read.
     """

@@ -33,7 +33,7 @@ from berth.predictor.hardware.roofs import Roof
 
 SHARES = Path(__file__).with_name("roof_shares.json")
 CACHED_SHARE = 0.5
-"""Of the second-level cache that an operator's activations may take to be found there."""
+"""Share of the second-level cache in which an operator's activations are found."""
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION, Family.RECURRENT})
 BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
 FREE = frozenset({Family.VIEW, Family.SHAPE})
@@ -42,7 +42,7 @@ _AT = {name: place for place, name in enumerate(COLUMNS)}
 
 
 class Reach(Document):
-    """What operators of one group reach of their roof, and how far single ones are off."""
+    """The share of their roof that operators of one group reach, and its spread."""
 
     share: Positive
     low: Positive
@@ -53,7 +53,7 @@ class Reach(Document):
 
 
 class RoofShares(Document):
-    """``roof_shares.json``."""
+    """The document ``roof_shares.json``."""
 
     schema_: str = Field(default="berth.roof-shares/1", alias="schema")
     source: str
@@ -62,13 +62,16 @@ class RoofShares(Document):
 
 @cache
 def shares() -> Mapping[str, Reach]:
-    """By group: ``gpu-matmul``, ``gpu-convolution``, ``gpu-other``; ``cpu`` where the roof was
-    measured by benchmarks, ``cpu-sheet`` where it is a data sheet's."""
+    """Read the shares by group:
+
+    ``gpu-matmul``, ``gpu-convolution``, ``gpu-other``; ``cpu`` where the roof was measured by
+    benchmarks, ``cpu-sheet`` where it is a data sheet's.
+    """
     return read_json(SHARES, RoofShares).groups
 
 
 def group_of(family: Family, roof: Roof) -> str:
-    """The group that an operator's share was measured in."""
+    """Return the group that an operator's share was measured in."""
     if not roof.is_gpu:
         return "cpu" if roof.benchmarked else "cpu-sheet"
     if family is Family.CONVOLUTION:
@@ -81,24 +84,24 @@ class Spot:
     """Nodes of one kind as a point under the roofs."""
 
     operator: str
-    """With its kernel, as ``Conv 3x3``."""
+    """The operator with its kernel, as ``Conv 3x3``."""
     family: Family
     nodes: int
     output_shape: tuple[int, ...]
     flops: float
-    """Of all of them; likewise below."""
+    """Flops of all of them; the fields below are of all, too."""
     moved_bytes: float
     seconds: float
     bound: Bound
 
     @property
     def intensity(self) -> float:
-        """Flops a byte."""
+        """Return flops a byte."""
         return self.flops / max(self.moved_bytes, 1.0)
 
     @property
     def flops_per_s(self) -> float:
-        """As predicted."""
+        """Return the predicted rate."""
         return self.flops / self.seconds if self.seconds > 0 else 0.0
 
 
@@ -110,45 +113,45 @@ class Roofline:
     numbers: Numbers
     batch: int
     seconds: Interval
-    """Of one run at the whole batch."""
+    """Time of one run at the whole batch."""
     least_memory_bytes: float
     """Weights and the most activations alive at once: what a framework needs at the least."""
     graph: ModelGraph
     load: Load
     times: OperatorTimes
-    """Of one node of each of the graph's kinds."""
+    """Times of one node of each of the graph's kinds."""
     basis: Basis = Basis.PRIOR
     source: str = "roofline"
-    """What ``seconds`` are from, see ``families/graph/times.py``; the rest is the roofline's."""
+    """Origin of ``seconds``, see ``families/graph/times.py``; the rest is the roofline's."""
     shares: tuple[SourceShare, ...] = ()
-    """Of the sources that ``seconds`` are combined from."""
+    """Shares of the sources that ``seconds`` are combined from."""
     note: str | None = None
-    """Why the interval is wide, where it is wider than usual, and what it does not cover."""
+    """Reasons for an interval that is wider than usual, and what it does not cover."""
 
     @cached_property
     def spots(self) -> tuple[Spot, ...]:
-        """Most time first; operators that run nothing are left out."""
+        """Return the spots, most time first; operators that run nothing are left out."""
         return _spots(self)
 
     @cached_property
     def _bound_seconds(self) -> Floats:
-        """By ``BOUNDS``."""
+        """Return seconds by bound, in the order of ``BOUNDS``."""
         count = np.bincount(self.graph.kind, minlength=len(self.load))
         each: Floats = count * self.times.seconds
         return np.asarray(np.bincount(self.times.bound, each, minlength=len(BOUNDS)), np.float64)
 
     @property
     def fits(self) -> bool:
-        """False where even the least does not."""
+        """Return whether at least ``least_memory_bytes`` fit."""
         return self.least_memory_bytes <= self.roof.memory_bytes
 
     @property
     def samples_per_s(self) -> float:
-        """At this batch."""
+        """Return the rate at this batch."""
         return self.batch / self.seconds.mid
 
     def time_share(self, bound: Bound) -> float:
-        """Of the time, what goes by operators of this bound."""
+        """Return the part of the time that goes by operators of this bound."""
         if bound not in BOUNDS:
             return 0.0
         whole = float(self._bound_seconds.sum())
@@ -156,24 +159,24 @@ class Roofline:
 
     @property
     def bound(self) -> Bound:
-        """What most of the time goes to."""
+        """Return what most of the time goes to."""
         return max(BOUNDS, key=self.time_share)
 
     @property
     def energy_j(self) -> Interval | None:
-        """Of one run at the platform's power under load; None where that is not known."""
+        """Return the energy of one run at the power under load; None where that is not known."""
         return None if self.roof.power_w is None else self.seconds.scaled(self.roof.power_w)
 
     @property
     def price(self) -> Interval | None:
-        """Of one run, in the site's currency; None without a price."""
+        """Return the price of one run, in the site's currency; None without a price."""
         hourly = self.roof.price_per_hour
         return None if hourly is None else self.seconds.scaled(hourly / 3600)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Operators as numbers, one entry each: what the roofs are applied to."""
+    """Operators as numbers, one entry each, for the roofs to be applied to."""
 
     family: NDArray[np.int64]
     """Index into ``kinds.FAMILIES``."""
@@ -190,7 +193,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTimes:
-    """[operators] seconds, and what bounds."""
+    """[operators] seconds, and the resource that bounds each."""
 
     seconds: Floats
     low: Floats
@@ -200,7 +203,7 @@ class OperatorTimes:
 
 
 def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floats]:
-    """(arithmetic, memory) seconds of each operator at the full roofs."""
+    """Return (arithmetic, memory) seconds of each operator at the full roofs."""
     matrix = np.array([family in MATRIX for family in FAMILIES])[load.family]
     peak = np.where(matrix, roof.matrix_flops[numbers], roof.vector_flops)
     both = load.weight_bytes + load.activation_bytes
@@ -210,7 +213,7 @@ def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floa
 
 
 def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
-    """Predicted seconds of each operator, run one after the other."""
+    """Predict seconds of each operator, run one after the other."""
     reached = shares()
     groups = [reached[group_of(family, roof)] for family in FAMILIES]
     share, low, high = (
@@ -228,7 +231,7 @@ def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
 
 
 def load_of(graph: ModelGraph, numbers: Numbers) -> Load:
-    """One entry for each of the graph's kinds, floats stored in ``numbers``."""
+    """Return one entry for each of the graph's kinds, floats stored in ``numbers``."""
     column = {name: graph.kinds[:, place].astype(np.float64) for name, place in _AT.items()}
     scale = _byte_scale(graph, numbers)
     activations = (column["moved_bytes"] - column["weight_bytes"]).clip(min=0)
@@ -258,7 +261,7 @@ def _named(graph: ModelGraph, kind: int) -> str:
 
 
 def native_numbers(graph: ModelGraph) -> Numbers:
-    """What the file itself is in: half precision where most of its nodes are."""
+    """Return what the file itself is in: half precision where most of its nodes are."""
     codes = np.bincount(graph.dtype.clip(min=0), minlength=17)
     wide, half, brain = int(codes[1]), int(codes[10]), int(codes[16])
     if max(half, brain) <= wide:
@@ -269,14 +272,14 @@ def native_numbers(graph: ModelGraph) -> Numbers:
 def roofline(
     graph: ModelGraph, roof: Roof, numbers: Numbers | None = None, load: Load | None = None
 ) -> Roofline:
-    """A graph at its batch under a platform's roofs. ``load``: of the graph in these numbers."""
-    given = native_numbers(graph)
-    numbers = numbers or given
+    """Put a graph at its batch under a platform's roofs. ``load``: of the graph in ``numbers``."""
+    native = native_numbers(graph)
+    numbers = numbers or native
     load = load_of(graph, numbers) if load is None else load
     times = operator_times(load, roof, numbers)
     count = np.bincount(graph.kind, minlength=len(load))
     total = [float(part @ count) for part in (times.low, times.seconds, times.high)]
-    scale = numbers.bits / given.bits
+    scale = numbers.bits / native.bits
     return Roofline(
         roof=roof,
         numbers=numbers,
@@ -289,8 +292,8 @@ def roofline(
     )
 
 
-def _spots(one: Roofline) -> tuple[Spot, ...]:
-    graph, load, times = one.graph, one.load, one.times
+def _spots(model: Roofline) -> tuple[Spot, ...]:
+    graph, load, times = model.graph, model.load, model.times
     count = np.bincount(graph.kind, minlength=len(load))
     spots = []
     for n in np.flatnonzero((times.seconds > 0) & (count > 0)).tolist():

@@ -19,13 +19,13 @@ LARGEST_GRAPH_BYTES = 64 * 2**20
 
 
 def to_lines(graph: ModelGraph) -> tuple[str, ...]:
-    """The whole graph; ``from_lines`` gives an equal one back."""
+    """Encode the whole graph; ``from_lines`` gives an equal one back."""
     text = base64.b64encode(zlib.compress(_encoded(graph), level=9)).decode("ascii")
     return tuple(text[at : at + _LINE] for at in range(0, len(text), _LINE))
 
 
 def from_lines(lines: Sequence[str], source: str) -> ModelGraph:
-    """Raises DocumentError for anything that ``to_lines`` did not write."""
+    """Read what ``to_lines`` wrote. Raises DocumentError for anything else."""
     try:
         packed = base64.b64decode("".join(lines), validate=True)
         unpacker = zlib.decompressobj()

@@ -26,34 +26,34 @@ class OperatorRow:
     parameters: int
     moved_bytes: int
     flops_share: float
-    """Of the graph's."""
+    """Share of the graph's flops."""
     moved_share: float
 
     @property
     def intensity(self) -> float | None:
-        """Flops a moved byte; None where nothing moves."""
+        """Return flops a moved byte; None where nothing moves."""
         return self.flops / self.moved_bytes if self.moved_bytes else None
 
 
 @dataclass(frozen=True, slots=True)
 class KindRow:
-    """Nodes that do the same."""
+    """All nodes that do the same."""
 
     operator: str
     nodes: int
     output_shape: tuple[int, ...]
     kernel: tuple[int, ...]
     flops: int
-    """Of all these nodes."""
+    """Flops of all these nodes."""
     moved_bytes: int
     intensity: float
     share: float
-    """Of the graph's flops or bytes, whichever it is listed for."""
+    """Share of the graph's flops or bytes, whichever it is listed for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What ``berth workload model`` prints."""
+    """The summary of a graph that ``berth workload model`` prints."""
 
     graph: ModelGraph
     operators: tuple[OperatorRow, ...]
@@ -64,7 +64,7 @@ class Summary:
     """Kinds that move most bytes at an intensity below the graph's."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the summary as JSON holds it."""
         g = self.graph
         return {
             "digest": g.digest,
@@ -100,12 +100,12 @@ def _port(name: str, dtype: int, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def intensity(graph: ModelGraph) -> float:
-    """Flops a moved byte of the whole graph, nothing cached between operators."""
+    """Return flops a moved byte of the whole graph, nothing cached between operators."""
     return graph.total_flops / max(graph.total_moved_bytes, 1)
 
 
 def summarise(graph: ModelGraph) -> Summary:
-    """The page of a graph."""
+    """Summarise a graph."""
     flops, moved = graph.total_flops, graph.total_moved_bytes
     rows = []
     for place, name in enumerate(graph.operators):

@@ -37,56 +37,56 @@ class Tensor(NamedTuple):
     dtype: int
     shape: Shape
     values: Values | None = None
-    """Of a small constant, flat in C order."""
+    """Values of a small constant, flat in C order."""
     stored: int | None = None
     """Elements stored in the file behind a constant; None for an activation."""
 
     @property
     def elements(self) -> int:
-        """How many."""
+        """Return how many elements it has."""
         return math.prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """Dense, sub-byte types packed."""
+        """Return its bytes, dense, sub-byte types packed."""
         return (math.prod(self.shape) * BITS.get(self.dtype, 32) + 7) // 8
 
 
-def checked(shape: Iterable[int], what: str = "a tensor") -> Shape:
-    """The shape, or a Problem where it is negative, of too high a rank, or too large."""
-    found = tuple(shape)
-    if len(found) > LIMITS.rank:
-        raise Problem(f"gives {what} {len(found)} dimensions; {LIMITS.rank} are accepted")
+def checked(shape: Iterable[int], subject: str = "a tensor") -> Shape:
+    """Return the shape. Raises Problem where it is negative, of too high a rank, or too large."""
+    sizes = tuple(shape)
+    if len(sizes) > LIMITS.rank:
+        raise Problem(f"gives {subject} {len(sizes)} dimensions; {LIMITS.rank} are accepted")
     total = 1
-    for size in found:
+    for size in sizes:
         if size < 0:
-            raise Problem(f"gives {what} a negative dimension ({size})")
+            raise Problem(f"gives {subject} a negative dimension ({size})")
         total *= size
         if total > LIMITS.elements:
-            raise Problem(f"gives {what} more than {LIMITS.elements:.1e} elements")
-    return found
+            raise Problem(f"gives {subject} more than {LIMITS.elements:.1e} elements")
+    return sizes
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Numpy's rule. Raises Problem where shapes do not go together."""
+    """Apply numpy's rule. Raises Problem where shapes do not go together."""
     first = shapes[0]
     if all(shape == first for shape in shapes):
         return first
     rank = max(len(shape) for shape in shapes)
-    found = [1] * rank
+    joint = [1] * rank
     for shape in shapes:
         offset = rank - len(shape)
         for axis, size in enumerate(shape, offset):
             if size != 1:
-                if found[axis] not in (1, size):
+                if joint[axis] not in (1, size):
                     shown = " and ".join(str(list(s)) for s in shapes)
                     raise Problem(f"combines shapes that do not go together: {shown}")
-                found[axis] = size
-    return checked(found)
+                joint[axis] = size
+    return checked(joint)
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A possibly negative axis within ``rank``. Raises Problem outside of it."""
+    """Return a possibly negative axis within ``rank``. Raises Problem outside of it."""
     if not -rank <= axis < rank:
         raise Problem(f"names axis {axis} of a tensor of rank {rank}")
     return axis % rank

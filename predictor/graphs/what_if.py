@@ -43,26 +43,26 @@ class Change:
     note: str = ""
 
     def sentence(self) -> str:
-        """For people."""
+        """Say the change in words."""
         return f"{self.to}: {self.gain:.2f}x{f' {self.note}' if self.note else ''}"
 
 
 def changes(
     graph: ModelGraph, now: Roofline, known: Mapping[str, Roof], at_batch: AtBatch
 ) -> list[Change]:
-    """What helps, most first; nothing that does not fit in memory."""
-    found = [
+    """Return what helps, most first; nothing that does not fit in memory."""
+    candidates = [
         *_precision(graph, now),
         _batch(now, at_batch),
         _fusion(graph, now),
         _slice(graph, now, known),
     ]
-    helping = [change for change in found if change is not None and change.gain >= LEAST_GAIN]
+    helping = [change for change in candidates if change is not None and change.gain >= LEAST_GAIN]
     return sorted(helping, key=lambda change: -change.gain)
 
 
 def _batch(now: Roofline, at_batch: AtBatch) -> Change | None:
-    """The smallest larger batch that brings 95 % of what the best of them does."""
+    """Return the smallest larger batch that brings 95 % of what the best of them does."""
     tried = []
     for step in BATCH_STEPS:
         graph = at_batch(now.batch * step)
@@ -82,10 +82,11 @@ def _batch(now: Roofline, at_batch: AtBatch) -> Change | None:
 
 
 def _precision(graph: ModelGraph, now: Roofline) -> list[Change]:
-    """From wide to narrow, what the platform has units for; each must bring more than a wider one,
-    because fewer bits cost accuracy.
+    """Try what the platform has units for, from wide to narrow.
+
+    Each must bring more than a wider one, because fewer bits cost accuracy.
     """
-    found: list[Change] = []
+    helping: list[Change] = []
     best = LEAST_GAIN
     for numbers in (Numbers.TF32, Numbers.BF16, Numbers.FP16, Numbers.FP8):
         narrower = numbers.bits < now.numbers.bits or now.numbers is Numbers.FP32
@@ -95,8 +96,8 @@ def _precision(graph: ModelGraph, now: Roofline) -> list[Change]:
         if gain > best * 1.1:
             best = gain
             note = "as fast, where the model's accuracy allows it"
-            found.append(Change("precision", numbers.value, gain, note))
-    return found
+            helping.append(Change("precision", numbers.value, gain, note))
+    return helping
 
 
 def _fusion(graph: ModelGraph, now: Roofline) -> Change | None:
@@ -109,7 +110,7 @@ def _fusion(graph: ModelGraph, now: Roofline) -> Change | None:
 
 
 def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Change | None:
-    """The slice that gives most samples a second for its share of the GPU."""
+    """Return the slice that gives most samples a second for its share of the GPU."""
     tried = [
         (roofline(graph, roof, now.numbers), roof.share)
         for roof in known.values()
@@ -126,7 +127,7 @@ def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Chang
 
 
 def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:
-    """The graph's nodes with pointwise ones merged into what feeds them, and how many were.
+    """Return the graph's nodes with pointwise ones merged into what feeds them, and how many were.
 
     A node is merged into a source that nobody else reads: the result between them is neither
     written nor read, and one launch is saved.
@@ -155,7 +156,7 @@ def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:
 
 
 def _roots(root: list[int]) -> list[int]:
-    """Edges lead forwards, but a node may have been merged after what it was merged into."""
+    """Follow merges to their end: a node may have been merged after what it was merged into."""
     for node in range(len(root)):
         while root[root[node]] != root[node]:
             root[node] = root[root[node]]
@@ -171,8 +172,8 @@ def _merged(graph: ModelGraph, load: Load, root: Sequence[int], between: Sequenc
     lasting = np.array([0.0] * size)
     for node, saved in enumerate(between):
         lasting[root[node]] += saved
-    kept = np.unique(groups)
+    remaining = np.unique(groups)
     return Load(
-        load.family[graph.kind][kept], flops[kept], weights[kept],
-        np.maximum(moved - lasting, 0.0)[kept], load.launches[graph.kind][kept],
+        load.family[graph.kind][remaining], flops[remaining], weights[remaining],
+        np.maximum(moved - lasting, 0.0)[remaining], load.launches[graph.kind][remaining],
     )  # fmt: skip

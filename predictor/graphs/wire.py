@@ -21,13 +21,16 @@ _DEEPEST = 16
 Field: TypeAlias = tuple[int, int, int]
 """Number, then start and end in the data; for a varint its value and -1."""
 Schema: TypeAlias = "Mapping[int, Schema]"
-"""Of a message: its fields that are messages themselves."""
+"""A message's fields that are messages themselves."""
 
 
 def scan(data: bytes, at: int, end: int) -> list[Field]:
-    """The fields of the message at ``data[at:end]``. Raises Problem or IndexError (truncated)."""
-    found: list[Field] = []
-    add = found.append
+    """Return the fields of the message at ``data[at:end]``.
+
+    Raises Problem or IndexError (truncated).
+    """
+    fields: list[Field] = []
+    add = fields.append
     while at < end:
         key = data[at]
         at += 1
@@ -58,11 +61,11 @@ def scan(data: bytes, at: int, end: int) -> list[Field]:
             at = stop
         else:
             raise Problem(f"is not an ONNX model (wire type {kind} at byte {at})")
-    return found
+    return fields
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of up to ten bytes, and where it ends."""
+    """Read an unsigned number of up to ten bytes; return it and where it ends."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -76,12 +79,12 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """A varint as int64."""
+    """Return a varint as int64."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def skeleton(handle: int, size: int, schema: Schema, limits: Limits) -> bytes:
-    """The message in an open file without its large leaves, as bytes of the same message.
+    """Return the message in an open file without its large leaves, as bytes of the same message.
 
     Raises Problem where the file is cut short, malformed, or its skeleton is too large.
     """
@@ -98,10 +101,10 @@ class _Skeleton:
         self._start = 0
 
     def message(self, at: int, end: int, schema: Schema, depth: int) -> bytes:
-        """What is kept of the message at ``at``: runs of small fields as they are."""
+        """Return what is kept of the message at ``at``: runs of small fields as they are."""
         if depth > _DEEPEST:
             raise Problem(f"nests its parts deeper than {_DEEPEST}")
-        kept: list[bytes] = []
+        parts: list[bytes] = []
         run = at
         while at < end:
             start = at
@@ -109,18 +112,18 @@ class _Skeleton:
             if length <= self._limits.part_bytes:
                 at += length
                 continue
-            kept.append(self._copy(run, start))
+            parts.append(self._copy(run, start))
             inner = schema.get(key >> 3)
             if inner is not None:
                 body = self.message(at, at + length, inner, depth + 1)
-                kept += [encode_varint(key), encode_varint(len(body)), body]
+                parts += [encode_varint(key), encode_varint(len(body)), body]
             at += length
             run = at
-        kept.append(self._copy(run, end))
-        return b"".join(kept)
+        parts.append(self._copy(run, end))
+        return b"".join(parts)
 
     def _header(self, at: int, end: int) -> tuple[int, int, int]:
-        """A field's key, how many bytes follow its header, and where its header ends."""
+        """Return a field's key, how many bytes follow its header, and where its header ends."""
         self._parts -= 1
         if self._parts < 0:
             raise Problem(f"is made of more than {self._limits.parts} parts")
@@ -152,14 +155,14 @@ class _Skeleton:
         if self._left < 0:
             cap = self._limits.skeleton_bytes >> 20
             raise Problem(f"is larger than {cap} MiB without its weights")
-        found = os.pread(self._handle, end - start, start)
-        if len(found) < end - start:
+        data = os.pread(self._handle, end - start, start)
+        if len(data) < end - start:
             raise Problem("is truncated")
-        return found
+        return data
 
 
 def encode_varint(value: int) -> bytes:
-    """An unsigned number as varint."""
+    """Encode an unsigned number as varint."""
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)

@@ -23,63 +23,65 @@ _VENDORS = re.compile(r"^(nvidia|amd|intel)\b")
 
 @cache
 def devices() -> Mapping[str, Device]:
-    """All devices by canonical name."""
+    """Return all devices by canonical name."""
     # Shipped files, which tests check: without the checks of `read_json`, five times as fast.
     files = (path.read_bytes() for path in sorted(FOLDER.glob("*.json")))
-    found = [Device.model_validate_json(raw, strict=True) for raw in files]
-    return {device.name: device for device in found}
+    sheets = [Device.model_validate_json(raw, strict=True) for raw in files]
+    return {device.name: device for device in sheets}
 
 
 def simplified(name: str) -> str:
-    """A name as it is compared: lower case, letters and digits alone, without the vendor."""
+    """Return a name as it is compared: lower case, letters and digits alone, without the vendor."""
     words = re.sub(r"[^a-z0-9]+", " ", name.lower()).strip()
     return _VENDORS.sub("", words).replace(" ", "") or words
 
 
 @cache
 def _by_name() -> Mapping[str, tuple[Device, ...]]:
-    found: dict[str, dict[str, Device]] = {}
+    names: dict[str, dict[str, Device]] = {}
     for device in devices().values():
         for name in (device.name, *device.aliases):
-            found.setdefault(simplified(name), {})[device.name] = device
-    return {name: tuple(of.values()) for name, of in found.items()}
+            names.setdefault(simplified(name), {})[device.name] = device
+    return {name: tuple(of.values()) for name, of in names.items()}
 
 
 def candidates(name: str) -> tuple[Device, ...]:
-    """Every device that has this name."""
+    """Return every device that has this name."""
     return _by_name().get(simplified(name), ())
 
 
 def find(name: str) -> Device | None:
-    """The device of this name; None: there is none. Raises UsageError where several have it."""
-    found = candidates(name)
-    if len(found) > 1:
-        names = ", ".join(device.name for device in found)
+    """Return the device of this name, if any. Raises UsageError where several have it."""
+    matching = candidates(name)
+    if len(matching) > 1:
+        names = ", ".join(device.name for device in matching)
         raise UsageError(f"{name!r} may be several devices", hint=f"one of {names}")
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def get(name: str) -> Device:
-    """The device of this name. Raises UsageError that names the nearest, or the candidates."""
-    found = find(name)
-    if found is None:
+    """Return the device of this name. Raises UsageError that names the nearest or the several."""
+    device = find(name)
+    if device is None:
         near = nearest(name)
         raise UsageError(
             f"no accelerator is called {name!r}",
             hint=f"did you mean {' or '.join(near)}?" if near
             else "`berth site platform list --devices` shows them",
         )  # fmt: skip
-    return found
+    return device
 
 
 def nearest(name: str) -> tuple[str, ...]:
-    """Canonical names of at most three devices with a name like this one."""
+    """Return canonical names of at most three devices with a name like this one."""
     near = difflib.get_close_matches(simplified(name), _by_name(), n=3)
-    return tuple(dict.fromkeys(device.name for one in near for device in _by_name()[one]))[:3]
+    return tuple(
+        dict.fromkeys(device.name for near_name in near for device in _by_name()[near_name])
+    )[:3]
 
 
 def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
-    """A platform by its name, or the only one of the device of that name.
+    """Return a platform by its name, or the only one of the device of that name.
 
     Raises UsageError that names the nearest.
     """
@@ -91,15 +93,15 @@ def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
 
 
 def device_of(platform: Platform) -> Device | None:
-    """The device that a platform names as its ``accelerator`` or is called like; None: not known.
+    """Return the device that a platform names or is called like; None: not known.
 
     Raises UsageError where its ``accelerator`` is no device's name, or several devices'.
     """
     shipped = platforms.shipped().get(platform.name)
     named = platform.accelerator or (shipped.accelerator if shipped else None)
     if named is None:
-        found = candidates(platform.name) if platform.is_gpu else ()
-        return found[0] if len(found) == 1 else None
+        matching = candidates(platform.name) if platform.is_gpu else ()
+        return matching[0] if len(matching) == 1 else None
     try:
         return get(named)
     except UsageError as error:

@@ -19,7 +19,7 @@ from berth.pilot.profile import Name, Positive
 
 
 class Numbers(StrEnum):
-    """What a model computes in."""
+    """The numbers that a model computes in."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -29,23 +29,23 @@ class Numbers(StrEnum):
 
     @property
     def bits(self) -> int:
-        """Of an element as it is stored."""
+        """Return the bits of an element as it is stored."""
         return {"fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8}[self.value]
 
     @property
     def precision(self) -> Precision:
-        """The same as a number format."""
+        """Return the number format."""
         return Precision(self.value)
 
 
 def best(peaks: Peaks, precision: Precision) -> float | None:
-    """With or without matrix units, the faster; None: no units of its own."""
-    found = [table[precision] for table in (peaks.matrix, peaks.vector) if precision in table]
-    return max(found, default=None)
+    """Return the faster peak, with or without matrix units; None: no units of its own."""
+    peaks_there = [table[precision] for table in (peaks.matrix, peaks.vector) if precision in table]
+    return max(peaks_there, default=None)
 
 
 def of_bits(peaks: Peaks, bits: float) -> float:
-    """Of matrix products on operands of so many bits; above 16 without matrix units."""
+    """Return the peak of matrix products on such operands; above 16 bits without matrix units."""
     reached = peaks.attainable
     half = max(reached.get(Precision.BF16, 0.0), reached.get(Precision.FP16, 0.0))
     if bits > 16:
@@ -57,7 +57,7 @@ def of_bits(peaks: Peaks, bits: float) -> float:
 
 
 def joined(sheet: Peaks | None, own: Peaks | None) -> Peaks | None:
-    """A data sheet's peaks with a platform file's over them."""
+    """Return a data sheet's peaks with a platform file's over them."""
     if sheet is None or own is None:
         return own or sheet
     return Peaks(vector={**sheet.vector, **own.vector}, matrix={**sheet.matrix, **own.matrix})
@@ -70,7 +70,7 @@ GROUPS = frozenset({SHEET, "clock", "memory", "l2", "link", "power", "peaks", "l
 
 
 class CudaLimits(Document):
-    """What ``cudaDeviceProp`` says of a compute capability."""
+    """The limits of a compute capability, as in ``cudaDeviceProp``."""
 
     threads_per_multiprocessor: int
     registers_per_multiprocessor: int
@@ -83,7 +83,7 @@ class CudaLimits(Document):
 
 
 class Device(Document):
-    """A data sheet. Slices of a device are no device of their own (``unit.Unit``)."""
+    """A device's data sheet. Slices of a device are no device of their own (``unit.Unit``)."""
 
     schema_: str = Field(default="berth.device/1", alias="schema")
     name: Name
@@ -94,8 +94,8 @@ class Device(Document):
     devices': it is then ambiguous."""
     vendor: str = Field(pattern="^[a-z]+$")
     software: str = Field(pattern="^[a-z-]+$")
-    """What programs for it are built on: ``cuda``, ``hip``, ... The same for what runs the same
-    binaries or at least the same sources."""
+    """Software that programs for it are built on: ``cuda``, ``hip``, ... Devices that run the same
+    binaries or at least the same sources have the same."""
     architecture: str = ""
     chip: str | None = None
     """The silicon; devices of one chip differ in clocks, memory and what is switched off."""
@@ -109,20 +109,20 @@ class Device(Document):
     """Boost clock, which the peaks are at."""
     memory_bytes: Positive | None = None
     bytes_per_s: Positive | None = None
-    """Of the memory, peak."""
+    """Peak rate of the memory."""
     l2_bytes: Positive | None = None
     link_bytes_per_s: Positive | None = None
-    """To its neighbours, one direction."""
+    """Rate to its neighbours, one direction."""
     power_w: Positive | None = None
     """Rated."""
     launch_overhead_s: Positive | None = None
-    """Of one kernel, where it was measured."""
+    """Time to start one kernel, where it was measured."""
     peaks: Peaks | None = None
-    """None: not known."""
+    """Peaks by precision; None: not known."""
     mig: str | None = None
     """Name of its geometry in ``table.json``; None: it cannot be cut."""
     sources: dict[str, str]
-    """Of each group of figures (``GROUPS``), the document or measurement it is from."""
+    """Document or measurement that each group of figures (``GROUPS``) is from."""
 
     @model_validator(mode="after")
     def _sourced(self) -> Device:
@@ -135,21 +135,21 @@ class Device(Document):
 
     @property
     def generation(self) -> int | None:
-        """Major number of its instruction set: 9 of ``sm_90``, of ``gfx90a`` and of ``gfx942``."""
+        """Return the major number of its instruction set: 9 of ``sm_90`` and ``gfx90a``."""
         if self.isa is None:
             return None
         return int(self.isa[3:-1] if self.isa.startswith("sm_") else self.isa[3:-2])
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:
-        """CUDA's, (major, minor)."""
+        """Return CUDA's compute capability, (major, minor)."""
         if self.isa is None or not self.isa.startswith("sm_"):
             return None
         return int(self.isa[3:-1]), int(self.isa[-1])
 
     @property
     def cuda(self) -> CudaLimits | None:
-        """CUDA's limits by the compute capability; None where it has none."""
+        """Return CUDA's limits by the compute capability; None where it has none."""
         return _cuda_limits().get(self.isa or "")
 
 

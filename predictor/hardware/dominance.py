@@ -20,7 +20,7 @@ ALL = frozenset(Precision)
 def dominates(
     a: Device | Unit, b: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
 ) -> bool:
-    """True where ``a`` is at least as good as ``b`` and runs the same software.
+    """Return whether ``a`` is at least as good as ``b`` and runs the same software.
 
     Compared: memory, its bandwidth, second-level cache, link, and the peaks of the precisions
     ``of`` (default: all; a precision without units counts as the wider one it is computed in).
@@ -38,12 +38,12 @@ def dominates(
 def better_pairs(
     roofs: Sequence[Roof], platforms: Mapping[str, Platform], numbers: Numbers
 ) -> list[tuple[str, str]]:
-    """(better, worse) among GPUs and slices, each used alone and computing in ``numbers``.
+    """Return (better, worse) among GPUs and slices, each used alone and computing in ``numbers``.
 
     By the data sheets, and by what platforms state beyond them: launch overhead, cache's rate.
     """
     of = frozenset({Precision.FP32, numbers.precision})
-    known = [(one, unit_of(platforms[one.platform], platforms)) for one in roofs]
+    known = [(roof, unit_of(platforms[roof.platform], platforms)) for roof in roofs]
     places = [(roof, unit) for roof, unit in known if unit is not None]
     order = {
         (a.platform, b.platform)
@@ -57,22 +57,22 @@ def better_pairs(
 
 
 def figures(
-    one: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
+    place: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
 ) -> Mapping[str, float]:
-    """What is compared, by name; empty where memory or peaks were not published."""
-    share, peaks = (one.share, one.peaks) if isinstance(one, Unit) else (1.0, one.peaks)
-    if peaks is None or one.memory_bytes is None or one.bytes_per_s is None:
+    """Return what is compared, by name; empty where memory or peaks were not published."""
+    share, peaks = (place.share, place.peaks) if isinstance(place, Unit) else (1.0, place.peaks)
+    if peaks is None or place.memory_bytes is None or place.bytes_per_s is None:
         return {}
-    found = {
-        "memory": one.memory_bytes,
-        "bandwidth": one.bytes_per_s,
-        "l2": one.l2_bytes,
-        "link": _sheet(one).link_bytes_per_s if linked and share >= 1 else None,
+    compared = {
+        "memory": place.memory_bytes,
+        "bandwidth": place.bytes_per_s,
+        "l2": place.l2_bytes,
+        "link": _sheet(place).link_bytes_per_s if linked and share >= 1 else None,
     }
-    stated = {name: value for name, value in found.items() if value is not None}
+    stated = {name: value for name, value in compared.items() if value is not None}
     reached = peaks.attainable
     return stated | {p.value: reached[p] * share for p in of if p in reached}
 
 
-def _sheet(one: Device | Unit) -> Device:
-    return one.sheet if isinstance(one, Unit) else one
+def _sheet(place: Device | Unit) -> Device:
+    return place.sheet if isinstance(place, Unit) else place

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berth.pilot.platform import Peaks, Platform, PlatformKind, SignatureSource
-from berth.predictor.families.program.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Ceilings, Point
 from berth.predictor.hardware.device import Numbers, best
 from berth.predictor.hardware.unit import known_unit
 
@@ -26,11 +26,11 @@ class Roof:
     platform: str
     is_gpu: bool
     vector_flops: float
-    """Of everything that is no matrix product or convolution."""
+    """Peak of everything that is no matrix product or convolution."""
     matrix_flops: Mapping[Numbers, float]
     dram_bytes: float
     l2_bytes: float
-    """On a CPU: of the last level."""
+    """Rate of the second-level cache; on a CPU, of the last level."""
     l1_bytes: float
     l2_capacity: float
     launch_s: float
@@ -38,26 +38,26 @@ class Roof:
     price_per_hour: float | None
     power_w: float | None
     share: float
-    """Of its parent's multiprocessors; 1 for what is no slice."""
+    """Share of its parent's multiprocessors; 1 for what is no slice."""
     parent: str | None
     benchmarked: bool
     """True where programs were measured to reach these rates; False for a data sheet's."""
     native: frozenset[Numbers]
-    """What its matrix units compute in; others are converted, which saves bytes alone."""
+    """Numbers that its matrix units compute in; others are converted, which saves bytes alone."""
 
     @property
     def matrix_known(self) -> bool:
-        """False where no data sheet is known: every precision then has the fp32 peak."""
+        """Return whether a data sheet is known; without one every precision has the fp32 peak."""
         return len(self.native) > 1
 
 
 def roofs(platforms: Mapping[str, Platform]) -> dict[str, Roof]:
-    """The roofs of all platforms by name."""
+    """Return the roofs of all platforms by name."""
     return {name: roof_of(p, platforms, p.cores) for name, p in platforms.items()}
 
 
 def roof_of(platform: Platform, platforms: Mapping[str, Platform], cores: int) -> Roof:
-    """One platform's roof; of a CPU, with so many of its cores."""
+    """Return one platform's roof; of a CPU, with so many of its cores."""
     table = Ceilings.of([Point(platform, 1 if platform.is_gpu else cores)])
     vector = float(table.flops_f32[0])
     parent = platforms.get(platform.parent) if platform.parent else None
@@ -90,8 +90,10 @@ def roof_of(platform: Platform, platforms: Mapping[str, Platform], cores: int) -
 
 
 def _matrix(vector: float, peaks: Peaks, share: float) -> dict[Numbers, float]:
-    """fp32 at the Signature's peak, also where matrix units have fp32 (AMD): with it the shares of
-    the roof were measured (``roof_shares.json``).
+    """Return peaks by numbers.
+
+    fp32 is at the Signature's peak, also where matrix units have fp32 (AMD): with it the shares
+    of the roof were measured (``roof_shares.json``).
     """
 
     def own(numbers: Numbers, wider: float) -> float:

@@ -17,22 +17,22 @@ from berth.predictor.hardware.catalogue import device_of, devices, find, get
 from berth.predictor.hardware.device import SHEET, Device, Numbers, joined, of_bits
 
 SUSTAINED_SHARE = 0.9
-"""Of the memory's peak rate, in the platforms' signatures: they hold sustained rates."""
+"""Share of the memory's peak rate that is sustained, as in the platforms' signatures."""
 _L2_BYTES = 2.0**22
-"""Where nobody published it."""
+"""Second-level cache where nobody published it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a scheduler hands out; rates per second, peaks of the data sheet."""
+    """A place that a scheduler hands out; rates per second, peaks of the data sheet."""
 
     name: str
-    """Of the platform, or of the device where the site has no platform of it."""
+    """Name of the platform, or of the device where the site has no platform of it."""
     sheet: Device
     peaks: Peaks
-    """Of the whole device."""
+    """Peaks of the whole device."""
     share: float
-    """Of the multiprocessors; 1 for the whole."""
+    """Share of the multiprocessors; 1 for the whole."""
     multiprocessors: float
     memory_bytes: float
     bytes_per_s: float
@@ -42,26 +42,29 @@ class Unit:
 
     @property
     def whole(self) -> bool:
-        """False for slices."""
+        """Return whether it is a whole device; False for slices."""
         return self.share >= 1
 
     @property
     def vector_flops(self) -> float:
-        """In fp32 without matrix units."""
+        """Return the fp32 peak without matrix units."""
         return of_bits(self.peaks, 32) * self.share
 
     def peak(self, numbers: Numbers) -> float:
-        """Of matrix products; what it has no units for is computed in wider numbers."""
-        found = self.peaks.attainable.get(numbers.precision)
-        return self.vector_flops if found is None else found * self.share
+        """Return the peak of matrix products; numbers without units are computed in wider ones."""
+        attainable = self.peaks.attainable.get(numbers.precision)
+        return self.vector_flops if attainable is None else attainable * self.share
 
     def flops_per_s(self, bits: float) -> float:
-        """Of matrix products on operands of so many bits; the next wider unit if absent."""
+        """Return the peak of matrix products on such operands, or in the next wider unit."""
         return of_bits(self.peaks, bits) * self.share
 
 
 def whole(sheet: Device) -> Unit:
-    """The device itself. Raises UsageError where its data sheet lacks peaks or memory."""
+    """Return the device itself as a unit.
+
+    Raises UsageError where its data sheet lacks peaks or memory.
+    """
     if sheet.peaks is None or sheet.memory_bytes is None or sheet.bytes_per_s is None:
         raise UsageError(f"the peaks or the memory of {sheet.name} were not published")
     return Unit(
@@ -71,18 +74,18 @@ def whole(sheet: Device) -> Unit:
 
 
 def published(sheet: Device) -> bool:
-    """True where the data sheet says enough to predict by: ``whole`` takes it."""
+    """Return whether the data sheet says enough to predict by: ``whole`` takes it."""
     return None not in (sheet.peaks, sheet.memory_bytes, sheet.bytes_per_s)
 
 
 @cache
 def unit_named(name: str) -> Unit:
-    """A device of the catalogue by any of its names. Raises UsageError."""
+    """Return a device of the catalogue by any of its names. Raises UsageError."""
     return whole(get(name))
 
 
 def unit_of(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | None:
-    """A platform's GPU or slice; None for CPUs.
+    """Return a platform's GPU or slice; None for CPUs.
 
     By the catalogue; where that does not have it, from the platform's Signature.
     Raises UsageError for an ``accelerator`` that is unknown.
@@ -104,7 +107,7 @@ def unit_of(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | Non
 
 
 def known_unit(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | None:
-    """As ``unit_of``, but None where the catalogue does not have the device either."""
+    """Return ``unit_of`` the platform, but None where the catalogue lacks the device, too."""
     owner = platforms.get(platform.parent, platform) if platform.parent else platform
     sheet = device_of(owner)
     return unit_of(platform, platforms) if sheet is not None and published(sheet) else None
@@ -113,17 +116,19 @@ def known_unit(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | 
 def units(
     platforms: Mapping[str, Platform], others: Collection[str] | None = None
 ) -> dict[str, Unit]:
-    """Every place to compute on: platforms whose device is known, then the rest of the catalogue
-    under its own names, or of it only those named in ``others``.
+    """Return every place to compute on.
+
+    Platforms whose device is known come first, then the rest of the catalogue under its own names,
+    or of it only those named in ``others``.
     """
-    found = {n: unit for n, p in platforms.items() if (unit := known_unit(p, platforms))}
-    have = {unit.sheet.name for unit in found.values() if unit.whole}
+    own_units = {n: unit for n, p in platforms.items() if (unit := known_unit(p, platforms))}
+    have = {unit.sheet.name for unit in own_units.values() if unit.whole}
     rest = [d for d in devices().values() if d.name not in have and published(d)]
-    return found | {d.name: whole(d) for d in rest if others is None or d.name in others}
+    return own_units | {d.name: whole(d) for d in rest if others is None or d.name in others}
 
 
 def get_unit(name: str, known: Mapping[str, Unit]) -> Unit:
-    """One of ``units`` by its name, or by any name of its device.
+    """Return one of ``units`` by its name, or by any name of its device.
 
     Raises UsageError that names the nearest known one.
     """
@@ -150,7 +155,7 @@ def _slice(platform: Platform, parent: Platform, of: Unit) -> Unit:
 
 
 def _completed(sheet: Device | None, platform: Platform) -> Device:
-    """The data sheet, with what it lacks taken from the platform's Signature."""
+    """Return the data sheet, with what it lacks taken from the platform's Signature."""
     signature = platform.signature
     stated = Peaks(
         vector={

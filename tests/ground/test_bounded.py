@@ -12,7 +12,7 @@ from berth.pilot.bounded import BoundedCache
 
 def test_the_first_one_put_in_is_forgotten_first() -> None:
     cache: BoundedCache[int, int] = BoundedCache(2)
-    made = [cache.made(key, lambda key=key: key * 10) for key in (1, 2, 1, 3)]
+    made = [cache.get_or_make(key, lambda key=key: key * 10) for key in (1, 2, 1, 3)]
     assert made == [10, 20, 10, 30]
     assert (cache.get(1), cache.get(2), cache.get(3), len(cache)) == (None, 20, 30, 2)
     cache.clear()
@@ -21,7 +21,7 @@ def test_the_first_one_put_in_is_forgotten_first() -> None:
 
 def test_by_use_the_one_asked_for_longest_ago_is_forgotten_first() -> None:
     cache: BoundedCache[int, int] = BoundedCache(2, by_use=True)
-    made = [cache.made(key, lambda key=key: key * 10) for key in (1, 2, 1, 3)]
+    made = [cache.get_or_make(key, lambda key=key: key * 10) for key in (1, 2, 1, 3)]
     assert made == [10, 20, 10, 30]
     assert (cache.get(1), cache.get(2), cache.get(3), len(cache)) == (10, None, 30, 2)
 
@@ -32,7 +32,7 @@ def test_it_never_holds_more_and_what_it_holds_is_right(
 ) -> None:
     cache: BoundedCache[int, str] = BoundedCache(most, by_use=by_use)
     for key in keys:
-        assert cache.made(key, lambda key=key: str(key)) == str(key)
+        assert cache.get_or_make(key, lambda key=key: str(key)) == str(key)
         assert len(cache) <= most
         assert cache.get(key) == str(key)
 
@@ -45,7 +45,7 @@ def test_threads_may_share_it() -> None:
         try:
             for i in range(5_000):
                 key = (start + i) % 7
-                assert cache.made(key, lambda key=key: key + 1) == key + 1
+                assert cache.get_or_make(key, lambda key=key: key + 1) == key + 1
         except Exception as error:
             failed.append(error)
 

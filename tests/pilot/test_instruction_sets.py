@@ -54,7 +54,7 @@ def test_a_level_includes_its_parts_and_the_levels_below() -> None:
         (("x86-64-v3",), "newer_than_this", Has.UNKNOWN),
         (("armv8.1",), "sve", Has.NO),
         ((), "avx2", Has.UNKNOWN),
-        # Lists of before the levels
+        # Lists without a level
         (("sse4_2", "avx", "avx2", "fma"), "bmi2", Has.YES),
         (("sse4_2", "avx", "avx2", "fma"), "avx512f", Has.NO),
         (("sse4_2", "avx"), "avx2", Has.NO),

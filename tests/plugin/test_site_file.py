@@ -1,7 +1,11 @@
-"""The site file: what it says becomes a Site; what is wrong with it is one sentence and its key."""
+"""The site file: what it says becomes a Site; what is wrong with it is one sentence and its key.
+
+Its page, docs/site-file.md, has the code's keys, and an example that is accepted.
+"""
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,9 @@ from hypothesis import strategies as st
 from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import parse_duration_s
-from berth.plugin.doctor.bundles import check_places
+from berth.plugin.doctor.bundles import check_candidates
 from berth.plugin.site import demo_site, load, load_site
+from berth.plugin.site.reference import with_keys
 from berth.plugin.site.stub import cpu_stub, gpu_stub
 from berth.policies import Code, Mode
 
@@ -351,4 +356,21 @@ def test_an_unknown_instruction_set_is_kept_and_named_by_the_doctor(tmp_path: Pa
     (tmp_path / "berth.toml").write_text(text)
     site = load_site(tmp_path / "berth.toml")
     assert any(c.instruction_sets == ("avx1024",) for c in site.candidates)
-    assert any("avx1024; kept" in finding.text for finding in check_places(site))
+    assert any("avx1024; kept" in finding.text for finding in check_candidates(site))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "site-file.md"
+
+
+def test_the_tables_of_keys_are_in_step() -> None:
+    page = PAGE.read_text()
+    assert with_keys(page) == page, "run: python -m berth.plugin.site.reference docs/site-file.md"
+
+
+def test_the_example_is_accepted(tmp_path: Path) -> None:
+    example = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert example is not None
+    path = tmp_path / "berth.toml"
+    path.write_text(example.group(1))
+    site = load_site(path)
+    assert [c.name for c in site.candidates] == ["rome", "a100"]

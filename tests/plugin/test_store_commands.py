@@ -110,7 +110,7 @@ def test_a_daemon_places_by_what_was_added(
     assert "a100-80gb" in explained
     assert "FROM" in explained
     ranked = json.loads(run("jobs", "decisions", reply["decision"], "--json").stdout)["ranked"]
-    assert all(row["source"] == "program" for row in ranked if row["runtime_s"])
+    assert all(row["source"] == "program" for row in ranked if row.get("runtime_s"))
 
 
 def test_a_different_profile_of_that_name_needs_to_be_asked_for(
@@ -185,7 +185,7 @@ def test_without_any_site_the_commands_say_what_to_give(
     triad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BERTH_SITE", raising=False)
-    monkeypatch.setattr("berth.plugin.cli.options.SITE_FILE", Path("/nonexistent"))
+    monkeypatch.setattr("berth.plugin.installed_site.SITE_FILE", Path("/nonexistent"))
     done = CliRunner().invoke(berth, ["workload", "list"])
     assert done.exit_code != 0
     assert "neither a site file nor a store" in str(done.exception)

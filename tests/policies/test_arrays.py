@@ -61,30 +61,30 @@ def makespans(decision: Decision) -> dict[str, Makespan]:
 
 def test_an_array_goes_where_its_last_task_ends_first() -> None:
     assert decided(job(None), idle()).chosen == "gpu"
-    found = decided(job(TaskArray(60)), idle())
-    assert found.chosen == "cpu"
-    spans = makespans(found)
+    decision = decided(job(TaskArray(60)), idle())
+    assert decision.chosen == "cpu"
+    spans = makespans(decision)
     assert (spans["cpu"].at_once, spans["cpu"].seconds) == (60, pytest.approx(6.0))
     assert (spans["gpu"].at_once, spans["gpu"].seconds) == (4, pytest.approx(30.0))
-    assert "60 tasks, all at a time: 6 s; each takes 6 s (5.45 s to 6.6 s)" in found.reason
-    assert "gpu with 2 s a task and 30 s (4 at a time) for all ranks behind it" in found.reason
-    assert "5.0 times faster than gpu" in found.reason
+    assert "60 tasks, all at a time: 6 s; each takes 6 s (5.45 s to 6.6 s)" in decision.reason
+    assert "gpu with 2 s a task and 30 s (4 at a time) for all ranks behind it" in decision.reason
+    assert "5.0 times faster than gpu" in decision.reason
 
 
 def test_a_full_place_loses_to_one_with_room() -> None:
-    found = decided(job(TaskArray(60)), idle(cores=2), times(cpu_s=600.0, gpu_s=200.0))
-    spans = makespans(found)
+    decision = decided(job(TaskArray(60)), idle(cores=2), times(cpu_s=600.0, gpu_s=200.0))
+    spans = makespans(decision)
     # As soon as its share of the full place is free, or at once with what is idle.
     assert spans["gpu"].at_once == 4
-    assert found.chosen == "cpu"
+    assert decision.chosen == "cpu"
     busy = WaitTable((1, 96), (1e9,), ((Interval(0, 0, 0),), (Interval(9 * H, 9 * H, 9 * H),)))
     now = idle(cores=2)
     now["cpu"] = replace(now["cpu"], waits=busy)
-    found = decided(job(TaskArray(60)), now, times(cpu_s=600.0, gpu_s=200.0))
-    assert found.chosen == "gpu"
-    assert makespans(found)["cpu"].at_once == 2
-    assert "60 tasks, 4 at a time: 50m 00s; each takes 3m 20s" in found.reason
-    assert "times faster than cpu with 5h 00m (2 at a time)" in found.reason
+    decision = decided(job(TaskArray(60)), now, times(cpu_s=600.0, gpu_s=200.0))
+    assert decision.chosen == "gpu"
+    assert makespans(decision)["cpu"].at_once == 2
+    assert "60 tasks, 4 at a time: 50m 00s; each takes 3m 20s" in decision.reason
+    assert "times faster than cpu with 5h 00m (2 at a time)" in decision.reason
 
 
 def test_who_waits_shares_what_is_idle_and_the_place_as_a_whole() -> None:
@@ -118,19 +118,19 @@ def test_no_more_run_at_a_time_than_user_and_account_may_hold(limit: Limit, at_o
     rights = FixedRights(by_user={"ada": (limit,)})
     decider = Decider(PLACES, PolicySettings())
     now = idle(rights=rights)
-    found = [
+    widths = [
         makespans(decider.decide(job(TaskArray(60), user=user), now, times(), NOW_S))["cpu"]
         for user in ("bob", "ada", "bob")
     ]
-    assert [one.at_once for one in found] == [60, at_once, 60]
+    assert [makespan.at_once for makespan in widths] == [60, at_once, 60]
 
 
 def test_a_place_that_its_user_may_not_use_is_ruled_out_as_before() -> None:
-    found = decided(
+    decision = decided(
         job(TaskArray(60)), idle(rights=FixedRights(by_user={"ada": Denied("no account")}))
     )
-    assert found.chosen is None
-    assert found.code == "not-associated"
+    assert decision.chosen is None
+    assert decision.code == "not-associated"
 
 
 @given(
@@ -155,11 +155,11 @@ def test_more_that_is_idle_never_makes_an_array_later(
     scores = []
     for there in (least, most):
         now = idle(cores=there, gpus=gpus, pending_jobs=pending, waits=waits)
-        found = decided(job(TaskArray(tasks)), now, weights=Weights(wait=weight))
-        spans = makespans(found)
+        decision = decided(job(TaskArray(tasks)), now, weights=Weights(wait=weight))
+        spans = makespans(decision)
         assert all(1 <= one.at_once <= tasks for one in spans.values())
         assert spans["gpu"].at_once <= 4
-        scores.append({row.candidate: row.score for row in found.ranked})
+        scores.append({row.candidate: row.score for row in decision.ranked})
     assert scores[1]["cpu"] <= scores[0]["cpu"] * (1 + 1e-12)
     assert scores[1]["gpu"] == scores[0]["gpu"]
 
@@ -180,8 +180,8 @@ def test_what_is_idle_counts_even_where_waits_do_not(wait: float) -> None:
     room, full = idle(), idle(cores=3)
     full["cpu"] = replace(full["cpu"], waits=busy)
     asked = job(TaskArray(60))
-    found = [decider.decide(asked, now, times(), NOW_S).chosen for now in (room, full, room)]
-    assert found == ["cpu", "gpu", "cpu"]
+    chosen = [decider.decide(asked, now, times(), NOW_S).chosen for now in (room, full, room)]
+    assert chosen == ["cpu", "gpu", "cpu"]
     alone = [decider.decide(job(None), now, times(), NOW_S).chosen for now in (room, full, room)]
     assert alone == ["gpu", "gpu", "gpu"]
 
@@ -191,13 +191,13 @@ def test_arrays_of_other_width_or_throttle_share_no_answer() -> None:
     arrays = [None, TaskArray(60), TaskArray(60, 4), TaskArray(4), TaskArray(60, 1), None]
     asked = [job(one) for one in arrays]
     now, predicted = idle(), times()
-    found = [decider.decide(one, now, predicted, NOW_S) for one in asked]
+    together = [decider.decide(one, now, predicted, NOW_S) for one in asked]
     alone = [decided(one, now, predicted) for one in asked]
-    assert [one.ranked for one in found] == [one.ranked for one in alone]
-    assert [one.id for one in found] == [one.id for one in alone]
-    assert len({one.id for one in found}) == len(set(arrays))
-    assert found[0].chosen == "gpu"
-    assert found[1].chosen == "cpu"
+    assert [one.ranked for one in together] == [one.ranked for one in alone]
+    assert [one.id for one in together] == [one.id for one in alone]
+    assert len({one.id for one in together}) == len(set(arrays))
+    assert together[0].chosen == "gpu"
+    assert together[1].chosen == "cpu"
 
 
 @pytest.mark.parametrize("objective", ["fastest", "earliest", "balanced", "throughput-fair"])
@@ -234,8 +234,8 @@ def test_cheapest_and_least_energy_are_as_for_one_task() -> None:
 def test_the_terms_of_an_arrays_score_name_its_width() -> None:
     decider, now = Decider(PLACES, PolicySettings()), idle()
     asked, predicted = job(TaskArray(60)), times()
-    found = decider.decide(asked, now, predicted, NOW_S)
-    terms = {t.name: t.value for t in decider.terms(asked, found.ranked[1], now, predicted)}
+    decision = decider.decide(asked, now, predicted, NOW_S)
+    terms = {t.name: t.value for t in decider.terms(asked, decision.ranked[1], now, predicted)}
     assert terms == {
         "predicted time of a task": pytest.approx(2.0),
         "tasks": 60,
@@ -253,8 +253,8 @@ def test_memory_and_whole_nodes_bound_how_many_run_at_a_time() -> None:
 
 
 def test_a_place_of_unknown_state_counts_as_idle() -> None:
-    found = decided(job(TaskArray(60)), {}, strict=False)
-    assert {name: one.at_once for name, one in makespans(found).items()} == {"cpu": 60, "gpu": 4}
+    decision = decided(job(TaskArray(60)), {}, strict=False)
+    assert {name: one.at_once for name, one in makespans(decision).items()} == {"cpu": 60, "gpu": 4}
 
 
 SIZES = SizeGrowth.fit(((1.0, 1.0, 1.0 * GIB), (10.0, 10.0, 10.0 * GIB)), size=1.0)
@@ -264,12 +264,12 @@ def test_tasks_of_different_size_are_placed_by_their_sum_and_their_largest() -> 
     predicted = times(sizes=SIZES)
     sizes = TaskArray(60, None, ((1.0, 50), (10.0, 10)))
     assert work_of(sizes, predicted, 1) == pytest.approx(50 / 10 + 10)
-    found = decided(job(sizes, size=10.0), idle(), predicted)
-    spans = makespans(found)
+    decision = decided(job(sizes, size=10.0), idle(), predicted)
+    spans = makespans(decision)
     # Largest first or last: at most the largest, and the rest shared by all that run.
     assert spans["gpu"].seconds == pytest.approx(20.0 * (1 + 14 / 4))
     assert spans["cpu"].seconds == pytest.approx(60.0)
-    assert "the largest takes 60 s" in found.reason
+    assert "the largest takes 60 s" in decision.reason
     as_large = makespans(decided(job(TaskArray(60), size=10.0), idle(), predicted))
     assert spans["gpu"].seconds < as_large["gpu"].seconds == pytest.approx(300.0)
     limited = decided(job(sizes, size=10.0, time_limit_s=50.0), idle(), predicted)

@@ -271,12 +271,12 @@ def test_memory_that_no_run_measured_fits_nowhere_for_certain_and_is_not_shown_a
         curve("cpu", 800.0, memory=MemoryUse()),
         curve("gpu", 20.0, gpus=True, memory=MemoryUse()),
     )
-    found = run(predicted=program)
-    assert found.chosen is None
-    code, why = why_not(found, "gpu")
+    decision = run(predicted=program)
+    assert decision.chosen is None
+    code, why = why_not(decision, "gpu")
     assert code == "memory"
     assert why.startswith("its GPU memory was never measured (pilot it on a GPU, or")
-    assert why_not(found, "cpu") == (
+    assert why_not(decision, "cpu") == (
         "memory",
         "its host memory is not known: no run measured it",
     )
@@ -458,9 +458,9 @@ def test_jobs_that_differ_in_size_memory_or_limit_alone_are_decided_as_if_first(
     decider = Decider((CPU, GPU), PolicySettings())
     there = states(CPU, GPU)
     in_order = asked[::-1] if reverse else asked
-    found = [decider.decide(one, there, PREDICTED, NOW_S) for one in in_order]
-    assert found == [run(one) for one in in_order]
-    assert len({(one.code, one.edit) for one in found}) > 4
+    decisions = [decider.decide(one, there, PREDICTED, NOW_S) for one in in_order]
+    assert decisions == [run(one) for one in in_order]
+    assert len({(one.code, one.edit) for one in decisions}) > 4
 
 
 def test_memory_that_no_node_has_is_named_before_what_a_prediction_lacks() -> None:
@@ -511,16 +511,16 @@ def test_beside_gpus_both_memories_must_fit_and_the_sentence_says_which_one_does
     place: dict[str, Any], why: str | None
 ) -> None:
     program = forecast(curve("gpu", 20.0, gpus=True, memory=TWO))
-    found = run(predicted=program, candidates=(gpu(**place),))
-    assert found.ranked[0].excluded == why
+    decision = run(predicted=program, candidates=(gpu(**place),))
+    assert decision.ranked[0].excluded == why
 
 
 def test_host_memory_that_is_not_known_rules_no_gpu_out_and_lowers_no_request() -> None:
     place = gpu()
     program = forecast(curve("gpu", 20.0, gpus=True, memory=MemoryUse(gpu_bytes=TWO.gpu_bytes)))
-    found = run(request(memory_bytes_per_node=100 * GIB), predicted=program, candidates=(place,))
-    assert found.chosen == "gpu"
-    held = found.edit.resources
+    decision = run(request(memory_bytes_per_node=100 * GIB), predicted=program, candidates=(place,))
+    assert decision.chosen == "gpu"
+    held = decision.edit.resources
     assert held is None or held.memory_bytes_per_node == 100 * GIB
 
 
@@ -529,5 +529,5 @@ def test_more_gpus_than_it_was_measured_on_do_not_share_its_memory() -> None:
     one, four = PredictionCurve(whole.points[:1]), PredictionCurve((whole.points[2],))
     place = gpu(gpu_memory_bytes=20 * GIB, translation=Translation(gpus=4))
     for measured_on, chosen in ((one, None), (four, "gpu")):
-        found = run(predicted=forecast(measured_on), candidates=(place,))
-        assert found.chosen == chosen
+        decision = run(predicted=forecast(measured_on), candidates=(place,))
+        assert decision.chosen == chosen

@@ -32,15 +32,15 @@ def lines_of(seed: int) -> list[str]:
     )  # fmt: skip
     assert shown(then) == shown(anew)
     assert then.id == anew.id
-    found = [f"{seed}: {shown(first)}"]
+    lines = [f"{seed}: {shown(first)}"]
     if shown(then) != shown(first):
-        found.append(f"{seed} later: {shown(then)}")
+        lines.append(f"{seed} later: {shown(then)}")
     if then.chosen is not None:
         terms = decider.terms(drawn.request, then.ranked[0], drawn.later, drawn.forecast)
-        found.append(
+        lines.append(
             f"{seed} terms: " + ", ".join(f"{t.name} {t.value:.5g} {t.unit}" for t in terms)
         )
-    return found
+    return lines
 
 
 def test_decisions_are_as_they_were() -> None:

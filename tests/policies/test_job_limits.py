@@ -62,9 +62,9 @@ def test_cores_of_the_fullest_node(
 def test_cores_in_all_are_more_than_the_tasks_only_where_more_is_taken(
     held: Resources, needs: Needs, bounds: dict[str, Any], cores: int
 ) -> None:
-    found = holds(request(needs=needs), held, cpu(), QueueBounds(**bounds))
-    assert found["cpu"] == found["billing"] == cores
-    assert found["node"] == held.nodes
+    result = holds(request(needs=needs), held, cpu(), QueueBounds(**bounds))
+    assert result["cpu"] == result["billing"] == cores
+    assert result["node"] == held.nodes
 
 
 def test_memory_in_all_is_in_mib_and_weights_of_billing_are_not_known() -> None:
@@ -177,9 +177,9 @@ def test_a_job_over_a_limit_of_the_queue_does_not_go_there(
 ) -> None:
     job = request(queue="auto", wants_placement=True, **asked)
     assert on_both(job, GOOD).chosen == "gpu"
-    found = on_both(job, state(bounds=QueueBounds(**bounds)))
-    assert found.chosen == "cpu"
-    code, excluded = reason(found)
+    result = on_both(job, state(bounds=QueueBounds(**bounds)))
+    assert result.chosen == "cpu"
+    code, excluded = reason(result)
     assert code == "queue-limit"
     assert sentence in (excluded or "")
 
@@ -202,17 +202,17 @@ def test_a_job_over_a_limit_of_the_queue_does_not_go_there(
 )
 def test_a_job_over_a_limit_of_the_account_does_not_go_there(limit: Limit, holds: bool) -> None:
     job = request(queue="auto", wants_placement=True, time_limit_s=H)
-    found = on_both(job, state(rights=FixedRights((limit,))))
-    assert (found.chosen == "gpu") is holds
+    result = on_both(job, state(rights=FixedRights((limit,))))
+    assert (result.chosen == "gpu") is holds
     if not holds:
-        code, excluded = reason(found)
+        code, excluded = reason(result)
         assert code == "account-limit"
         assert "account physics" in (excluded or "")
 
 
 def test_who_may_not_be_there_at_all_does_not_go_there() -> None:
-    found = on_both(ASKED, state(rights=FixedRights(Denied("you have no association for gpu"))))
-    assert reason(found) == ("not-associated", "you have no association for gpu")
+    result = on_both(ASKED, state(rights=FixedRights(Denied("you have no association for gpu"))))
+    assert reason(result) == ("not-associated", "you have no association for gpu")
 
 
 def test_a_place_that_a_job_was_put_back_from_is_ruled_out_for_that_user_only() -> None:

@@ -33,7 +33,7 @@ seconds = st.floats(1.0, 1e6)
 
 @st.composite
 def places(draw: st.DrawFn) -> tuple[tuple[Candidate, ...], Forecast]:
-    found, curves = [], []
+    candidates, curves = [], []
     for i in range(draw(st.integers(0, 5))):
         is_gpu = draw(st.booleans())
         rule = Translation(
@@ -46,7 +46,7 @@ def places(draw: st.DrawFn) -> tuple[tuple[Candidate, ...], Forecast]:
             keep_tasks=draw(st.booleans()),
         )
         build = gpu if is_gpu else cpu
-        found.append(
+        candidates.append(
             build(
                 f"c{i}",
                 queue=draw(st.sampled_from(QUEUES)),
@@ -73,7 +73,7 @@ def places(draw: st.DrawFn) -> tuple[tuple[Candidate, ...], Forecast]:
                 )
             )
     targets = draw(st.sampled_from([("cpu",), ("cuda",), ("cpu", "cuda")]))
-    return tuple(found), forecast(*curves, targets=targets)
+    return tuple(candidates), forecast(*curves, targets=targets)
 
 
 requests = st.builds(

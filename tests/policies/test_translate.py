@@ -51,13 +51,13 @@ def test_tasks_and_cores_are_kept_unless_the_site_says_otherwise() -> None:
     assert translated(asked, place) == Resources(1, 8, 2, 1)
     follows = replace(asked, follows_shape=True)
     assert translated(follows, place) == Resources(1, 1, 16, 1)
-    for kept in (
+    for fixed in (
         replace(follows, keeps_shape=True),
         replace(asked, keeps_shape=True),
     ):
-        assert translated(kept, place) == Resources(1, 8, 2, 1)
+        assert translated(fixed, place) == Resources(1, 8, 2, 1)
         changing = gpu(translation=rule(gpus=1, cpus_per_gpu=16, keep_tasks=False))
-        assert translated(kept, changing) == Resources(1, 8, 2, 1)
+        assert translated(fixed, changing) == Resources(1, 8, 2, 1)
     always = gpu(translation=rule(gpus=1, cpus_per_gpu=16, keep_tasks=True))
     assert translated(follows, always) == Resources(1, 8, 2, 1)
 

@@ -55,27 +55,27 @@ def trial(number: int, wait: float, *scores: float, killed: int = 0) -> Tried:
 
 
 def begun(folder: Path, replayer: StandIn | None = None) -> tuple[Tuning, optuna.Study]:
-    made = tuning(replayer)
-    return made, made.study(str(folder / "journal"))
+    tune = tuning(replayer)
+    return tune, tune.study(str(folder / "journal"))
 
 
 BETTER = tuned(trial(0, 0.2, 10.0), trial(1, 2.0, 5.0), front=(trial(1, 2.0, 5.0),))
 
 
 def test_it_finds_what_is_better_and_starts_from_todays(tmp_path: Path) -> None:
-    made, study = begun(tmp_path)
-    made.work(study, 40, seed=1)
-    found = made.found(study)
-    assert found.progress.finished >= 40
-    assert found.today.values["weights.wait"] == 0.2
-    best = pick(found)
-    assert best.scores[0] < found.today.scores[0]
-    assert best.scores[1] <= 1.01 * found.today.scores[1]
-    scores = [one.scores for one in found.front]
+    tune, study = begun(tmp_path)
+    tune.work(study, 40, seed=1)
+    result = tune.found(study)
+    assert result.progress.finished >= 40
+    assert result.today.values["weights.wait"] == 0.2
+    best = pick(result)
+    assert best.scores[0] < result.today.scores[0]
+    assert best.scores[1] <= 1.01 * result.today.scores[1]
+    scores = [one.scores for one in result.front]
     assert scores == sorted(scores)
     assert not any(a[0] <= b[0] and a[1] <= b[1] for a in scores for b in scores if a is not b)
-    assert set(found.importance) == {"finish", "cost"}
-    verdict = judge(found, made.replayer, TODAY, made.metrics, TEST)
+    assert set(result.importance) == {"finish", "cost"}
+    verdict = judge(result, tune.replayer, TODAY, tune.metrics, TEST)
     assert verdict.shown
     assert verdict.policy.weights.wait == pytest.approx(float(best.values["weights.wait"]))
     assert verdict.differences[0].change < 0
@@ -84,8 +84,8 @@ def test_it_finds_what_is_better_and_starts_from_todays(tmp_path: Path) -> None:
 
 def test_hopeless_trials_see_the_first_part_only(tmp_path: Path) -> None:
     replayer = StandIn()
-    made, study = begun(tmp_path, replayer)
-    made.work(study, 40, seed=1)
+    tune, study = begun(tmp_path, replayer)
+    tune.work(study, 40, seed=1)
     progress = progress_of(study)
     assert progress.stopped > 0
     whole = sum(part == TRAIN for _, part in replayer.asked)
@@ -94,11 +94,11 @@ def test_hopeless_trials_see_the_first_part_only(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    made = tuning()
-    made.work(made.study(str(tmp_path / "journal")), 5, seed=1)
+    tune = tuning()
+    tune.work(tune.study(str(tmp_path / "journal")), 5, seed=1)
     seen = []
-    study = made.study(str(tmp_path / "journal"))
-    made.work(study, 8, seed=2, show=seen.append)
+    study = tune.study(str(tmp_path / "journal"))
+    tune.work(study, 8, seed=2, show=seen.append)
     assert seen[0].finished == 5
     assert progress_of(study).finished == 8
     assert [t.number for t in study.get_trials(deepcopy=False)] == list(range(8))
@@ -111,9 +111,9 @@ def test_a_storage_holds_one_tune(tmp_path: Path) -> None:
 
 
 def test_a_database_will_do(tmp_path: Path) -> None:
-    made = tuning()
-    study = made.study(f"sqlite:///{tmp_path / 'tune.db'}")
-    made.work(study, 3, seed=1)
+    tune = tuning()
+    study = tune.study(f"sqlite:///{tmp_path / 'tune.db'}")
+    tune.work(study, 3, seed=1)
     assert progress_of(study).finished == 3
 
 
@@ -124,22 +124,22 @@ def test_a_storage_that_cannot_be_used_is_refused(storage: str) -> None:
 
 
 def test_a_policy_that_raises_stops_the_tune_with_its_reason(tmp_path: Path) -> None:
-    made, study = begun(tmp_path, StandIn(broken=True))
+    tune, study = begun(tmp_path, StandIn(broken=True))
     with pytest.raises(BerthError, match="trials fail: the policy raised"):
-        made.work(study, 50, seed=1)
+        tune.work(study, 50, seed=1)
 
 
 def test_a_metric_that_nobody_knows_is_refused(tmp_path: Path) -> None:
-    made = replace(tuning(), metrics=(METRICS["energy"],))
-    study = made.study(str(tmp_path / "journal"))
+    tune = replace(tuning(), metrics=(METRICS["energy"],))
+    study = tune.study(str(tmp_path / "journal"))
     with pytest.raises(BerthError, match="the metric energy is not known"):
-        made.work(study, 50, seed=1)
+        tune.work(study, 50, seed=1)
 
 
 def _worker(storage: str, trials: int, seed: int, suicidal: bool) -> None:
-    made = tuning()
+    tune = tuning()
     if suicidal:
-        replay = made.replayer.replay
+        replay = tune.replayer.replay
         calls = []
 
         def dying(policy: PolicySettings, part: Part) -> object:
@@ -148,14 +148,14 @@ def _worker(storage: str, trials: int, seed: int, suicidal: bool) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return replay(policy, part)
 
-        made.replayer.replay = dying  # type: ignore[method-assign]
-    made.work(made.study(storage), trials, seed=seed)
+        tune.replayer.replay = dying  # type: ignore[method-assign]
+    tune.work(tune.study(storage), trials, seed=seed)
 
 
 def test_a_killed_worker_costs_its_own_trial_only(tmp_path: Path) -> None:
     storage = str(tmp_path / "journal")
-    made = tuning()
-    study = made.study(storage)
+    tune = tuning()
+    study = tune.study(storage)
     spawn = multiprocessing.get_context("fork")
     workers = [spawn.Process(target=_worker, args=(storage, 12, i, i == 0)) for i in range(2)]
     for one in workers:
@@ -172,8 +172,8 @@ def test_a_killed_worker_costs_its_own_trial_only(tmp_path: Path) -> None:
 
 
 def test_trials_that_nobody_works_on_are_lost_or_surplus(tmp_path: Path) -> None:
-    made, study = begun(tmp_path)
-    made.work(study, 2, seed=1)
+    tune, study = begun(tmp_path)
+    tune.work(study, 2, seed=1)
     for worker in ("killed", "stopped", "stopped", "elsewhere", "", ""):
         trial = study.ask()
         if worker:
@@ -187,15 +187,15 @@ def test_trials_that_nobody_works_on_are_lost_or_surplus(tmp_path: Path) -> None
 
 
 def test_todays_policy_is_replayed_again_where_its_worker_was_killed(tmp_path: Path) -> None:
-    made, study = begun(tmp_path)
+    tune, study = begun(tmp_path)
     study.ask()
     settle_running(study)
-    made.work(study, 5, seed=1)
-    assert made.found(study).today is None
-    made.replay_today(study)
-    today = made.found(study).today
+    tune.work(study, 5, seed=1)
+    assert tune.found(study).today is None
+    tune.replay_today(study)
+    today = tune.found(study).today
     assert today.values["weights.wait"] == 0.2
-    made.replay_today(study)
+    tune.replay_today(study)
     assert progress_of(study).finished == 6
 
 
@@ -203,9 +203,9 @@ def test_a_storage_that_goes_away_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("berth.policies.tuning.storage.time.sleep", lambda _: None)
-    made = tuning()
-    study = made.study(f"sqlite:///{tmp_path / 'tune.db'}")
-    replay, storage = made.replayer.replay, study._storage
+    tune = tuning()
+    study = tune.study(f"sqlite:///{tmp_path / 'tune.db'}")
+    replay, storage = tune.replayer.replay, study._storage
     calls, down = list[Part](), list[str]()
 
     def replay_once_away(policy: PolicySettings, part: Part) -> object:
@@ -226,10 +226,10 @@ def test_a_storage_that_goes_away_is_waited_for(
 
         return ask
 
-    monkeypatch.setattr(made.replayer, "replay", replay_once_away)
+    monkeypatch.setattr(tune.replayer, "replay", replay_once_away)
     for name in ("set_trial_state_values", "get_trial"):
         monkeypatch.setattr(storage, name, failing(name))
-    made.work(study, 4, seed=1)
+    tune.work(study, 4, seed=1)
     assert not down
     assert progress_of(study).finished == 4
 
@@ -318,10 +318,10 @@ def test_metrics_by_hand() -> None:
         figures, wait_s=np.array([0.0, 90.0]), runtime_s=np.array([1.0, 10.0]),
         user=np.array([0, 1]), cost=np.array([1.0, 3.0]), energy_j=np.array([5.0, 7.0]),
     )  # fmt: skip
-    found = {name: metric.of(figures) for name, metric in METRICS.items()}
-    assert found["finish"] == 50.5
-    assert found["wait"] == 45.0
-    assert found["p95-wait"] == pytest.approx(85.5)
-    assert found["slowdown"] == pytest.approx((1.0 + 10.0) / 2)
-    assert (found["cost"], found["energy"]) == (2.0, 6.0)
-    assert found["unfairness"] == pytest.approx(4.5 / 5.5)
+    result = {name: metric.of(figures) for name, metric in METRICS.items()}
+    assert result["finish"] == 50.5
+    assert result["wait"] == 45.0
+    assert result["p95-wait"] == pytest.approx(85.5)
+    assert result["slowdown"] == pytest.approx((1.0 + 10.0) / 2)
+    assert (result["cost"], result["energy"]) == (2.0, 6.0)
+    assert result["unfairness"] == pytest.approx(4.5 / 5.5)

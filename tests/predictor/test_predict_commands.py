@@ -71,9 +71,15 @@ def test_predict_at_another_size(
         (("site", "platform", "show", "quarz"), "did you mean 'quartz'"),
         (("train", "bundle", "verify", "absent"), "not a bundle folder"),
         (("train", "bundle", "show", "absent"), "not a bundle folder"),
-        (("train", "absent.jsonl", "--out", "x", "--task", "relative"), "does not exist"),
-        (("train", "--task", "relative", "--out", "b"), "no PROFILES are given"),
-        (("train", "absent.jsonl", "--task", "relative", "--out", "b"), "does not exist"),
+        (
+            ("train", "absent.jsonl", "--out", "x", "--task", "relative-performance"),
+            "does not exist",
+        ),
+        (("train", "--task", "relative-performance", "--out", "b"), "no PROFILES are given"),
+        (
+            ("train", "absent.jsonl", "--task", "relative-performance", "--out", "b"),
+            "does not exist",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -18,11 +18,11 @@ from toy_profiles import PLATFORM, profile
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
 from berth.predictor.core.prediction import Basis, MemoryUse
-from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.estimate import Estimate, estimate
 from berth.predictor.families.program.predictor import Predictor, at_size
 from berth.predictor.families.program.time_only import combined, stand_ins
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.ceilings import Point
 from lab.kernels.examples import read_examples
 
 ALL = platforms.shipped()

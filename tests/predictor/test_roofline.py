@@ -11,11 +11,11 @@ from toy_profiles import profile
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import ScalingPoint
 from berth.predictor.core.prediction import Bound
-from berth.predictor.families.program.ceilings import Ceilings, Point, core_grid
 from berth.predictor.families.program.roofline import times, traffic_bytes
 from berth.predictor.families.program.scaling import ThreadScaling
 from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
 
 ALL = list(platforms.shipped().values())
 WHOLE = Ceilings.of([Point(p, 1 if p.is_gpu else p.cores) for p in ALL])

@@ -58,12 +58,12 @@ def replay(start: Layout, done: Iterable[Step]) -> tuple[Layout, ...]:
 
 
 def check(
-    made: Plan, fleet: Sequence[GpuState], jobs: Sequence[Demand], horizon_s: float = 0.0
+    planned: Plan, fleet: Sequence[GpuState], jobs: Sequence[Demand], horizon_s: float = 0.0
 ) -> None:
     """What every plan must hold, whoever made it."""
     placed: Counter[str] = Counter()
     allowed = {d.name: {o.profile for o in d.options} for d in jobs}
-    for gpu in made.gpus:
+    for gpu in planned.gpus:
         stay = {
             r.instance for r in gpu.state.running if r.free_at_s is None or r.free_at_s > horizon_s
         }
@@ -77,7 +77,7 @@ def check(
         assert replay(gpu.state.layout, steps([gpu]))[-1] == gpu.target
         placed.update(p.job for p in gpu.placements)
     left = Counter({d.name: 0 for d in jobs})
-    for u in made.unplaced:
+    for u in planned.unplaced:
         left[u.job] += u.count
     assert all(placed[d.name] + left[d.name] == d.count for d in jobs)
-    assert sorted(g.state.gpu for g in made.gpus) == sorted(s.gpu for s in fleet)
+    assert sorted(g.state.gpu for g in planned.gpus) == sorted(s.gpu for s in fleet)

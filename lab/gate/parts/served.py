@@ -12,11 +12,11 @@ import numpy as np
 from berth.predictor.families.graph.operators.predictor import operator_model
 from berth.predictor.families.language_model.physics import OFFLINE
 from berth.predictor.families.language_model.predictor import LlmPredictor
-from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.slices.bundle import load as load_slices
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.ceilings import Point
 from lab.gate.part import Work
 from lab.kernels.examples import read_examples
 from lab.llm.cases import table

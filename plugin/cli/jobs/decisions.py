@@ -11,16 +11,15 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import store_options, table_json_option
-from berth.plugin.report.known_job import decision_of_job
+from berth.plugin.installed_site import open_view
 from berth.plugin.report.of_decision import (
     decided,
     decided_one,
     decision_data,
-    decision_text,
+    decision_part,
     decisions_table,
 )
-from berth.plugin.report.terminal import table_text
-from berth.plugin.installed_site import open_view
+from berth.plugin.report.terminal import part_text, table_text
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.workloads.names import caller
 
@@ -68,6 +67,8 @@ def decisions(
         raise UsageError("give a decision's ID or --job, not both")
     store = open_view(site_file, store_url)
     if job is not None:
+        from berth.plugin.report.known_job import decision_of_job  # noqa: PLC0415 - schedulers
+
         decision = decision_of_job(store, job)
     if decision is not None:
         _show(store, decision, json_=json_)
@@ -91,7 +92,7 @@ def _show(store: Store | RemoteStore, name: str, *, json_: bool) -> None:
     if json_:
         click.echo(json.dumps(decision_data(decision), indent=2))
     else:
-        click.echo(decision_text(decision))
+        click.echo(part_text(decision_part(decision)))
 
 
 def _by_id(store: Store | RemoteStore, decision: str) -> DecisionRecord:

@@ -18,9 +18,9 @@ from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.reading import ReadJobs, summary
 from berth.plugin.history.workloads import HistorySummary, make_workloads
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
-from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0

@@ -10,8 +10,8 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import json_option, store_options
-from berth.plugin.learning.learner import Learner, Learnt
 from berth.plugin.installed_site import find_site, open_store
+from berth.plugin.learning.learner import Learner, Learnt
 
 
 @click.command()

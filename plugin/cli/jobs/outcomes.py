@@ -7,12 +7,13 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import store_options, table_json_option
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
     MOST_COUNTED,
@@ -21,15 +22,13 @@ from berth.plugin.outcomes.accuracy import (
     summarise,
 )
 from berth.plugin.report.of_outcomes import (
-    accuracy_data,
     accuracy_table,
     gain_notes,
     gain_table,
     jobs_table,
-    outcome_data,
 )
+from berth.plugin.report.parts import Table
 from berth.plugin.report.terminal import table_text
-from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.store import Store
 from berth.plugin.store.records import EndedJob
 
@@ -99,7 +98,8 @@ def outcomes(
     notes: list[str] = []
     if jobs:
         newest = store.outcomes.last(since_s, until_s, last)
-        table, data = jobs_table(newest, short=short), [outcome_data(one) for one in newest]
+        table: Table[Any] = jobs_table(newest, short=short)
+        records: Sequence[Any] = newest
         if len(newest) == last:
             every = store.outcomes.count(since_s, until_s, MOST_COUNTED)
             notes = newest_only("jobs", last, every, "shown: --last")
@@ -108,12 +108,14 @@ def outcomes(
         if gain:
             _show_gain(store, ended, count, find_site(site_file), against, json_=json_)
             return
-        rows = summarise(ended, by)
-        table, data = accuracy_table(rows, by), [accuracy_data(row, by) for row in rows]
+        records = summarise(ended, by)
+        table = accuracy_table(records, by)
         notes = newest_only("jobs", len(ended), count)
     if json_:
-        click.echo(json.dumps(data, indent=2))
-    elif not table.rows:
+        data = [dataclasses.asdict(record) for record in records]
+        rows = [record | row for record, row in zip(data, table.data(), strict=True)]
+        click.echo(json.dumps(rows, indent=2))
+    elif not records:
         click.echo(f"no job that was decided upon has ended in the last {days:g} days")
     else:
         click.echo(table_text(table))

@@ -13,11 +13,11 @@ import click
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.options import store_options, table_json_option
+from berth.plugin.installed_site import SITE_FILE, find_site, open_store
 from berth.plugin.replay.live import expected_times, next_hours, wait_tables
 from berth.plugin.replay.present import present_queue
 from berth.plugin.report.terminal import columns
 from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.installed_site import SITE_FILE, find_site, open_store
 from berth.policies.replay import Settings
 from berth.policies.waits import WaitTable
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from berth.plugin.cli.options import store_options, table_json_option
+from berth.plugin.installed_site import open_view
 from berth.plugin.report.known_job import known_job
 from berth.plugin.report.of_job import JOBS, why_text
-from berth.plugin.report.parts import table_of
+from berth.plugin.report.parts import Table
 from berth.plugin.report.terminal import table_text
-from berth.plugin.installed_site import open_view
 
 
 @click.command()
@@ -45,6 +45,6 @@ def why(
         data = [dataclasses.asdict(job) for job in known]
         click.echo(json.dumps(data if len(data) > 1 else data[0], indent=2))
     elif short:
-        click.echo(table_text(table_of("Jobs", JOBS, known)))
+        click.echo(table_text(Table("Jobs", JOBS, known)))
     else:
         click.echo("\n".join(why_text(job) for job in known))

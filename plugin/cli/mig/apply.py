@@ -96,7 +96,7 @@ def _show_report(report: Report, json_: bool) -> None:
 
 
 def preview_text(previews: tuple[GpuPreview, ...]) -> list[str]:
-    """Lines: for each GPU what goes, what comes, what stays."""
+    """Return lines: for each GPU what goes, what comes, what stays."""
     lines = []
     for p in previews:
         lines.append(f"GPU {p.index}  {p.name}")
@@ -134,13 +134,13 @@ def assert_(file: Path, selected: str | None, json_: bool) -> None:
     # What the plan was made from does not matter here, only what it leads to.
     target = read_target(file, fleet, selected=selected, node=node, around_busy=False)
     target = replace(target, expected=None)
-    found = previews(fleet, checked(target, fleet))
-    different = tuple(p for p in found if p.destroy or p.create)
+    needed = previews(fleet, checked(target, fleet))
+    different = tuple(p for p in needed if p.destroy or p.create)
     if json_:
         click.echo(json.dumps({"holds": not different, "gpus": preview_data(different)}))
     elif not different:
-        click.echo(f"All {len(found)} GPUs are as {file} says.")
+        click.echo(f"All {len(needed)} GPUs are as {file} says.")
     else:
         click.echo("\n".join(preview_text(different)))
     if different:
-        raise BerthError(f"{len(different)} of {len(found)} GPUs are not as {file} says")
+        raise BerthError(f"{len(different)} of {len(needed)} GPUs are not as {file} says")

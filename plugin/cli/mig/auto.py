@@ -14,6 +14,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig.apply import preview_text
 from berth.plugin.cli.mig.plan import workload_jobs_option
 from berth.plugin.cli.options import json_option, store_options
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.automatic import expected_demands, think
 from berth.plugin.mig.inventory import Fleet
@@ -21,7 +22,6 @@ from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.mig.settings import MigSettings, load
 from berth.plugin.mig.wire import preview_data
-from berth.plugin.installed_site import find_site, open_store
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobsDocument
 

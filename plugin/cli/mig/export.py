@@ -78,7 +78,7 @@ def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:
     else:
         document = read_json(source, PlanDocument)
         rows = [(g.name, g.model, g.after, True) for g in document.gpus]
-    found = []
+    gpus = []
     for number, (name, model, words, enabled) in enumerate(rows):
         try:
             geometry = lookup(model)
@@ -87,12 +87,12 @@ def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:
             raise DocumentError(
                 source, error.message, key=f"gpus.{number}", hint=error.hint
             ) from None
-        found.append((name, geometry, layout, enabled))
-    return found
+        gpus.append((name, geometry, layout, enabled))
+    return gpus
 
 
 def _schema(source: Path) -> str:
-    """The schema that the file names; anything unreadable is left to the plan's reader."""
+    """Return the schema that the file names; anything unreadable is left to the plan's reader."""
     try:
         data = json.loads(source.read_bytes()[:8_388_608])
     except (OSError, ValueError, RecursionError):

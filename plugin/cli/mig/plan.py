@@ -10,9 +10,9 @@ import click
 from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import Rare, seconds_of, store_options
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.report.terminal import columns
-from berth.plugin.installed_site import find_site, open_store
 from berth.policies.mig.documents import (
     FleetDocument,
     JobsDocument,
@@ -105,7 +105,7 @@ def plan(  # noqa: PLR0917 - one parameter an option
         lambda: predictions_for(find_site(site_file)),
         lambda: open_store(site_file, store_url),
     )
-    made = make_plan(
+    planned = make_plan(
         states,
         demands,
         objectives,
@@ -115,7 +115,7 @@ def plan(  # noqa: PLR0917 - one parameter an option
         time_limit_s=seconds_of("--time-limit", time_limit),
         recut=recut,
     )
-    document = plan_document(made, fleet)
+    document = plan_document(planned, fleet)
     if output is not None:
         write_json(output, document)
     if json_:
@@ -155,5 +155,5 @@ def _text(document: PlanDocument) -> str:
     return "\n".join(lines)
 
 
-def _more(count: int, what: str) -> list[str]:
-    return [f"  ... and {count - SHOWN} more {what}"] if count > SHOWN else []
+def _more(count: int, noun: str) -> list[str]:
+    return [f"  ... and {count - SHOWN} more {noun}"] if count > SHOWN else []

@@ -15,9 +15,9 @@ from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.options import Rare, bundles_option, store_options, table_json_option
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import predictions_for, workload_named
 from berth.plugin.report.terminal import columns
-from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import (
@@ -109,10 +109,12 @@ def recommend(
         price_per_hour,
     )
     predictions = predictions_for(find_site(site_file), bundles)
-    made = choose(predictions.on_slices(workload, geometry), geometry, terms, possible=possible)
+    recommendation = choose(
+        predictions.on_slices(workload, geometry), geometry, terms, possible=possible
+    )
     if jobs_file is not None:
-        write_json(jobs_file, _jobs(demand(made, count=count)))
-    click.echo(json.dumps(as_dict(made), indent=2) if json_ else _text(made))
+        write_json(jobs_file, _jobs(demand(recommendation, count=count)))
+    click.echo(json.dumps(as_dict(recommendation), indent=2) if json_ else _text(recommendation))
 
 
 def _fleet(path: Path) -> tuple[GpuState, ...]:
@@ -153,54 +155,57 @@ def _jobs(wanted: Demand) -> JobsDocument:
     )  # fmt: skip
 
 
-def as_dict(made: Recommendation) -> dict[str, Any]:
-    """The answer as plain data."""
+def as_dict(recommendation: Recommendation) -> dict[str, Any]:
+    """Return the answer as plain data."""
     return {
-        "workload": made.workload,
-        "gpu": made.gpu,
-        "unit": made.unit,
-        "units": made.units,
-        "aim": made.terms.aim.value,
-        "smallest": made.smallest.profile.name if made.smallest else None,
-        "best": made.best.profile.name if made.best else None,
-        "reason": made.reason,
-        "gpu_memory_bytes": as_numbers(made.memory.gpu_bytes),
+        "workload": recommendation.workload,
+        "gpu": recommendation.gpu,
+        "unit": recommendation.unit,
+        "units": recommendation.units,
+        "aim": recommendation.terms.aim.value,
+        "smallest": recommendation.smallest.profile.name if recommendation.smallest else None,
+        "best": recommendation.best.profile.name if recommendation.best else None,
+        "reason": recommendation.reason,
+        "gpu_memory_bytes": as_numbers(recommendation.memory.gpu_bytes),
         "baselines": {
-            "thesis_memory": made.baselines.by_memory,
-            "thesis_utilisation": made.baselines.by_utilisation,
+            "thesis_memory": recommendation.baselines.by_memory,
+            "thesis_utilisation": recommendation.baselines.by_utilisation,
         },
-        "slices": [_slice(c) for c in made.choices],
+        "slices": [_slice(c) for c in recommendation.choices],
     }
 
 
 def _slice(choice: SliceChoice) -> dict[str, Any]:
-    made = choice.prediction
+    prediction = choice.prediction
     return {
         "profile": choice.profile.name,
         "memory_bytes": choice.profile.memory_bytes,
         "part_of_gpu": choice.part,
-        "need_bytes": as_numbers(made.memory.gpu_bytes),
+        "need_bytes": as_numbers(prediction.memory.gpu_bytes),
         "fits": choice.fits,
         "refused": choice.refused,
-        "slowdown": as_numbers(made.slowdown),
-        "slowdown_95": as_numbers(made.slowdown_95),
-        "time_s": as_numbers(made.time_s),
+        "slowdown": as_numbers(prediction.slowdown),
+        "slowdown_95": as_numbers(prediction.slowdown_95),
+        "time_s": as_numbers(prediction.time_s),
         "throughput_per_s": as_numbers(choice.throughput_per_s),
-        "energy_j": as_numbers(made.energy_j),
+        "energy_j": as_numbers(prediction.energy_j),
         "price": as_numbers(choice.price),
-        "bound": made.bound.value,
-        "launch_share": made.launch_share,
-        "basis": made.basis.value,
-        "method": made.method,
-        "abstained": made.abstained,
+        "bound": prediction.bound.value,
+        "launch_share": prediction.launch_share,
+        "basis": prediction.basis.value,
+        "method": prediction.method,
+        "abstained": prediction.abstained,
     }
 
 
-def _text(made: Recommendation) -> str:
-    gpu = made.memory.gpu_bytes
+def _text(recommendation: Recommendation) -> str:
+    gpu = recommendation.memory.gpu_bytes
     need = "not known" if gpu is None else f"up to {format_bytes(gpu.high)}"
-    method = made.choices[0].prediction.method
-    lines = [f"{made.workload} on slices of {made.gpu}; GPU memory {need}; predicted by {method}:"]
+    method = recommendation.choices[0].prediction.method
+    lines = [
+        f"{recommendation.workload} on slices of {recommendation.gpu}; GPU memory {need}; "
+        f"predicted by {method}:"
+    ]
     rows = [
         (
             c.profile.name,
@@ -216,24 +221,25 @@ def _text(made: Recommendation) -> str:
             c.prediction.basis.value,
             c.refused or "ok",
         )
-        for c in made.choices
+        for c in recommendation.choices
     ]
     header = (
-        "slice", "memory", "slow-down", "90 %", f"a {made.unit}", "items/s", "per GPU", "J",
-        "price", "bound", "basis", "",
+        "slice", "memory", "slow-down", "90 %", f"a {recommendation.unit}", "items/s", "per GPU",
+        "J", "price", "bound", "basis", "",
     )  # fmt: skip
     lines.append(columns(header, rows))
-    possible = (c.prediction.abstained for c in made.choices if c.refused is None)
+    possible = (c.prediction.abstained for c in recommendation.choices if c.refused is None)
     abstained = next((reason for reason in possible if reason), None)
     if abstained:
         lines.append(f"Not sure: {abstained}.")
-    if made.smallest is not None:
-        lines.append(f"Smallest: {made.smallest.profile.name}.")
-    lines.append(f"Best: {made.best.profile.name if made.best else 'none'} ({made.reason}).")
-    said = made.baselines
-    if said.by_memory or said.by_utilisation:
+    if recommendation.smallest is not None:
+        lines.append(f"Smallest: {recommendation.smallest.profile.name}.")
+    best = recommendation.best
+    lines.append(f"Best: {best.profile.name if best else 'none'} ({recommendation.reason}).")
+    baselines = recommendation.baselines
+    if baselines.by_memory or baselines.by_utilisation:
         lines.append(
-            f"The thesis's rules: by memory {said.by_memory or 'none'}, by utilisation "
-            f"{said.by_utilisation or 'not known'}."
+            f"The thesis's rules: by memory {baselines.by_memory or 'none'}, by utilisation "
+            f"{baselines.by_utilisation or 'not known'}."
         )
     return "\n".join(lines)

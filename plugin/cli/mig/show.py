@@ -24,17 +24,21 @@ from berth.policies.mig.layout import enumerate_states
     type=click.Path(path_type=Path, dir_okay=False),
     help="A fleet file (berth.mig-fleet/1).",
 )
-@click.option("--here", is_flag=True, help="The GPUs of this machine, read by NVML.")
+@click.option(
+    "--here", "this_machine", is_flag=True, help="The GPUs of this machine, read by NVML."
+)
 @click.option("--layouts", is_flag=True, help="With --gpu: list its maximal layouts, too.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON; of GPUs: a fleet file.")
-def show(gpu: str | None, fleet: Path | None, here: bool, layouts: bool, json_: bool) -> None:
+def show(
+    gpu: str | None, fleet: Path | None, this_machine: bool, layouts: bool, json_: bool
+) -> None:
     """Show what a GPU model can be cut into, or how a fleet is cut and what room is left.
 
     Without an option, the GPU models that are known. Reads only.
 
     Example: berth mig show --gpu A100-40GB --layouts
     """
-    if sum((gpu is not None, fleet is not None, here)) > 1:
+    if sum((gpu is not None, fleet is not None, this_machine)) > 1:
         raise UsageError("--gpu, --fleet and --here exclude each other")
     if layouts and gpu is None:
         raise UsageError("--layouts needs --gpu")
@@ -45,7 +49,7 @@ def show(gpu: str | None, fleet: Path | None, here: bool, layouts: bool, json_: 
         document = read_json(fleet, FleetDocument)
         states = states_of(document, source=fleet)
         click.echo(to_json(document).rstrip() if json_ else _fleet_text(states))
-    elif here:
+    elif this_machine:
         _show_here(json_)
     else:
         click.echo(json.dumps(known_gpus()) if json_ else _known_text())

@@ -10,10 +10,12 @@ import click
 from berth.pilot.platform import Platform
 from berth.pilot.units import counted, format_bytes, format_seconds
 from berth.plugin.cli.output.intervals import as_numbers
-from berth.plugin.report.terminal import MEMORY_HEADER, columns
+from berth.plugin.report.terminal import columns
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
+MEMORY_HEADER = ("HOST MEMORY <=", "GPU MEMORY <=")
+"""Titles of the upper ends of both memories."""
 HEADER = ("PLATFORM", "WITH", "TIME", "90 % INTERVAL", "SPEEDUP", *MEMORY_HEADER,
           "BASIS", "FROM")  # fmt: skip
 

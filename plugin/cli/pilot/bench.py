@@ -48,7 +48,7 @@ def bench(name: str, description: str, output: Path | None, as_json: bool, full:
         signature = measure_signature(
             suite,
             full=full,
-            progress=lambda what, done, of: say(f"{done + 1} of {of}: {what}"),
+            progress=lambda step, done, of: say(f"{done + 1} of {of}: {step}"),
         )
     platform = platform_here(name, signature, description=description)
     if output is not None:
@@ -63,43 +63,43 @@ def bench(name: str, description: str, output: Path | None, as_json: bool, full:
 
 
 def gpus_here(nvml: NvmlCollector) -> list[str]:
-    """The machine's GPUs, which are not benchmarked, each with the platform that it is."""
+    """List the machine's GPUs, which are not benchmarked, each with the platform that it is."""
     if nvml.probe() is not None:
         return []
     shipped, lines = known.shipped(), []
     for name in dict.fromkeys(nvml.names()):
         try:
-            what = f"platform {platform_named(name, shipped).name}"
+            meaning = f"platform {platform_named(name, shipped).name}"
         except UsageError:
             devices = ", ".join(device.name for device in candidates(name))
-            what = f"no shipped platform; its data sheet: {devices or 'not known'}"
-        lines.append(f"  GPU {name}: {what}")
+            meaning = f"no shipped platform; its data sheet: {devices or 'not known'}"
+        lines.append(f"  GPU {name}: {meaning}")
     return lines
 
 
 def table(platform: Platform) -> list[str]:
-    """The signature's rates, one a line, with units."""
-    found = platform.signature
+    """Return the signature's rates, one a line, with units."""
+    signature = platform.signature
     rates = (
-        ("double precision, all cores", found.flops_f64_per_s, "flop/s"),
-        ("single precision, all cores", found.flops_f32_per_s, "flop/s"),
-        ("double precision, one core", found.flops_f64_core_per_s, "flop/s"),
-        ("integer operations, one core", found.int_ops_core_per_s, "op/s"),
-        ("dependent operations, one core", found.scalar_chain_core_per_s, "op/s"),
-        ("mispredicted branches, one core", found.branch_misses_core_per_s, "/s"),
-        ("gathered elements, one core", found.gather_core_per_s, "/s"),
-        ("reduction, all cores", found.reduction_total_bytes_per_s, "B/s"),
-        ("atomic updates, all cores", found.atomics_per_s, "/s"),
+        ("double precision, all cores", signature.flops_f64_per_s, "flop/s"),
+        ("single precision, all cores", signature.flops_f32_per_s, "flop/s"),
+        ("double precision, one core", signature.flops_f64_core_per_s, "flop/s"),
+        ("integer operations, one core", signature.int_ops_core_per_s, "op/s"),
+        ("dependent operations, one core", signature.scalar_chain_core_per_s, "op/s"),
+        ("mispredicted branches, one core", signature.branch_misses_core_per_s, "/s"),
+        ("gathered elements, one core", signature.gather_core_per_s, "/s"),
+        ("reduction, all cores", signature.reduction_total_bytes_per_s, "B/s"),
+        ("atomic updates, all cores", signature.atomics_per_s, "/s"),
     )
     lines = [f"{platform.name}: {platform.description}"]
     for title, value, unit in rates:
         shown = "not measured" if value is None else f"{format_count(value)}{unit}"
         lines.append(f"  {title:34s} {shown}")
-    for level in found.memory:
+    for level in signature.memory:
         latency = "" if level.latency_s is None else f", {level.latency_s * 1e9:.3g} ns away"
         lines.append(
             f"  {level.level + ' of ' + format_bytes(level.capacity_bytes):34s} "
             f"{format_count(level.total_bytes_per_s)}B/s{latency}"
         )
-    lines.append(f"  {len(found.kernel_times_s)} kernel times")
+    lines.append(f"  {len(signature.kernel_times_s)} kernel times")
     return lines

@@ -32,10 +32,10 @@ def parse_numbers(
 def parse_counts(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[int, ...]:
-    found = parse_numbers(context, parameter, value)
-    if any(number < 1 or number != int(number) for number in found):
+    numbers = parse_numbers(context, parameter, value)
+    if any(number < 1 or number != int(number) for number in numbers):
         raise click.BadParameter(f"{value!r} is not a list of whole numbers like 1,2,4")
-    return tuple(int(number) for number in found)
+    return tuple(int(number) for number in numbers)
 
 
 def check_output(output: Path | None) -> None:
@@ -53,7 +53,7 @@ def check_output(output: Path | None) -> None:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Say]:
-    """Says on standard error what is going on, where that is a terminal.
+    """Show progress on standard error where that is a terminal.
 
     Within it, SIGTERM and SIGHUP (a scheduler's time limit, a closed terminal) are as Ctrl-C:
     the measured program is ended and what was measured is kept.
@@ -64,16 +64,16 @@ def progress() -> Iterator[Say]:
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    kept = {}
+    handlers = {}
     for number in (signal.SIGTERM, signal.SIGHUP):
         before = signal.getsignal(number)
         if before is signal.SIG_DFL:
-            kept[number] = before
+            handlers[number] = before
             signal.signal(number, _stop)
     try:
         yield
     finally:
-        for number, before in kept.items():
+        for number, before in handlers.items():
             signal.signal(number, before)
 
 

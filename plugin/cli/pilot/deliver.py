@@ -19,10 +19,10 @@ from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.installed_site import find_site, open_view
 from berth.plugin.placing import asked_request, place
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, load_site
-from berth.plugin.installed_site import find_site, open_view
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import leave_for_collection
@@ -62,16 +62,16 @@ def deliver(profile: Path, **options: Any) -> None:
 
     Pilot jobs run this at their end; both steps are tried whatever becomes of the other.
     """
-    found = read_json(profile, Profile)
+    measured = read_json(profile, Profile)
     problems: list[str] = []
     try:
         every = _whole([profile, *options["others"]])
-        click.echo(_bring_home(every, found.name, options["site_file"], options["spool"]))
+        click.echo(_bring_home(every, measured.name, options["site_file"], options["spool"]))
     except BerthError as error:
         problems.append(error.message)
     if options["then_place"]:
         try:
-            click.echo(_place(found, load_site(options["site_file"]), options))
+            click.echo(_place(measured, load_site(options["site_file"]), options))
         except BerthError as error:
             problems.append(f"the waiting job is left as it was asked: {error.message}")
     if problems:
@@ -79,25 +79,26 @@ def deliver(profile: Path, **options: Any) -> None:
 
 
 def _whole(profiles: Sequence[Path]) -> list[Path]:
-    """Those that can be used, each of one number of nodes; alone, a profile is as it is."""
+    """Return those that can be used, each of one number of nodes; alone, a profile is as it is."""
     if len(profiles) == 1:
         return list(profiles)
-    found = []
+    usable = []
     for path in profiles:
         try:
-            one = read_json(path, Profile)
+            measured = read_json(path, Profile)
         except BerthError as error:
             click.echo(f"left out: {error.message}")
             continue
-        if one.complete and one.exit_status == 0 and one.runtime is not None:
-            found.append(path)
+        if measured.complete and measured.exit_status == 0 and measured.runtime is not None:
+            usable.append(path)
         else:
             click.echo(f"left out: {path}: its run did not complete")
-    return found or list(profiles[:1])
+    return usable or list(profiles[:1])
 
 
 def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Path | None) -> str:
-    """Into the store by ``berth workload add``; else into the spool folder. What was done.
+    """Put it into the store by ``berth workload add``, else into the spool folder; say what was
+    done.
 
     As this user's own: another user's program of the same name stays as it is.
     """
@@ -124,11 +125,11 @@ def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Pat
 
 
 def _one_document(profiles: Sequence[Path]) -> bytes:
-    """What is left for collection: one profile, with the runs on other numbers of nodes."""
+    """Make what is left for collection: one profile, with the runs on other numbers of nodes."""
     if len(profiles) == 1:
         return profiles[0].read_bytes()
-    made, _ = with_nodes(read_workload(profiles[0]), profiles[1:], all_of_them=True)
-    return to_json(made.document).encode()
+    workload, _ = with_nodes(read_workload(profiles[0]), profiles[1:], all_of_them=True)
+    return to_json(workload.document).encode()
 
 
 def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
@@ -193,7 +194,7 @@ class Destination:
 def destination(
     name: str, site_file: Path | None, store_url: str | None, *, replace: bool
 ) -> Destination:
-    """The store that ``--store`` means; looked at before the program is run.
+    """Open the store that ``--store`` means, before the program is run.
 
     Raises UsageError where there is none, or where another workload has the name.
     """

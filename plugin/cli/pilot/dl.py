@@ -190,11 +190,11 @@ def dl(  # noqa: PLR0917
         raise UsageError(f"--memory-limit {memory_limit}: less than a mebibyte runs nothing")
     wanted = points(asked, folder, protocol, facts_of, memory_bytes=memory, run_limit_s=run_limit)
     with tempfile.TemporaryDirectory() as scratch:
-        kept = output or Path(scratch) / "runs.jsonl"
+        results = output or Path(scratch) / "runs.jsonl"
         with progress() as say:
-            result = run_campaign(wanted, kept, platform, time_limit_s=time_limit, say=say)
+            result = run_campaign(wanted, results, platform, time_limit_s=time_limit, say=say)
         keys = {point.key for point in wanted}
-        runs = [run for run in read_runs(kept) if run.key in keys]
+        runs = [run for run in read_runs(results) if run.key in keys]
     if as_json:
         documents = [run.model_dump(mode="json", by_alias=True) for run in runs]
         click.echo(json.dumps(documents, indent=1))
@@ -219,7 +219,7 @@ def _say_advice(models: tuple[str, ...], platform: str, count: int) -> None:
 
 
 def facts_of(path: Path, digest: str, setting: Setting) -> ModelFacts:
-    """What the model's graph says; only its digest where Berth cannot read the graph."""
+    """Return what the model's graph says; only its digest where Berth cannot read the graph."""
     name = name_of(str(path))
     try:
         graph = read_graph(path, batch=setting.batch, sizes=setting.sizes)
@@ -244,10 +244,10 @@ def _member(kind: type[Precision] | type[Task], text: str, option: str) -> Preci
         raise UsageError(f"{option} {text!r} is none of {known}") from None
 
 
-def _shares(given: tuple[int, ...]) -> tuple[int, ...]:
-    if any(share > 100 for share in given):
+def _shares(percentages: tuple[int, ...]) -> tuple[int, ...]:
+    if any(share > 100 for share in percentages):
         raise UsageError("--sm-percentage is between 1 and 100")
-    return given
+    return percentages
 
 
 def _table(runs: list[ModelRun]) -> str:
@@ -269,15 +269,15 @@ def _table(runs: list[ModelRun]) -> str:
 
 def _value(run: ModelRun, *names: str) -> str:
     for name in names:
-        found = run.measurements.get(name)
-        if found is not None and found.value is not None:
-            return format_bytes(found.value)
+        measurement = run.measurements.get(name)
+        if measurement is not None and measurement.value is not None:
+            return format_bytes(measurement.value)
     return "-"
 
 
 def _energy(run: ModelRun) -> str:
-    found = run.measurements.get("energy_j")
-    return "-" if found is None or found.value is None else f"{found.value:.3g} J"
+    measurement = run.measurements.get("energy_j")
+    return "-" if measurement is None or measurement.value is None else f"{measurement.value:.3g} J"
 
 
 def _say_more(runs: list[ModelRun]) -> None:
@@ -297,7 +297,8 @@ def _say_more(runs: list[ModelRun]) -> None:
 def advise_models(
     source: Path, name: str, files: Sequence[Path], count: int, *, folder: Path | None
 ) -> list[Path]:
-    """Which of the ONNX ``files`` to measure on platform ``name``, the most telling first."""
+    """Choose which of the ONNX ``files`` to measure on platform ``name``, the most telling
+    first."""
     require_training("advice")
     from berth.predictor.families.graph.latency.features import work_of  # noqa: PLC0415
     from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
@@ -316,4 +317,4 @@ def advise_models(
         [work_of(graph) for graph in graphs], (roof, native_numbers(graphs[0])), batch=1,
         count=count,
     )  # fmt: skip
-    return [files[place] for place in order]
+    return [files[index] for index in order]

@@ -27,6 +27,7 @@ from berth.pilot.importers.reading import SECONDS
 from berth.pilot.profile import NAME_PATTERN, Profile, Target
 from berth.pilot.units import format_seconds
 from berth.plugin.report.csv_tables import record
+from berth.plugin.report.parts import text_table
 
 _HEADER = ("profile", "region", "time", "counters")
 MOST_ROWS = 40
@@ -110,7 +111,7 @@ def import_(  # noqa: PLR0917
     if any(size <= 0 for size in sizes) or (runtime is not None and runtime <= 0):
         raise UsageError("a size and a runtime are above zero")
     options = Options(SECONDS[time_unit] if time_unit else None, processor)
-    made: list[Profile] = []
+    profiles: list[Profile] = []
     for index, path in enumerate(files):
         source, readings = read_file(path, kind, options)
         wishes = Wishes(
@@ -123,50 +124,50 @@ def import_(  # noqa: PLR0917
             ranks=ranks,
             regions=regions,
         )
-        made += [profile(r, region, source, wishes) for r, region in chosen(readings, regions)]
+        profiles += [profile(r, region, source, wishes) for r, region in chosen(readings, regions)]
         unknown = sorted({name for reading in readings for name in left_out(reading)})
         if unknown:
             click.echo(f"{path}: not in the catalogue, left out: {', '.join(unknown)}", err=True)
-    made = distinct(made)
+    profiles = distinct(profiles)
     if output is not None:
-        _write(output, made)
+        _write(output, profiles)
     if as_json:
-        for one in made:
-            click.echo(_line(one))
+        for each in profiles:
+            click.echo(_line(each))
     else:
-        _show(made)
+        _show(profiles)
         if output is not None:
             click.echo(f"written to {output}")
 
 
-def _write(output: Path, made: list[Profile]) -> None:
+def _write(output: Path, profiles: list[Profile]) -> None:
     if output.is_dir() or str(output).endswith(os.sep):
-        for one in made:
-            write_json(file_name(output, one), one)
-    elif len(made) == 1 and output.suffix != ".jsonl":
-        write_text(output, to_json(made[0]))
+        for each in profiles:
+            write_json(file_name(output, each), each)
+    elif len(profiles) == 1 and output.suffix != ".jsonl":
+        write_text(output, to_json(profiles[0]))
     else:
-        write_text(output, "".join(_line(one) + "\n" for one in made))
+        write_text(output, "".join(_line(each) + "\n" for each in profiles))
 
 
-def _line(one: Profile) -> str:
-    return json.dumps(one.model_dump(mode="json", by_alias=True), separators=(",", ":"))
+def _line(result: Profile) -> str:
+    return json.dumps(result.model_dump(mode="json", by_alias=True), separators=(",", ":"))
 
 
-def _row(one: Profile) -> tuple[str, str, str, str]:
-    given = sum(1 for m in one.counters.values() if m.value is not None)
-    imported = one.provenance.imported
+def _row(result: Profile) -> tuple[str, str, str, str]:
+    counted = sum(1 for m in result.counters.values() if m.value is not None)
+    imported = result.provenance.imported
     return (
-        one.name,
+        result.name,
         imported.region if imported else "",
-        format_seconds(one.runtime.median_s) if one.runtime else "none",
-        f"{given} of {len(one.counters)}",
+        format_seconds(result.runtime.median_s) if result.runtime else "none",
+        f"{counted} of {len(result.counters)}",
     )
 
 
-def _show(made: list[Profile]) -> None:
-    rows = [_row(one) for one in made]
-    record(_HEADER, rows)
+def _show(profiles: list[Profile]) -> None:
+    rows = [_row(each) for each in profiles]
+    record(text_table("", _HEADER, rows))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in _HEADER:
         table.add_column(title, justify="right" if title in ("time", "counters") else "left")
@@ -176,9 +177,9 @@ def _show(made: list[Profile]) -> None:
     (console if console.is_terminal else Console(highlight=False, markup=False, width=140)).print(
         table
     )
-    if len(made) > MOST_ROWS:
-        click.echo(f"... and {len(made) - MOST_ROWS} more")
-    warnings = list(dict.fromkeys(text for one in made for text in one.warnings))
+    if len(profiles) > MOST_ROWS:
+        click.echo(f"... and {len(profiles) - MOST_ROWS} more")
+    warnings = list(dict.fromkeys(text for each in profiles for text in each.warnings))
     for text in warnings[:SHOWN]:
         click.echo(f"note      {text}")
     if len(warnings) > SHOWN:

@@ -29,6 +29,7 @@ from berth.plugin.cli.pilot.common import (
     progress,
 )
 from berth.plugin.report.csv_tables import record
+from berth.plugin.report.parts import text_table
 
 if TYPE_CHECKING:
     from berth.plugin.cli.pilot.deliver import Destination
@@ -198,7 +199,7 @@ def _home(options: PilotOptions, site_file: Path | None, *, replace: bool) -> De
 
 
 def _file(home: Destination, profile: Profile, output: Path | None, *, quiet: bool) -> None:
-    """Into the store; where that fails the Profile is kept in a file. Raises BerthError."""
+    """Put it into the store; where that fails keep the Profile in a file. Raises BerthError."""
     try:
         click.echo(home.add(profile), err=quiet)
     except BerthError:
@@ -217,12 +218,12 @@ def show(profile: Profile, output: Path | None) -> None:
 
 
 def print_profile(profile: Profile) -> None:
-    """Counters by group with unit, quality and source; runtime, memory, warnings."""
+    """Print counters by group with unit, quality and source; then runtime, memory, warnings."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
     groups = [(title, _rows(profile, group)) for group, title in GROUPS.items()]
-    record(_HEADER, [row for _, rows in groups for row in rows])
+    record(text_table("", _HEADER, [row for _, rows in groups for row in rows]))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in _HEADER:
         table.add_column(title, justify="right" if title == "value" else "left", no_wrap=True)
@@ -239,7 +240,7 @@ def print_profile(profile: Profile) -> None:
 
 
 def summary(profile: Profile) -> list[str]:
-    """Runtime, memory, where it runs, what could not be had, warnings: one line each."""
+    """Say in a line each runtime, memory, where it runs, what could not be had, and warnings."""
     lines = []
     runtime, runs_on = profile.runtime, profile.runs_on
     if runtime is not None:

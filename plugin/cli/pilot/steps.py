@@ -57,7 +57,7 @@ def node(
     check_name("--name", name)
     check_output(into)
     with progress() as say:
-        found = measure_node(
+        measurement = measure_node(
             into,
             build_suite,
             name=name,
@@ -66,13 +66,20 @@ def node(
             full=full,
             say=say,
         )
-    for text in (*found.problems, *doubts(found)):
+    for text in (*measurement.problems, *doubts(measurement)):
         click.echo(f"warning: {text}", err=True)
-    if not found.complete:
-        raise PilotError(f"nothing was measured: {'; '.join(found.problems) or 'no kernel ran'}")
+    if not measurement.complete:
+        raise PilotError(
+            f"nothing was measured: {'; '.join(measurement.problems) or 'no kernel ran'}"
+        )
     answer(
-        f"{found.node}: {len(found.seconds)} kernels timed, written to {into}",
-        {"node": found.node, "platform": name, "kernels": len(found.seconds), "file": str(into)},
+        f"{measurement.node}: {len(measurement.seconds)} kernels timed, written to {into}",
+        {
+            "node": measurement.node,
+            "platform": name,
+            "kernels": len(measurement.seconds),
+            "file": str(into),
+        },
         json_=json_,
     )
 
@@ -106,15 +113,19 @@ def link(nodes: str, into: Path, launcher: str, *, json_: bool) -> None:
         raise UsageError(f"--launcher {launcher!r} is no command with {{ranks}} and {{each}}")
     check_output(into)
     with progress() as say:
-        found = measure_link(into, nodes=named, launcher=words, say=say)
-    if found.without_mpi:
-        click.echo(f"warning: not by MPI: {found.without_mpi}", err=True)
-    made = found.interconnect
-    if made is None:
-        raise PilotError(f"nothing was measured: {'; '.join(found.problems)}")
+        measurement = measure_link(into, nodes=named, launcher=words, say=say)
+    if measurement.without_mpi:
+        click.echo(f"warning: not by MPI: {measurement.without_mpi}", err=True)
+    interconnect = measurement.interconnect
+    if interconnect is None:
+        raise PilotError(f"nothing was measured: {'; '.join(measurement.problems)}")
     answer(
-        f"{nodes}: {in_words(made)}, written to {into}",
-        {"nodes": list(named), "file": str(into), "interconnect": made.model_dump(mode="json")},
+        f"{nodes}: {in_words(interconnect)}, written to {into}",
+        {
+            "nodes": list(named),
+            "file": str(into),
+            "interconnect": interconnect.model_dump(mode="json"),
+        },
         json_=json_,
     )
 
@@ -135,16 +146,16 @@ def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
     After the first launch: time and memory of every rank; the busiest one's number is printed.
     With --counted, after the second: the counters.
     """
-    found = read_json(profile, Profile)
+    rank_0 = read_json(profile, Profile)
     if not counted:
         records = records_in(folder)
-        write_json(profile, with_ranks(found, records, nodes=job_nodes(os.environ)))
+        write_json(profile, with_ranks(rank_0, records, nodes=job_nodes(os.environ)))
         click.echo(busiest(records))
         return
     counts = counts_in(folder)
-    write_json(profile, added(found, counts))
-    if not counts or not all(one.succeeded for one in counts):
-        why = "; ".join(text for one in counts for text in one.warnings)
+    write_json(profile, added(rank_0, counts))
+    if not counts or not all(counted_run.succeeded for counted_run in counts):
+        why = "; ".join(text for counted_run in counts for text in counted_run.warnings)
         raise BerthError(why or "the counted run did not complete")
 
 
@@ -181,18 +192,18 @@ def count(
 
     For one rank of a parallel program: its counters then stand for all ranks.
     """
-    found = read_json(profile, Profile)
+    measured = read_json(profile, Profile)
     env = dict(os.environ)
     counted = count_once(
         Order(resolve_command(command, env), env, discard=True),
         rank=rank,
-        native_s=0.0 if found.runtime is None else found.runtime.median_s,
+        native_s=0.0 if measured.runtime is None else measured.runtime.median_s,
         max_slowdown=max_slowdown,
         left_s=time_limit,
     )
     if leave is not None:
         write_json(leave, counted)
     else:
-        write_json(profile, added(found, [counted]))
+        write_json(profile, added(measured, [counted]))
     if not counted.succeeded:
         raise BerthError("; ".join(counted.warnings) or "the counted run did not complete")

@@ -97,13 +97,13 @@ def submit(command: tuple[str, ...], **options: Any) -> None:
         return
     pilots, job_id = plan.submit()
     if options["json_"]:
-        found = {
+        submitted = {
             "profile": str(plan.profile),
             "pilot_job": pilots[-1],
             "pilot_jobs": pilots,
             "job": job_id,
         }
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(submitted, indent=2))
         return
     word = "job" if len(pilots) == 1 else "jobs"
     verb = "measures" if len(pilots) == 1 else "measure"

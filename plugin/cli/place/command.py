@@ -14,12 +14,12 @@ from berth.plugin.cli.options import Named, Rare, bundles_option, site_option
 from berth.plugin.cli.place.text import as_json, as_text
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
+from berth.plugin.installed_site import find_site, users_socket
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, demo_site
-from berth.plugin.installed_site import find_site, users_socket
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, read_file, with_options

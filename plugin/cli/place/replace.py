@@ -13,6 +13,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import installed_site_option, json_option
+from berth.plugin.scheduler.registry import open_scheduler
 
 if TYPE_CHECKING:
     from berth.plugin.scheduler import Replacing
@@ -42,7 +43,6 @@ def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json
         raise UsageError("say which jobs: JOBID..., or --all")
     site = load_site(site_file)
     logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
-    from berth.plugin.scheduler.registry import open_scheduler  # noqa: PLC0415
 
     found = list(open_scheduler(site).replace_pending(jobs, site, apply=apply_))
     if json_:

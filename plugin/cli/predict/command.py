@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import COUNTS, Rare, bundles_option, table_json_option
+from berth.plugin.cli.options import COUNTS, Rare, bundles_option
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
@@ -89,7 +89,7 @@ RELATIVE = "berth.relative-bundle/1"
     type=click.Path(path_type=Path),
     help="Draw the explanation, the --roofline, else the ranked times (.svg, .png, .pdf).",
 )
-@table_json_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @workload_options
 def predict(
     *,

@@ -32,7 +32,6 @@ from berth.plugin.report.terminal import columns
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
-from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.predictor import (
     Predictor,
@@ -40,6 +39,7 @@ from berth.predictor.families.program.predictor import (
     size_doubt,
     usable_cores,
 )
+from berth.predictor.hardware.ceilings import Point
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation

@@ -14,6 +14,7 @@ from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.replay.options import Options, replay_options
 from berth.plugin.history.reading import summary
+from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays
@@ -45,7 +46,6 @@ from berth.plugin.replay.truth import (
 )
 from berth.plugin.report.of_queue import queue_data, queue_text
 from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
@@ -149,7 +149,7 @@ def _write_html(
 
     shown = []
     for variant, one in zip(variants, found, strict=True):
-        done, place = one.replays[0], variant.place
+        done, place = one.replays[0], variant.site_cluster
         replayer = TraceReplayer(
             done.trace, done.cluster, done.settings, place.candidates, place.partition_of
         )

@@ -13,9 +13,9 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options import Rare, seconds_of
 from berth.plugin.cli.output.step_bar import saying
+from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.site.site import Site
 from berth.plugin.tune.folder import (
     DIFFERENCE,

@@ -24,9 +24,9 @@ from berth.plugin.calibrate.state import (
 from berth.plugin.cli.options import Rare, seconds_of, table_json_option
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.cli.train.training_input import command_line, require_training
+from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
-from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.site.site import Site
 
 
@@ -117,7 +117,7 @@ def calibrate(
     except KeyError as error:
         raise UsageError(
             f"--kind {error.args[0]!r} is no platform and no place of {site.source}",
-            hint="there are: " + ", ".join(map(_with_places, every)),
+            hint="there are: " + ", ".join(map(_with_candidates, every)),
         ) from None
     settings = Settings(
         depth="quick" if quick else "full" if full else "normal",
@@ -149,15 +149,15 @@ def calibrate(
         click.echo(json.dumps(report, indent=2))
 
 
-def _with_places(kind: Kind) -> str:
-    places = ", ".join(place.name for place in kind.places)
+def _with_candidates(kind: Kind) -> str:
+    places = ", ".join(candidate.name for candidate in kind.candidates)
     return f"{kind.name} (places: {places})" if places else kind.name
 
 
 def _cost(
     kinds: tuple[Kind, ...], todo: list[Todo], folder: Folder, settings: Settings
 ) -> list[str]:
-    """What it will take, by kind."""
+    """Estimate what it will take, by kind."""
     each_s = EXPECTED_S[settings.depth]
     jobs = {(s.kind, s.node): s.job for s in folder.read().steps if s.job is not None}
     wanted = [
@@ -220,7 +220,7 @@ def _measure(
     settings: Settings,
     wait_s: float,
 ) -> CalibrationState:
-    steps = sum(one.node is not None for one in todo)
+    steps = sum(step.node is not None for step in todo)
     try:
         with saying("calibrate") as say:
 
@@ -239,7 +239,7 @@ def _measure(
 
 
 def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: ClusterFacts) -> list[str]:
-    """What has no result yet, one sentence each."""
+    """Name what has no result yet, one sentence each."""
     nodes = {node.name: node for node in facts.nodes}
     lines = []
     for step in state.steps:
@@ -260,7 +260,8 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
 def _learn(
     site: Site, kinds: tuple[Kind, ...], folder: Folder
 ) -> tuple[list[str], dict[str, object]]:
-    """Platforms and bundle of everything that was measured so far, installed; the report of it."""
+    """Install platforms and bundle of everything that was measured so far; return the report of
+    it."""
     from berth.plugin.calibrate import install, learning  # noqa: PLC0415 - the extra
     from berth.plugin.cli.site import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
@@ -269,34 +270,36 @@ def _learn(
         verify,
     )
 
-    found = {}
+    measured = {}
     for kind in kinds:
         results = folder.results(kind.name)
         if results:
-            found[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
-    if not found:
+            measured[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
+    if not measured:
         raise BerthError(
             "nothing was measured: the site stays as it was", hint="see the sentences above"
         )
-    reference = site.reference_platform if site.reference_platform in found else next(iter(found))
+    reference = (
+        site.reference_platform if site.reference_platform in measured else next(iter(measured))
+    )
     source = program_bundle(site.bundles)
     start = DEFAULT_BUNDLE if is_ours(source) else source
     prior = verify(start).priors.get("cpu")
     if prior is not None:
-        found = learning.with_better_ceilings(found, reference, platforms_for(site), prior)
+        measured = learning.with_better_ceilings(measured, reference, platforms_for(site), prior)
     with tempfile.TemporaryDirectory(prefix="berth-calibrated-") as temporary:
-        made = Path(temporary) / "bundle"
+        bundle = Path(temporary) / "bundle"
         manifest = learning.learnt(
-            start, list(found.values()), reference, platforms_for(site), made,
+            start, list(measured.values()), reference, platforms_for(site), bundle,
             command=command_line(),
         )  # fmt: skip
-        before = report.qualities_of(site, source, found, reference)
+        before = report.qualities_of(site, source, measured, reference)
         new = install.install(
-            Path(site.source), [k.platform for k in found.values()], made, manifest.id, source
+            Path(site.source), [k.platform for k in measured.values()], bundle, manifest.id, source
         )
-    after = report.qualities_of(new, program_bundle(new.bundles), found, reference)
-    known = (new, found, before, after)
-    remarks = list(report.remarks(new, found, after, folder))
+    after = report.qualities_of(new, program_bundle(new.bundles), measured, reference)
+    known = (new, measured, before, after)
+    remarks = list(report.remarks(new, measured, after, folder))
     lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))
     forecasts = install.refresh_forecasts(new)
     data = report.as_json(*known, bundle_id=manifest.id, remarks=remarks)

@@ -18,10 +18,10 @@ from berth.predictor.learning.programs.suite import timed
 
 
 def qualities_of(
-    site: Site, bundle: Path, found: Mapping[str, Measured], reference: str
+    site: Site, bundle: Path, measured: Mapping[str, Measured], reference: str
 ) -> dict[str, Quality]:
-    """How well the site's platforms are known; nothing where the bundle cannot be read."""
-    profiles = timed(reference, found[reference].seconds)
+    """Return how well the site's platforms are known; nothing where the bundle cannot be read."""
+    profiles = timed(reference, measured[reference].seconds)
     try:
         return qualities(
             bundle, profiles, site.platforms.get(reference), list(site.platforms.values())
@@ -32,17 +32,17 @@ def qualities_of(
 
 def lines(
     site: Site,
-    found: Mapping[str, Measured],
+    measured: Mapping[str, Measured],
     before: Mapping[str, Quality],
     after: Mapping[str, Quality],
     *,
     bundle_id: str,
     remarks: Sequence[str],
 ) -> Iterator[str]:
-    """The report as text."""
+    """Yield the report as text."""
     yield ""
     header = ("platform", "nodes", "kernels", "interval before", "after", "basis", "places")
-    yield columns(header, [_row(name, site, found, before, after) for name in _names(site)])
+    yield columns(header, [_row(name, site, measured, before, after) for name in _names(site)])
     yield "(interval: upper / lower predicted time of a program on one core, median)"
     yield ""
     yield f"The filter can act on: {', '.join(_acting(site, after)) or 'no place yet'}."
@@ -52,22 +52,22 @@ def lines(
 
 def as_json(
     site: Site,
-    found: Mapping[str, Measured],
+    measured: Mapping[str, Measured],
     before: Mapping[str, Quality],
     after: Mapping[str, Quality],
     *,
     bundle_id: str,
     remarks: Sequence[str],
 ) -> dict[str, object]:
-    """The report as plain data; intervals are upper / lower predicted time."""
+    """Return the report as plain data; intervals are upper / lower predicted time."""
     return {
         "bundle": bundle_id,
         "site_file": str(site.source),
         "platforms": [
             {
                 "platform": name,
-                "nodes": len(found[name].nodes) if name in found else 0,
-                "kernels": found[name].kernels if name in found else 0,
+                "nodes": len(measured[name].nodes) if name in measured else 0,
+                "kernels": measured[name].kernels if name in measured else 0,
                 "interval_before": before[name].factor if name in before else None,
                 "interval_now": after[name].factor if name in after else None,
                 "basis": after[name].basis.value if name in after else None,
@@ -84,20 +84,20 @@ def _acting(site: Site, after: Mapping[str, Quality]) -> list[str]:
 
 
 def remarks(
-    site: Site, found: Mapping[str, Measured], after: Mapping[str, Quality], folder: Folder
+    site: Site, measured: Mapping[str, Measured], after: Mapping[str, Quality], folder: Folder
 ) -> Iterator[str]:
-    """What is to be known beside the table: of the nodes, of doubts, and what is missing."""
-    for kind in found.values():
+    """Yield what is to be known beside the table: of the nodes, of doubts, and what is missing."""
+    for kind in measured.values():
         yield from _about(kind)
-    for name in found:
+    for name in measured:
         yield from _links(name, folder)
         for result in folder.results(name):
             yield from (f"CHECK {name}: {text}." for text in doubts(result))
-    yield from _missing(site, found, after)
+    yield from _missing(site, measured, after)
 
 
 def acted_on(site: Site, platform: str, known: Mapping[str, Quality]) -> bool:
-    """Whether the filter would act on a usual prediction for that platform."""
+    """Tell whether the filter would act on a usual prediction for that platform."""
     quality = known.get(platform)
     if quality is None or (quality.basis is Basis.PRIOR and not site.policy.allow_prior):
         return False
@@ -111,11 +111,11 @@ def _names(site: Site) -> list[str]:
 def _row(
     name: str,
     site: Site,
-    found: Mapping[str, Measured],
+    measured: Mapping[str, Measured],
     before: Mapping[str, Quality],
     after: Mapping[str, Quality],
 ) -> tuple[str, ...]:
-    own, quality = found.get(name), after.get(name)
+    own, quality = measured.get(name), after.get(name)
     return (
         name,
         "-" if own is None else str(len(own.nodes)),
@@ -134,11 +134,11 @@ def _factor(quality: Quality | None) -> str:
 def _about(kind: Measured) -> Iterator[str]:
     name = kind.platform.name
     if kind.apart:
-        said = ", ".join(
+        remarks = ", ".join(
             f"{node} takes {kind.nodes[node]:.2f} times as long" for node in kind.apart
         )
         yield (
-            f"CHECK {name}: its nodes differ: {said} as the middle of them. Nodes that are not "
+            f"CHECK {name}: its nodes differ: {remarks} as the middle of them. Nodes that are not "
             "alike need a platform each: give them their own candidate in the site file."
         )
     if kind.kernels < CALIBRATED_KERNELS:
@@ -149,11 +149,11 @@ def _about(kind: Measured) -> Iterator[str]:
 
 
 def _links(name: str, folder: Folder) -> Iterator[str]:
-    """What connects two nodes of the kind, as the newest measurement has it."""
+    """Yield what connects two nodes of the kind, as the newest measurement has it."""
     for link in folder.links(name)[:1]:
-        made = link.interconnect
-        assert made is not None  # noqa: S101 - ``links`` are whole
-        yield f"{name}: between {' and '.join(link.nodes)}: {in_words(made)}."
+        interconnect = link.interconnect
+        assert interconnect is not None  # noqa: S101 - ``links`` are whole
+        yield f"{name}: between {' and '.join(link.nodes)}: {in_words(interconnect)}."
         if link.without_mpi:
             yield (
                 f"CHECK {name}: measured over TCP, which a faster network of MPI programs is not: "
@@ -162,11 +162,11 @@ def _links(name: str, folder: Folder) -> Iterator[str]:
 
 
 def _missing(
-    site: Site, found: Mapping[str, Measured], after: Mapping[str, Quality]
+    site: Site, measured: Mapping[str, Measured], after: Mapping[str, Quality]
 ) -> Iterator[str]:
     for name in _names(site):
         places = ", ".join(c.name for c in site.candidates if c.platform == name)
-        if name in found:
+        if name in measured:
             continue
         if site.platforms[name].is_gpu:
             yield (

@@ -18,8 +18,8 @@ from berth.plugin.cli.tree import REGISTERED
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.support import gather, write_archive
-from berth.plugin.scheduler import SCHEDULERS
 from berth.plugin.installed_site import SITE_FILE, find_site
+from berth.plugin.scheduler import SCHEDULERS
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES
 from berth.predictor.core.workload import KINDS
@@ -110,5 +110,5 @@ def support_bundle(
     ]
     lines.append(f"{target}: read it before you send it (tar xzf {target}).")
     sizes = {name: len(text.encode()) for name, text in texts.items() if name not in missing}
-    found = {"file": str(target), "bytes": sizes, "missing": missing}
-    answer("\n".join(lines), found, json_=json_)
+    summary = {"file": str(target), "bytes": sizes, "missing": missing}
+    answer("\n".join(lines), summary, json_=json_)

@@ -87,13 +87,13 @@ def init(
 
 
 def _measured(path: Path) -> bool:
-    """Whether a platform that was added or calibrated stands there already: it stays."""
+    """Tell whether a platform that was added or calibrated is there already: it stays."""
     return path.exists() and STUB_MARK not in read_json(path, Platform).description
 
 
 def _here() -> str:
-    here = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
-    return next(here, DEFAULT)
+    installed = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
+    return next(installed, DEFAULT)
 
 
 def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerError:
@@ -112,16 +112,16 @@ def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerErr
 
 
 def _as_json(site: FirstSite, output: Path | None) -> dict[str, object]:
-    """``output``: None where nothing was written."""
+    """Return the result as plain data; ``output`` is None where nothing was written."""
     return {
         "file": None if output is None else str(output),
         "mode": "shadow",
         "candidates": [
             {
-                "name": one.name, "platform": one.platform, "nodes": one.nodes,
-                "queue": one.queue.name, "check": list(one.remarks),
+                "name": candidate.name, "platform": candidate.platform, "nodes": candidate.nodes,
+                "queue": candidate.queue.name, "check": list(candidate.remarks),
             }
-            for one in site.candidates
+            for candidate in site.candidates
         ],
         "platforms_to_calibrate": [
             stub.name for stub in site.stubs.values() if STUB_MARK in stub.description

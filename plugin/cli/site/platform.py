@@ -77,13 +77,13 @@ def show(name: str, folder: Path | None) -> None:
     """
     platforms = known.load(folder)
     try:
-        found: Document = platform_named(name, platforms)
+        document: Document = platform_named(name, platforms)
     except UsageError:
         device = find(name)
         if device is None:
             raise
-        found = device
-    click.echo(to_json(found), nl=False)
+        document = device
+    click.echo(to_json(document), nl=False)
 
 
 @platform.command(

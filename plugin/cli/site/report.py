@@ -63,14 +63,14 @@ def job(
     record = store.decisions.get(job)
     if record is not None:
         ended = store.outcomes.of_decision(record.id)
-        found = known_job(store, ended[0].job_id, site_file) if ended else None
-        _put(job_report(decided_one(store, record), found, pictures=pictures), html, json_=json_)
+        known = known_job(store, ended[0].job_id, site_file) if ended else None
+        _put(job_report(decided_one(store, record), known, pictures=pictures), html, json_=json_)
         return
-    found = known_job(store, job, site_file)
-    if found.decision is None:
-        _put(undecided_report(found), html, json_=json_)
+    known = known_job(store, job, site_file)
+    if known.decision is None:
+        _put(undecided_report(known), html, json_=json_)
     else:
-        shown = job_report(decided_one(store, found.decision), found, pictures=pictures)
+        shown = job_report(decided_one(store, known.decision), known, pictures=pictures)
         _put(shown, html, json_=json_)
 
 
@@ -126,7 +126,7 @@ def site_(
         raise UsageError("there is no site file to report on", hint="give --site FILE")
     store = cache(lambda: open_store(site_file, store_url))
     newest = cache(lambda: NewestJobs(store()))
-    found = site_report(
+    report_of_site = site_report(
         site,
         store,
         list(examine(site, newest)),
@@ -134,7 +134,7 @@ def site_(
         pictures=html is not None or json_,
         newest=newest,
     )
-    _put(found, html, json_=json_)
+    _put(report_of_site, html, json_=json_)
 
 
 @report.command()
@@ -161,7 +161,7 @@ def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: b
     _put(fleet_report(states, plan), html, json_=json_)
 
 
-def _put(found: Report, path: Path | None, *, json_: bool) -> None:
+def _put(content: Report, path: Path | None, *, json_: bool) -> None:
     """Write it, print it, or both."""
     from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
     from berth.plugin.report.json_data import as_json  # noqa: PLC0415
@@ -170,13 +170,13 @@ def _put(found: Report, path: Path | None, *, json_: bool) -> None:
     if path is not None:
         _need_matplotlib()
         try:
-            write_text(path, page.html(found, made_by="berth ui report"))
+            write_text(path, page.html(content, made_by="berth ui report"))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     if json_:
-        click.echo(json.dumps(as_json(found), indent=2))
+        click.echo(json.dumps(as_json(content), indent=2))
     elif path is None:
-        click.echo(report_text(found))
+        click.echo(report_text(content))
     else:
         click.echo(f"The report is in {path}.")
 

@@ -138,7 +138,7 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
         "candidates": answer["candidates"],
         "workloads": f"{answer['workloads']} ({answer['forecasts']} forecast)",
         "recorder": _counts({k: v for k, v in answer["recorder"].items() if k != "problem"}),
-        "breaker": _breakers(answer.get("breakers", {})),
+        "breaker": _breakers(answer["breakers"]),
         "problems": "; ".join(answer["problems"].values()) or "none",
     }
     for name, value in rows.items():
@@ -150,13 +150,14 @@ _ASKED = ("stats", "ping")
 
 
 def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:
-    """Of the submit filters, as they reported it; a daemon of an earlier version knows none."""
-    found = [
-        f"{name}: opened {one['openings']:.0f} times, {one['undecided']:.0f} submissions undecided"
-        for name, one in breakers.items()
-        if one["undecided"]
+    """Return what the submit filters reported of their circuit breakers, in one line."""
+    opened = [
+        f"{name}: opened {breaker['openings']:.0f} times, "
+        f"{breaker['undecided']:.0f} submissions undecided"
+        for name, breaker in breakers.items()
+        if breaker["undecided"]
     ]
-    return "; ".join(found) or "no submission went by undecided"
+    return "; ".join(opened) or "no submission went by undecided"
 
 
 def _counts(counts: dict[str, int]) -> str:

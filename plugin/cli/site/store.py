@@ -86,7 +86,7 @@ def prune(
         if past := opened.past_jobs.prune(before_s):
             deleted["past jobs"] = past
         opened.learning.prune(before_s)
-    count = " and ".join(f"{number} {what}" for what, number in deleted.items())
+    count = " and ".join(f"{number} {noun}" for noun, number in deleted.items())
     answer(
         f"{opened.name}: {count} deleted", {"store": opened.name, "deleted": deleted}, json_=json_
     )

@@ -31,7 +31,10 @@ _MADE = ("id", "created", "command", "berth_version", "schema")
 
 @click.group()
 def bundle() -> None:
-    """Trained predictors (default: the shipped one)."""
+    """Show, verify and compare trained predictors (default: the shipped one).
+
+    Example: berth train bundle verify my-bundle
+    """
 
 
 @bundle.command(epilog="Example: berth train bundle show")
@@ -83,17 +86,17 @@ def diff(first: Path, second: Path, json_: bool) -> None:
 
     Exit status 0 also where they differ.
     """
-    found = differences(reader_of(first).verify(first), reader_of(second).verify(second))
+    changed = differences(reader_of(first).verify(first), reader_of(second).verify(second))
     if json_:
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        click.echo(json.dumps([asdict(difference) for difference in changed], indent=2))
         return
-    if not found:
+    if not changed:
         click.echo("no difference")
-    for group in dict.fromkeys(one.group for one in found):
+    for group in dict.fromkeys(difference.group for difference in changed):
         click.echo(group)
-        for one in found:
-            if one.group == group:
-                click.echo(f"  {one.sentence()}")
+        for difference in changed:
+            if difference.group == group:
+                click.echo(f"  {difference.sentence()}")
 
 
 @bundle.command(epilog="Example: berth train bundle onnx my-bundle -o cost.onnx")
@@ -143,11 +146,11 @@ def _tell_transfer(manifest: transfer.TransferManifest) -> None:
     click.echo(f"latency of model graphs: trained on {manifest.training.rows} measurements")
     rows = [
         (
-            one.platform,
-            "data set" if one.samples is None else f"{one.samples} runs of the site",
-            "-" if one.log_width is None else f"{math.exp(one.log_width):.2f}",
+            platform.platform,
+            "data set" if platform.samples is None else f"{platform.samples} runs of the site",
+            "-" if platform.log_width is None else f"{math.exp(platform.log_width):.2f}",
         )
-        for one in manifest.platforms
+        for platform in manifest.platforms
     ]
     click.echo(columns(("platform", "from", "90 % factor"), rows))
 
@@ -181,7 +184,7 @@ class Difference:
     after: Any
 
     def sentence(self) -> str:
-        """``figures.error: 0.12 -> 0.1``."""
+        """Write one line: ``figures.error: 0.12 -> 0.1``."""
         if self.group == "files":
             state = "changed" if None not in (self.before, self.after) else (
                 "only in the second" if self.before is None else "only in the first"
@@ -191,24 +194,24 @@ class Difference:
 
 
 def differences(before: BundleManifest, after: BundleManifest) -> list[Difference]:
-    """In the order of the manifests' keys, by group."""
+    """Return the differences in the order of the manifests' keys, by group."""
     first, second = (
-        dict(_flat(one.model_dump(mode="json", by_alias=True))) for one in (before, after)
+        dict(_flat(manifest.model_dump(mode="json", by_alias=True))) for manifest in (before, after)
     )
-    found = [
+    changed = [
         Difference(_group(key), key, first.get(key), second.get(key))
         for key in dict.fromkeys((*first, *second))
         if first.get(key) != second.get(key)
     ]
     order = ("made", "data", "figures", "widths", "files")
-    return sorted(found, key=lambda one: order.index(one.group))
+    return sorted(changed, key=lambda difference: order.index(difference.group))
 
 
 def _flat(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _flat(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
         for index, inner in enumerate(value):
             name = _name_of(inner, index)
             yield from _flat(inner, f"{path}[{name}]")

@@ -41,15 +41,6 @@ MEANING = (
     "geometric mean over applications; worst: of one application. Error: of the times, median of "
     "an application, averaged."
 )
-OLD_NAMES = {"kernels": "programs", "dl": "models", "relative": "relative-performance"}
-
-
-class TaskName(click.Choice[str]):
-    """One of ``TASKS``; the names of earlier versions are understood, too."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The present name. Raises BadParameter."""
-        return super().convert(OLD_NAMES.get(value, value), param, ctx)
 
 
 @click.command(
@@ -58,7 +49,7 @@ class TaskName(click.Choice[str]):
 @click.argument("profiles", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=TaskName(TASKS),
+    type=click.Choice(TASKS),
     default="programs",
     show_default=True,
     help="What PROFILES are: programs or deep-learning models (models) that ran on a new platform, "
@@ -127,10 +118,10 @@ def train(
             "`python -m lab` trains bundles from public data",
         )
     if task == TASKS[0]:
-        text, made = adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
+        text, summary = adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
     else:
-        text, made = adapt_model(profiles, adapt, platform, out, folder=folder)
-    answer(text, {**made, "folder": str(out)}, json_=json_)
+        text, summary = adapt_model(profiles, adapt, platform, out, folder=folder)
+    answer(text, {**summary, "folder": str(out)}, json_=json_)
 
 
 def train_relative(
@@ -140,7 +131,7 @@ def train_relative(
     sources: Mapping[str, str] | None = None,
     family: Family | None = None,
 ) -> RelativeManifest:
-    """A bundle of relative performance over the platforms of these rows.
+    """Train a bundle of relative performance over the platforms of these rows.
 
     ``sources``: checksums by data set (absent: of the rows themselves); ``family``: absent, the
     cost model.
@@ -182,7 +173,7 @@ def _figures_text(figures: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def of_relative(manifest: RelativeManifest) -> str:
-    """What was made, and how far it can be trusted."""
+    """Say what was made, and how far it can be trusted."""
     from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - onnxruntime
 
     applications = len(manifest.training.applications)
@@ -198,7 +189,7 @@ def of_relative(manifest: RelativeManifest) -> str:
 def adapt_bundle(
     files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None, seed: int
 ) -> tuple[str, dict[str, object]]:
-    """The bundle in ``source`` (``default``: the shipped one) with platform ``name`` labelled.
+    """Label platform ``name`` in the bundle of ``source`` (``default``: the shipped one).
 
     What was made, as a sentence and as plain data.
     """
@@ -236,7 +227,7 @@ def adapt_bundle(
 def adapt_model(
     files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None
 ) -> tuple[str, dict[str, object]]:
-    """The bundle in ``source`` with platform ``name`` placed by runs of ``berth pilot dl``.
+    """Place platform ``name`` in the bundle of ``source`` by runs of ``berth pilot dl``.
 
     What was made, as text and as plain data.
     """
@@ -245,17 +236,17 @@ def adapt_model(
     from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
     from berth.predictor.learning.graphs import adapt  # noqa: PLC0415
 
-    kept = [path for path in files if path.suffix == ".jsonl"]
+    run_files = [path for path in files if path.suffix == ".jsonl"]
     models = [path for path in files if path.suffix == ".onnx"]
-    stray = next((path for path in files if path not in kept and path not in models), None)
-    if stray is not None or not kept:
+    stray = next((path for path in files if path not in run_files and path not in models), None)
+    if stray is not None or not run_files:
         raise UsageError(
             "no file of runs is given" if stray is None else f"{stray} is neither runs nor a model",
             hint="give the .jsonl of `berth pilot dl` and the .onnx files that it measured",
         )
     known = catalogue.load(folder)
     platform = catalogue.get(name, known)
-    every = [run for path in kept for run in read_runs(path)]
+    every = [run for path in run_files for run in read_runs(path)]
     runs = [run for run in every if run.platform == name]
     if not runs:
         seen = ", ".join(sorted({run.platform for run in every})) or "none"
@@ -264,24 +255,24 @@ def adapt_model(
     start = DEFAULT_TRANSFER if source == Path("default") else source
     command = (
         f"berth train --task models --adapt {source} --platform {name} "
-        f"{' '.join(map(str, kept))} --out {out}, with {len(models)} ONNX files"
+        f"{' '.join(map(str, run_files))} --out {out}, with {len(models)} ONNX files"
     )
-    found = adapt.adapt(start, platform, samples, out, command=command)
-    learnt = f"{found.samples} runs of {found.models} models"
-    lines = [f"{found.manifest.id}: {name} by {learnt}, written to {out}"]
+    adapted = adapt.adapt(start, platform, samples, out, command=command)
+    learnt = f"{adapted.samples} runs of {adapted.models} models"
+    lines = [f"{adapted.manifest.id}: {name} by {learnt}, written to {out}"]
     errors = {}
-    for words, off in (("none of them", found.before), ("those of other models", found.after)):
+    for words, off in (("none of them", adapted.before), ("those of other models", adapted.after)):
         error = np.expm1(off)
         errors[words] = float(np.median(error))
         lines.append(
             f"  each run predicted from {words}: median error {errors[words]:.0%}, "
             f"{float((error <= 0.1).mean()):.0%} within 10 %"
         )
-    factor = float(np.exp(found.log_width))
+    factor = float(np.exp(adapted.log_width))
     lines.append(f"  90 % interval: a factor of {factor:.2f} either way")
     return "\n".join(lines), {
-        "bundle": found.manifest.id,
-        "rows": found.samples,
+        "bundle": adapted.manifest.id,
+        "rows": adapted.samples,
         "platform": name,
         "median_error_before": errors["none of them"],
         "median_error": errors["those of other models"],

@@ -27,7 +27,7 @@ def require_training(needed_for: str) -> None:
 
 
 def command_line() -> str:
-    """What was typed, for the manifest."""
+    """Return what was typed, for the manifest."""
     program = Path(sys.argv[0])
     name = "python -m lab" if program.name == "__main__.py" else program.name
     return " ".join([name, *sys.argv[1:]])
@@ -47,7 +47,7 @@ class SiteInput:
 def site_input(
     paths: Sequence[Path], reference: str | None, folder: Path | None
 ) -> SiteInput | None:
-    """What the profiles in ``paths`` say; None where none are given.
+    """Read what the profiles in ``paths`` say; None where there are no paths.
 
     Says on standard error what was left out and what looks like a mistake. Raises UsageError or
     DocumentError.
@@ -59,24 +59,28 @@ def site_input(
     from berth.predictor.learning.relative.measurements import read_measurements  # noqa: PLC0415
 
     platforms = known.load(folder)
-    found = read_measurements(paths, reference)
-    if found.constant:
-        click.echo(f"left out, the same in all profiles: {', '.join(found.constant)}", err=True)
-    if found.unpaired:
-        shown = ", ".join(found.unpaired[:5]) + (", ..." if len(found.unpaired) > 5 else "")
+    measurements = read_measurements(paths, reference)
+    if measurements.constant:
         click.echo(
-            f"left out, no profile on {found.rows.reference}: {shown} "
-            f"({len(found.unpaired)} workloads)",
+            f"left out, the same in all profiles: {', '.join(measurements.constant)}", err=True
+        )
+    if measurements.unpaired:
+        shown = ", ".join(measurements.unpaired[:5]) + (
+            ", ..." if len(measurements.unpaired) > 5 else ""
+        )
+        click.echo(
+            f"left out, no profile on {measurements.rows.reference}: {shown} "
+            f"({len(measurements.unpaired)} workloads)",
             err=True,
         )
-    for sentence in found.doubtful:
+    for sentence in measurements.doubtful:
         click.echo(f"look again: {sentence}", err=True)
-    kinds = {name: _kind(name, platforms) for name in found.rows.platforms}
-    return SiteInput(found.rows, ", ".join(map(str, paths)), kinds, found.values)
+    kinds = {name: _kind(name, platforms) for name in measurements.rows.platforms}
+    return SiteInput(measurements.rows, ", ".join(map(str, paths)), kinds, measurements.values)
 
 
 def _kind(name: str, platforms: Mapping[str, Platform]) -> str:
-    """``cpu``, ``nvidia`` or ``amd``; of a platform that is not known, its own name."""
+    """Return ``cpu``, ``nvidia`` or ``amd``; for a platform that is not known, its own name."""
     platform = platforms.get(name)
     if platform is None:
         return name

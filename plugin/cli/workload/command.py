@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from berth.pilot.documents import to_json
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.options import (
     Rare,
@@ -30,14 +29,13 @@ from berth.plugin.cli.output.forecast_text import (
     without_code,
 )
 from berth.plugin.cli.workload.options import workload_options
-from berth.plugin.cli.workload.sharing import store_workload
+from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
 from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
 from berth.plugin.daemon.fingerprint import fingerprint
-from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.installed_site import find_site, open_store, open_view, users_socket
 from berth.plugin.report.terminal import columns
 from berth.plugin.site import Site
-from berth.plugin.installed_site import find_site, open_store, open_view, users_socket
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
@@ -129,35 +127,35 @@ def add(
     if size is not None and not size > 0:
         raise UsageError(f"--size {size:g} is not a positive number")
     owned = name is not None and "/" in name
-    found = read_file(file, described if owned else _named(described, name))
-    found, _ = with_nodes(found, others, all_of_them=True)
-    found = following_shape(found) if follows_shape else found
-    found = dataclasses.replace(found, name=name or found.name)
+    new_workload = read_file(file, described if owned else _named(described, name))
+    new_workload, _ = with_nodes(new_workload, others, all_of_them=True)
+    new_workload = following_shape(new_workload) if follows_shape else new_workload
+    new_workload = dataclasses.replace(new_workload, name=name or new_workload.name)
     if script is not None and for_file is not None:
         raise UsageError("give --script or --for-file", hint="the other one in a second call")
-    digest = None if script is None else fingerprint(_read_script(script), arguments)
+    digest = None if script is None else fingerprint(script_text(script), arguments)
     if for_file is not None:
-        digest = _digest_of(for_file)
+        digest = digest_of_file(for_file)
     users = users_socket(site_file, store_url)
     store: Store | RemoteStore
     if users is not None:
         if bundles:
             raise UsageError("--bundle is for stores of your own", hint="give --store too")
-        store, document = RemoteStore(users), to_json(found.document)
+        store, document = RemoteStore(users), to_json(new_workload.document)
         added, forecast, shared = store.add(
-            document, name=found.name, replace=replace, share=share, script=digest, size=size
+            document, name=new_workload.name, replace=replace, share=share, script=digest, size=size
         )
-        found = dataclasses.replace(found, name=added)
+        new_workload = dataclasses.replace(new_workload, name=added)
     else:
-        shared, site = found.name, find_site(site_file)
+        shared, site = new_workload.name, find_site(site_file)
         store = direct = open_store(site_file, store_url)
-        forecast = store_workload(found, direct, bundles, site, replace=replace)
+        forecast = store_workload(new_workload, direct, bundles, site, replace=replace)
         if digest is not None:
-            direct.attach_script(FingerprintRecord(digest, found.name, size, time.time()))
+            direct.attach_script(FingerprintRecord(digest, new_workload.name, size, time.time()))
     if json_:
         answer = {
-            "workload": found.name,
-            "kind": found.kind,
+            "workload": new_workload.name,
+            "kind": new_workload.kind,
             "unit": forecast.unit.value,
             "store": store.name,
             "bundle": forecast.bundle,
@@ -168,15 +166,15 @@ def add(
         click.echo(json.dumps(answer))
         return
     click.echo(
-        f"{found.name} ({found.kind}): predicted {per(forecast)} on {len(forecast.curves)} "
-        f"platforms ({store.name})"
+        f"{new_workload.name} ({new_workload.kind}): predicted {per(forecast)} on "
+        f"{len(forecast.curves)} platforms ({store.name})"
     )
     if not forecast.whole_job:
         click.echo("how much work a job does is not known (--amount): no time limit is judged")
     if digest is not None:
         whose = f"jobs of {script}" if for_file is None else f"jobs with berth-file:{for_file}"
         click.echo(f"{whose} use it by themselves ({digest[:19]}...)")
-    click.echo(f"other jobs name it: --comment=berth:{found.name.rpartition('/')[2]}")
+    click.echo(f"other jobs name it: --comment=berth:{new_workload.name.rpartition('/')[2]}")
     if share and shared is None:
         click.echo("it serves your jobs; an admin is asked to share it with all")
 
@@ -196,7 +194,7 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
     bundles = store.bundles([r.name for r in records])
     rows = [(r, summary(r), bundles.get(r.name, [])) for r in records]
     if json_:
-        found = [
+        listed = [
             {
                 "name": r.name,
                 "kind": s.kind,
@@ -212,7 +210,7 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
             }
             for r, s, forecasts in rows
         ]
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(listed, indent=2))
         return
     if not rows:
         click.echo("no workloads yet: berth pilot run -- CMD, then berth workload add FILE")
@@ -247,28 +245,28 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
     """
     store = open_view(site_file, store_url)
     record = stored_for(store, name, caller())
-    found = workload_in(store, record)
+    stored = workload_in(store, record)
     newest = next(iter(store.forecasts(record.name)), None)
     forecast = None if newest is None else Forecast.from_json(newest.document)
     scripts = store.fingerprints(record.name)
     learnt = _learnt(store, record.name, site_file, store_url)
     if json_:
-        document = found.document.model_dump(mode="json", by_alias=True)
+        document = stored.document.model_dump(mode="json", by_alias=True)
         answer = {
-            "name": found.name,
-            "kind": found.kind,
-            "amount": found.amount.model_dump(mode="json"),
-            "digest": found.digest,
+            "name": stored.name,
+            "kind": stored.kind,
+            "amount": stored.amount.model_dump(mode="json"),
+            "digest": stored.digest,
             "owner": record.owner,
             "created_s": record.created_s,
             "document": document,
             "forecast": None if forecast is None else forecast_json(forecast),
-            "learnt": [dataclasses.asdict(one) for one in learnt],
+            "learnt": [dataclasses.asdict(moved_job) for moved_job in learnt],
             "scripts": [{"digest": s.digest, "size": s.size} for s in scripts],
         }
         click.echo(json.dumps(answer, indent=2))
         return
-    click.echo("\n".join(described(found)))
+    click.echo("\n".join(described(stored)))
     if forecast is None or newest is None:
         click.echo(f"  nothing is predicted yet: berth workload refresh {record.name}")
     else:
@@ -276,7 +274,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
             f"  predicted {per(forecast)} by bundle {newest.bundle}, {_day(newest.created_s)}"
         )
         site = None if store_url else find_site(site_file)
-        runs_on = found.runs_on
+        runs_on = stored.runs_on
         no_code = without_code(runs_on.targets, runs_on.architecture, platforms_for(site))
         rows = best_points(forecast, no_code)
         click.echo(table(forecast, rows[:SHOWN], no_code))
@@ -294,7 +292,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
 def _learnt(
     store: Store | RemoteStore, name: str, site_file: Path | None, store_url: str | None
 ) -> list[Moved]:
-    """What finished jobs taught; nothing over the users' socket, which does not tell it."""
+    """Return what finished jobs taught; nothing over the users' socket, which does not tell it."""
     if not isinstance(store, Store) or not store.learning.inputs(name):
         return []
     from berth.plugin.learning.shown import moved  # noqa: PLC0415 - numpy, seldom needed
@@ -326,7 +324,7 @@ def remove(
             gone.append(record.name)
         else:  # another user's is never removed by half of its name
             missing.append(name)
-            others += [one.name for one in others_of_name(store, name)]
+            others += [other.name for other in others_of_name(store, name)]
     if json_:
         click.echo(json.dumps({"removed": gone, "missing": missing}))
     elif gone:
@@ -386,8 +384,8 @@ def _cells(s: Summary) -> tuple[str, ...]:
 def _refresh(
     wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
 ) -> list[str]:
-    """Names of those that were predicted again."""
-    names = [one.name for one in wanted]
+    """Return the names of those that were predicted again."""
+    names = [each.name for each in wanted]
     refresh(
         store,
         names,
@@ -400,28 +398,6 @@ def _refresh(
 
 def _named(options: WorkloadOptions, name: str | None) -> WorkloadOptions:
     return options if name is None else dataclasses.replace(options, name=name)
-
-
-def _read_script(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
-    if len(raw) > MAX_SCRIPT_BYTES:
-        raise DocumentError(
-            path,
-            f"is larger than the {MAX_SCRIPT_BYTES} bytes that are looked at when jobs come",
-            hint="let its jobs name the workload: --comment=berth:NAME",
-        )
-    return raw.decode("utf-8", "replace")
-
-
-def _digest_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-    except OSError as error:
-        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
 
 
 def _day(unix_s: float) -> str:

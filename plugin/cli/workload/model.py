@@ -36,8 +36,8 @@ def model(path: Path, batch: int | None, sizes: tuple[str, ...], json_: bool) ->
 
 def _show(name: str, page: Summary) -> None:
     g = page.graph
-    given = ", ".join(f"{p.name} {list(p.shape)}" for p in g.inputs)
-    click.echo(f"{name}: {len(g)} nodes, opset {g.opset}, batch {g.batch}; {given}")
+    inputs = ", ".join(f"{p.name} {list(p.shape)}" for p in g.inputs)
+    click.echo(f"{name}: {len(g)} nodes, opset {g.opset}, batch {g.batch}; {inputs}")
     click.echo(
         f"  {format_count(g.parameters)} parameters ({format_bytes(g.stored_bytes)} in the file), "
         f"{_of(g.total_macs, 'MACs')}, {_of(g.total_flops, 'FLOPs')}"
@@ -82,7 +82,7 @@ def _show(name: str, page: Summary) -> None:
 
 
 def _of(count: int, unit: str) -> str:
-    """``12 FLOPs``, ``4.1 GFLOPs``."""
+    """Write a count with its unit: ``12 FLOPs``, ``4.1 GFLOPs``."""
     text = format_count(count)
     return text + unit if " " in text else f"{text} {unit}"
 

@@ -45,12 +45,12 @@ _OPTIONS: tuple[click.Option, ...] = (
 
 
 def workload_options(command: F) -> F:
-    """Adds the options, given to the command as ``described``, a WorkloadOptions."""
+    """Add the options, given to the command as ``described``, a WorkloadOptions."""
 
     @functools.wraps(command)
-    def read(**given: Any) -> Any:  # click's arguments
-        values = {option.name: given.pop(option.name) for option in _OPTIONS if option.name}
-        return command(described=_described(values), **given)
+    def read(**arguments: Any) -> Any:  # click's arguments
+        values = {option.name: arguments.pop(option.name) for option in _OPTIONS if option.name}
+        return command(described=_described(values), **arguments)
 
     parameters = getattr(command, "__click_params__", [])
     read.__click_params__ = [*parameters, *reversed(_OPTIONS)]  # type: ignore[attr-defined]
@@ -116,16 +116,16 @@ def _bits(text: str | None) -> dict[str, float]:
     return {name: BITS[value] for name, value in named.items()}
 
 
-def read_sizes(given: Sequence[str]) -> dict[str, int]:
-    """``--dim NAME=SIZE`` options. Raises UsageError."""
-    found = {}
-    for text in given:
+def read_sizes(texts: Sequence[str]) -> dict[str, int]:
+    """Read ``--dim NAME=SIZE`` options. Raises UsageError."""
+    sizes = {}
+    for text in texts:
         name, equals, size = text.rpartition("=")
         number = whole_number(size, 10**10)
         if not equals or not name or number is None:
             raise UsageError(f"--dim {text!r} is not NAME=SIZE", hint="write: --dim sequence=128")
-        found[name] = number
-    return found
+        sizes[name] = number
+    return sizes
 
 
 def _targets(text: str | None) -> tuple[Target, ...]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 
 import click
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.cli.options import answer, installed_site_option, json_option, store_options
+from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.site import Site
 from berth.plugin.installed_site import find_site, open_store, users_socket
+from berth.plugin.site import Site
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
@@ -40,15 +42,21 @@ def collect(folder: Path, *, site_file: Path, json_: bool) -> None:
     """
     watcher = SiteWatcher(site_file)
     workloads = UserWorkloads(Store.open(watcher.site.daemon.store), watcher)
-    found = []
-    for one in brought_in(folder, workloads):
-        found.append(one)
-        done = f"{one.name} (of {one.user})" if one.problem is None else f"refused: {one.problem}"
+    collected = []
+    for brought in brought_in(folder, workloads):
+        collected.append(brought)
+        done = (
+            f"{brought.name} (of {brought.user})"
+            if brought.problem is None
+            else f"refused: {brought.problem}"
+        )
         if not json_:
-            click.echo(f"{one.file!r}: {done}")
+            click.echo(f"{brought.file!r}: {done}")
     if json_:
-        click.echo(json.dumps({"files": [dataclasses.asdict(one) for one in found]}, indent=2))
-    if refused := sum(one.problem is not None for one in found):
+        click.echo(
+            json.dumps({"files": [dataclasses.asdict(brought) for brought in collected]}, indent=2)
+        )
+    if refused := sum(brought.problem is not None for brought in collected):
         raise BerthError(f"{refused} files were refused")
 
 
@@ -81,8 +89,8 @@ def share(
         shared = alias or name.rpartition("/")[2]
         store = open_store(site_file, store_url)
         record = stored_for(store, name, caller())
-        found = dataclasses.replace(workload_in(store, record), name=shared)
-        store_workload(found, store, (), find_site(site_file), replace=True)
+        copy = dataclasses.replace(workload_in(store, record), name=shared)
+        store_workload(copy, store, (), find_site(site_file), replace=True)
     text = (
         f"{name}: an admin is asked to share it (berth workload share USER/{name})"
         if shared is None
@@ -92,20 +100,45 @@ def share(
 
 
 def store_workload(
-    found: Workload,
+    workload: Workload,
     store: Store,
     bundles: tuple[Path, ...],
     site: Site | None,
     *,
     replace: bool,
 ) -> Forecast:
-    """Its forecast, stored with it. Raises UsageError as ``add_workload``."""
+    """Store the workload with its forecast, and return that. Raises UsageError as
+    ``add_workload``."""
     return add_workload(
         store,
-        found,
+        workload,
         forecaster=forecaster_for(site, bundles),
         platforms=platforms_for(site),
-        owner=owner_in(found.name) or caller(),
+        owner=owner_in(workload.name) or caller(),
         reference=reference_of(site),
         replace=replace,
     )
+
+
+def script_text(path: Path) -> str:
+    """Read a job script as text. Raises DocumentError."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_SCRIPT_BYTES:
+        raise DocumentError(
+            path,
+            f"is larger than the {MAX_SCRIPT_BYTES} bytes that are looked at when jobs come",
+            hint="let its jobs name the workload: --comment=berth:NAME",
+        )
+    return raw.decode("utf-8", "replace")
+
+
+def digest_of_file(path: Path) -> str:
+    """Return the digest of a file by which jobs are matched. Raises DocumentError."""
+    try:
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None

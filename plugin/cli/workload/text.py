@@ -31,13 +31,13 @@ class Summary:
 
 
 def summary(record: WorkloadRecord) -> Summary:
-    """Of whatever the record holds; ``?`` where it cannot be read."""
+    """Return the kind of whatever the record holds; ``?`` where it cannot be read."""
     try:
-        found = parse_workload(record.document, source=record.name)
+        workload = parse_workload(record.document, source=record.name)
     except BerthError:
         return Summary(record.kind, "?", "?", "?")
-    document: Any = found.document
-    kind, unit, amount = found.kind, found.amount.unit.value, amount_text(found.amount)
+    document: Any = workload.document
+    kind, unit, amount = workload.kind, workload.amount.unit.value, amount_text(workload.amount)
     if isinstance(document, Profile):
         runtime_s = None if document.runtime is None else document.runtime.median_s
         return Summary(
@@ -55,7 +55,7 @@ def summary(record: WorkloadRecord) -> Summary:
 
 
 def described(workload: Workload) -> list[str]:
-    """The first lines about a workload: what it is, how much of it, what it runs on."""
+    """Return the first lines about a workload: what it is, how much of it, what it runs on."""
     runs_on = workload.runs_on
     return [
         f"{workload.name}: {title(workload.kind)}{_what(workload)}",
@@ -92,24 +92,25 @@ def _what(workload: Workload) -> str:
 
 
 def learnt_text(learnt: Sequence[Moved]) -> list[str]:
-    """What finished jobs changed: a line for each platform, and one for each job that moved it."""
+    """Yield what finished jobs changed: a line for each platform, and one for each job that moved
+    it."""
     lines = []
-    for one in learnt:
-        whose = f" for {one.user}" if one.user else ""
-        factor = one.after_s / one.before_s
+    for job in learnt:
+        whose = f" for {job.user}" if job.user else ""
+        factor = job.after_s / job.before_s
         lines.append(
-            f"  learnt{whose} on {one.platform}: {format_seconds(one.after_s)} "
-            f"({format_seconds(one.low_s)} to {format_seconds(one.high_s)}), "
-            f"{factor:.2f} times the {format_seconds(one.before_s)} without learning"
+            f"  learnt{whose} on {job.platform}: {format_seconds(job.after_s)} "
+            f"({format_seconds(job.low_s)} to {format_seconds(job.high_s)}), "
+            f"{factor:.2f} times the {format_seconds(job.before_s)} without learning"
         )
-        for mover in one.movers[:_MOVERS]:
+        for mover in job.movers[:_MOVERS]:
             moved = "set aside as an outlier" if mover.outlier else f"moved it {mover.moved:.2f} x"
             lines.append(
                 f"    job {mover.job} ({mover.user}, {format_seconds(mover.runtime_s)} on "
                 f"{mover.platform}): {moved}"
             )
-        if len(one.movers) > _MOVERS:
-            lines.append(f"    and {len(one.movers) - _MOVERS} more jobs: --json")
+        if len(job.movers) > _MOVERS:
+            lines.append(f"    and {len(job.movers) - _MOVERS} more jobs: --json")
     return lines
 
 

@@ -10,9 +10,9 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.family import Question
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
 from berth.predictor.families.graph.kind import Mode, ModelWorkload
-from berth.predictor.families.program.ceilings import core_grid
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.stored import from_lines
+from berth.predictor.hardware.ceilings import core_grid
 from berth.predictor.hardware.roofs import Roof, roof_of
 
 

@@ -185,7 +185,7 @@ def times(
         return _times(graph, places, platforms, numbers, sources, errors=known)
     key = (graph.digest, graph.batch, numbers, tuple(map(_identity, places)))
     made = partial(_times, graph, places, platforms, numbers, sources, errors=known)
-    return list(_ANSWERS.made(key, made))
+    return list(_ANSWERS.get_or_make(key, made))
 
 
 def _identity(place: Roof) -> tuple[object, ...]:

@@ -19,11 +19,11 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled
-from berth.predictor.families.program.ceilings import Ceilings, Point
 from berth.predictor.families.program.features import Reference, feature_row, work_features
 from berth.predictor.families.program.roofline import Times, times
 from berth.predictor.families.program.scaling import ThreadScaling
 from berth.predictor.families.program.work import Work, work_of
+from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5
 """On the prior's log interval where the platform has no label: its own bias is unknown."""

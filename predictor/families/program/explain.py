@@ -19,10 +19,10 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.attribution import Attribution, attribute
-from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.counterfactual import GROUPS, Game
 from berth.predictor.families.program.estimate import Reading
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware.ceilings import Point
 
 SHOWN = 3
 LEAST_EFFECT = 0.01

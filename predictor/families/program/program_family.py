@@ -10,11 +10,11 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
-from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.node_scaling import scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.families.program.time_only import is_time_only
+from berth.predictor.hardware.ceilings import Point
 
 
 class ProgramFamily:

@@ -17,7 +17,6 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
-from berth.predictor.families.program.ceilings import Ceilings
 from berth.predictor.families.program.scaling import ThreadScaling
 from berth.predictor.families.program.work import (
     EMULATED_L1_BYTES,
@@ -27,6 +26,7 @@ from berth.predictor.families.program.work import (
     Levels,
     Work,
 )
+from berth.predictor.hardware.ceilings import Ceilings
 
 # The first-level cache belongs to the core: what waits for it would not run faster elsewhere.
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)

@@ -30,7 +30,7 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """The graph of a model at a batch.
+    """Return the graph of a model at a batch.
 
     ``model``: the path of an ONNX file or of a Hugging Face ``config.json`` (or its folder), a
     ``torch.nn.Module`` with example ``inputs`` (a tuple or a mapping of tensors), a Keras model, or
@@ -43,8 +43,8 @@ def graph_of(
     for package, front_end in _FRONT_ENDS:
         if any(root == package or root.startswith(f"{package}.") for root in roots):
             module = importlib.import_module(f"berth.predictor.graphs.front_ends.{front_end}")
-            found: ModelGraph = module.graph_of(model, batch=batch, sizes=sizes, inputs=inputs)
-            return found
+            graph: ModelGraph = module.graph_of(model, batch=batch, sizes=sizes, inputs=inputs)
+            return graph
     raise UsageError(
         f"a {type(model).__name__} is no model that Berth knows",
         hint="give an ONNX file, a config.json, or a PyTorch, Keras or Paddle model",
@@ -54,18 +54,18 @@ def graph_of(
 def of_path(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """The graph of an ONNX file or a Hugging Face configuration."""
+    """Return the graph of an ONNX file or a Hugging Face configuration."""
     config = path / "config.json" if path.is_dir() else path
     if config.suffix == ".json":
         front_end = importlib.import_module("berth.predictor.graphs.front_ends.huggingface")
-        found: ModelGraph = front_end.graph_of(config, batch=batch, sizes=sizes)
-        return found
-    what = _CODE.get(path.suffix)
-    if what is not None and path.exists():
+        graph: ModelGraph = front_end.graph_of(config, batch=batch, sizes=sizes)
+        return graph
+    content = _CODE.get(path.suffix)
+    if content is not None and path.exists():
         raise DocumentError(
             path,
-            f"holds {what}, which may run code when it is opened, so Berth does not"
-            if what != "weights"
+            f"holds {content}, which may run code when it is opened, so Berth does not"
+            if content != "weights"
             else "holds weights without the model they belong to",
             hint="export it to ONNX, or give its config.json",
         )

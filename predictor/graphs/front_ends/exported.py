@@ -13,7 +13,7 @@ from berth.predictor.graphs.reader import check_sizes, shared
 
 
 def framework(name: str, *, what: str, extra: str) -> ModuleType:
-    """A framework's module. Raises ToolMissing that names how to get it."""
+    """Import a framework's module. Raises ToolMissing that names how to get it."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -25,7 +25,7 @@ def framework(name: str, *, what: str, extra: str) -> ModuleType:
 def read_exported(
     data: bytes, *, source: str, batch: int | None, sizes: Mapping[str, int] | None
 ) -> ModelGraph:
-    """The graph of an ONNX file in memory, read as any file is."""
+    """Read the graph of an ONNX file in memory, as any file is read."""
     check_sizes(source, batch, sizes)
     handle = os.memfd_create("exported")
     try:
@@ -37,7 +37,7 @@ def read_exported(
 
 
 def failed(source: str, framework_name: str, error: Exception) -> DocumentError:
-    """An exporter's failure in one sentence: the last line that says something."""
+    """Return an exporter's failure as one sentence: the first line that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = (lines[0] if lines else type(error).__name__)[:200]
-    return DocumentError(source, f"could not be exported by {framework_name}: {said}")
+    reason = (lines[0] if lines else type(error).__name__)[:200]
+    return DocumentError(source, f"could not be exported by {framework_name}: {reason}")

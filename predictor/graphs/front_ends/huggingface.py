@@ -27,7 +27,7 @@ _MOST_LAYERS = 1024
 def graph_of(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """The graph of the architecture that a ``config.json`` names, at a batch.
+    """Return the graph of the architecture that a ``config.json`` names, at a batch.
 
     ``sizes``: ``sequence`` (tokens), ``image`` (pixels a side). Raises DocumentError for a
     configuration that cannot be read, built or exported; ToolMissing without transformers.
@@ -47,7 +47,7 @@ def graph_of(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The configuration's settings. Raises DocumentError where they are none or out of bounds."""
+    """Read the configuration's settings. Raises DocumentError for none or ones out of bounds."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_DOCUMENT_BYTES + 1)
@@ -69,14 +69,14 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _build(path: Path, settings: dict[str, Any], transformers: Any, torch: Any) -> Any:
-    given = {key: value for key, value in settings.items() if key != "auto_map"}
-    kind = given.pop("model_type")
+    options = {key: value for key, value in settings.items() if key != "auto_map"}
+    kind = options.pop("model_type")
     if kind not in transformers.CONFIG_MAPPING:
         raise DocumentError(
             path, f"names the model type {kind!r}, which transformers does not know"
         )
     try:
-        config = transformers.AutoConfig.for_model(kind, **given)
+        config = transformers.AutoConfig.for_model(kind, **options)
         config.use_cache = False
         named = next(iter(settings.get("architectures") or ()), "")
         factory = getattr(transformers, named, None) if str(named).isidentifier() else None
@@ -103,8 +103,10 @@ def _inputs(
         if getattr(config, "is_encoder_decoder", False):
             inputs["decoder_input_ids"] = tokens
     elif name == "pixel_values":
-        given = getattr(config, "image_size", 224)
-        height, width = given if isinstance(given, list | tuple) else (given, given)
+        image_size = getattr(config, "image_size", 224)
+        height, width = (
+            image_size if isinstance(image_size, list | tuple) else (image_size, image_size)
+        )
         height = width = sizes.pop("image", 0) or height if height == width else height
         shape = (batch, getattr(config, "num_channels", 3), height, width)
         inputs = {"pixel_values": torch.zeros(shape, device="meta")}

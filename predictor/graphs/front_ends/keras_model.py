@@ -21,7 +21,7 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """The graph of a built Keras model; ``inputs`` may give its input signature.
+    """Return the graph of a built Keras model; ``inputs`` may give its input signature.
 
     Raises UsageError for one that was not, DocumentError where Keras cannot export it, ToolMissing
     without Keras's own converter (tf2onnx behind TensorFlow and JAX, onnxscript behind PyTorch).

@@ -23,7 +23,7 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """The graph of a ``paddle.nn.Layer``; ``inputs``: its InputSpecs, None for open dimensions.
+    """Return the graph of a ``paddle.nn.Layer``; ``inputs``: InputSpecs, None for open sizes.
 
     Raises UsageError without inputs, DocumentError where Paddle cannot export it, ToolMissing.
     """

@@ -29,7 +29,7 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """The graph of a ``torch.nn.Module`` for example ``inputs`` (a tensor, tuple or mapping).
+    """Return a ``torch.nn.Module``'s graph for example ``inputs`` (tensor, tuple or mapping).
 
     Their first dimension is replaced by ``batch`` where one is asked for. Raises UsageError without
     inputs, DocumentError where torch cannot export the module, ToolMissing.
@@ -41,7 +41,7 @@ def graph_of(
 
 
 def to_onnx(module: Any, inputs: Any, *, batch: int | None = None) -> bytes:
-    """The module as an ONNX file without weights."""
+    """Export the module as an ONNX file without weights."""
     torch = framework("torch", what="reading PyTorch modules", extra="'berth[deep]'")
     framework("onnxscript", what="exporting PyTorch modules", extra="'berth[deep]'")
     name = type(module).__name__
@@ -68,7 +68,7 @@ def to_onnx(module: Any, inputs: Any, *, batch: int | None = None) -> bytes:
 def _arguments(
     torch: Any, inputs: Any, batch: int | None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Example inputs at the batch, as positional and named arguments."""
+    """Return example inputs at the batch, as positional and named arguments."""
     named = dict(inputs) if isinstance(inputs, Mapping) else {}
     plain = () if named else (tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,))
     tensors = [x for x in (*plain, *named.values()) if isinstance(x, torch.Tensor) and x.dim()]
@@ -85,7 +85,7 @@ def _arguments(
 
 
 def without_weights(model: Any) -> bytes:
-    """An ``onnx_ir`` model as a file whose large constants stand outside, where nothing is."""
+    """Return an ``onnx_ir`` model as a file that lacks its large constants."""
     ir = framework("onnx_ir", what="exporting PyTorch modules", extra="'berth[deep]'")
     for value in model.graph.initializers.values():
         held = value.const_value
@@ -103,7 +103,7 @@ def without_weights(model: Any) -> bytes:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Exporters talk on standard output, by warnings and by loggers; an error is raised anyway."""
+    """Silence exporters, which write to standard output, warnings and loggers."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

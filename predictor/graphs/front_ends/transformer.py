@@ -18,7 +18,7 @@ FEED_FORWARD = 4
 
 
 def transformer(*, layers: int, width: int, heads: int, vocabulary: int, sequence: int) -> bytes:
-    """The file; its inputs are ``tokens`` [batch, sequence]. ``heads`` divide ``width``."""
+    """Return the file; its inputs are ``tokens`` [batch, sequence]. ``heads`` divide ``width``."""
     nodes = [_node("Gather", ["table", "tokens"], ["h0"])]
     constants = [
         _tensor("table", (vocabulary, width)), _tensor("out", (width, vocabulary)),
@@ -77,7 +77,7 @@ def _node(
         *(_field(1, name.encode()) for name in inputs),
         *(_field(2, name.encode()) for name in outputs),
         _field(4, operator.encode()),
-        *(_field(5, one) for one in _attributes(lists)),
+        *(_field(5, attribute) for attribute in _attributes(lists)),
     ])  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _attributes(lists: Mapping[str, Sequence[int]]) -> list[bytes]:
 
 
 def _tensor(name: str, shape: Sequence[int], values: Sequence[int] | None = None) -> bytes:
-    """Of floats without their values, or of whole numbers with them."""
+    """Encode a tensor of floats without their values, or of whole numbers with them."""
     return b"".join([
         *(_number(1, side) for side in shape),
         _number(2, _FLOAT if values is None else _INT64),

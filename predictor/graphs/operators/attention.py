@@ -34,16 +34,16 @@ def _onnx(call: Call) -> _Heads:
     past = call.optional(4)
     earlier = past.shape[2] if past is not None and len(past.shape) == 4 else 0
     if len(q) == len(k) == len(v) == 4:
-        found = _Heads(q[0], q[2], k[2] + earlier, q[1], k[1], q[3], v[3])
+        sizes = _Heads(q[0], q[2], k[2] + earlier, q[1], k[1], q[3], v[3])
     elif len(q) == len(k) == len(v) == 3:
         heads = call.integer("q_num_heads", 0)
         kv_heads = call.integer("kv_num_heads", heads)
         if heads < 1 or kv_heads < 1 or q[2] % heads or v[2] % kv_heads:
             raise Problem(f"attends with {heads} heads over {list(q)}")
-        found = _Heads(q[0], q[1], k[1] + earlier, heads, kv_heads, q[2] // heads, v[2] // kv_heads)
+        sizes = _Heads(q[0], q[1], k[1] + earlier, heads, kv_heads, q[2] // heads, v[2] // kv_heads)
     else:
         raise Problem(f"attends with {list(q)} to {list(k)} and {list(v)}")
-    return found
+    return sizes
 
 
 def _attention(call: Call) -> list[Tensor]:
@@ -64,7 +64,7 @@ def _attention_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _fused_self(call: Call) -> tuple[_Heads, int]:
-    """com.microsoft Attention: input B S I, weight I x 3H; also the width of the projection."""
+    """Read com.microsoft Attention (input B S I, weight I x 3H) and the projection's width."""
     data, weight = call.tensor(0).shape, call.tensor(1).shape
     heads = call.integer("num_heads", 0)
     sizes = call.integers("qkv_hidden_sizes")
@@ -95,7 +95,7 @@ def _microsoft_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _grouped(call: Call) -> _Heads:
-    """com.microsoft MultiHeadAttention and GroupQueryAttention with separate B S D tensors."""
+    """Read com.microsoft MultiHeadAttention and GroupQueryAttention with separate B S D tensors."""
     q = call.tensor(0).shape
     heads = call.integer("num_heads", 0)
     kv_heads = call.integer("kv_num_heads", heads)
@@ -128,7 +128,7 @@ def _grouped_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _embed(call: Call) -> list[Tensor]:
-    """com.microsoft EmbedLayerNormalization: ids B S, word table V x H."""
+    """Infer com.microsoft EmbedLayerNormalization: ids B S, word table V x H."""
     ids, table = call.tensor(0).shape, call.tensor(2)
     if len(ids) != 2 or len(table.shape) != 2:
         raise Problem(f"embeds {list(ids)} by {list(table.shape)}")

@@ -20,7 +20,7 @@ from berth.predictor.graphs.values import Tensor
 
 
 class Family(enum.StrEnum):
-    """What kind of work an operator is."""
+    """The kind of work that an operator does."""
 
     CONVOLUTION = "convolution"
     MATMUL = "matmul"
@@ -45,50 +45,50 @@ class Family(enum.StrEnum):
 
 @dataclass(slots=True)
 class Call:
-    """One operator with what it is applied to."""
+    """One operator with its inputs and attributes."""
 
     operator: str
     attributes: Attributes
     inputs: Sequence[Tensor | None]
     outputs: int
-    """How many are asked for."""
+    """Number of outputs that are asked for."""
     opset: int
 
     def tensor(self, position: int) -> Tensor:
-        """An input that must be there."""
-        given = self.inputs[position] if position < len(self.inputs) else None
-        if given is None:
+        """Return an input that must be there. Raises Problem where it is not."""
+        tensor = self.inputs[position] if position < len(self.inputs) else None
+        if tensor is None:
             raise Problem(f"lacks its input {position}")
-        return given
+        return tensor
 
     def optional(self, position: int) -> Tensor | None:
-        """An input that may be absent."""
+        """Return an input that may be absent."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     def integer(self, name: str, default: int) -> int:
-        """An integer attribute."""
+        """Return an integer attribute."""
         value = self.attributes.get(name, default)
         return value if isinstance(value, int) else default
 
     def number(self, name: str, default: float) -> float:
-        """A float attribute."""
+        """Return a float attribute."""
         value = self.attributes.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
     def text(self, name: str, default: str) -> str:
-        """A string attribute."""
+        """Return a string attribute."""
         value = self.attributes.get(name)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else default
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """A list of integers."""
+        """Return a list of integers."""
         value = self.attributes.get(name)
         if isinstance(value, tuple) and not isinstance(value, Tensor):
             return tuple(int(x) for x in value if isinstance(x, int))
         return None
 
     def given_integers(self, name: str, position: int) -> tuple[int, ...] | None:
-        """An attribute that became an input in a later opset: either; None where absent.
+        """Return an attribute that became an input in a later opset: either; None where absent.
 
         Raises Problem where it is computed while the model runs.
         """
@@ -100,18 +100,18 @@ class Call:
             return None
         return self.known(position, name)
 
-    def known(self, position: int, what: str) -> tuple[int, ...]:
-        """The values of a constant integer input."""
+    def known(self, position: int, meaning: str) -> tuple[int, ...]:
+        """Return the values of a constant integer input."""
         tensor = self.tensor(position)
         if tensor.values is None:
             raise Problem(
-                f"takes its {what} from data that only a run can know, so its shape is unknown",
+                f"takes its {meaning} from data that only a run can know, so its shape is unknown",
                 "export the model with fixed shapes",
             )
         try:
             return tuple(int(value) for value in tensor.values)
         except (ValueError, OverflowError):
-            raise Problem(f"has {what} that is not a number") from None
+            raise Problem(f"has {meaning} that is not a number") from None
 
 
 ShapeRule: TypeAlias = Callable[[Call], list[Tensor]]
@@ -123,7 +123,7 @@ class Operator:
     """A catalogue entry."""
 
     name: str
-    """With its domain before a colon where that is not ONNX's own."""
+    """Its name, with its domain before a colon where that is not ONNX's own."""
     family: Family
     shapes: ShapeRule
     cost: CostRule
@@ -141,12 +141,12 @@ def add(names: str, family: Family, shapes: ShapeRule, cost: CostRule) -> None:
 
 
 def nothing(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    """No arithmetic."""
+    """Count no arithmetic."""
     return 0, 0
 
 
 def each_output(flops: int) -> CostRule:
-    """So many operations for each element of the first output."""
+    """Count so many operations for each element of the first output."""
 
     def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
         return 0, flops * outputs[0].elements
@@ -155,7 +155,7 @@ def each_output(flops: int) -> CostRule:
 
 
 def each_input(flops: int) -> CostRule:
-    """So many operations for each element of the first input."""
+    """Count so many operations for each element of the first input."""
 
     def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
         return 0, flops * call.tensor(0).elements
@@ -164,16 +164,16 @@ def each_input(flops: int) -> CostRule:
 
 
 def like_first(call: Call) -> list[Tensor]:
-    """One output like the first input."""
+    """Return one output like the first input."""
     first = call.tensor(0)
     return [Tensor(first.dtype, first.shape)]
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
-    """Rounded up."""
+    """Divide and round up."""
     return -(-numerator // denominator)
 
 
 def product(sizes: Sequence[int]) -> int:
-    """Of all, 1 for none."""
+    """Return the product of all sizes, 1 for none."""
     return math.prod(sizes)

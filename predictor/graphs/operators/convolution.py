@@ -10,19 +10,19 @@ from berth.predictor.graphs.values import INT32, Shape, Tensor, checked
 
 
 def windows(call: Call, spatial: Shape, kernel: Shape, *, ceil_mode: bool = False) -> Shape:
-    """Output sizes of a sliding window (ONNX's Conv and pooling definitions)."""
+    """Return output sizes of a sliding window (ONNX's Conv and pooling definitions)."""
     rank = len(spatial)
     strides = _sized(call, "strides", rank, 1)
     dilations = _sized(call, "dilations", rank, 1)
     pads = _sized(call, "pads", 2 * rank, 0)
     mode = call.text("auto_pad", "NOTSET")
-    found = []
+    sizes = []
     for axis in range(rank):
         stride, reach = strides[axis], (kernel[axis] - 1) * dilations[axis] + 1
         if stride < 1 or reach < 1:
             raise Problem("has a stride, dilation or kernel below 1")
         if mode in ("SAME_UPPER", "SAME_LOWER"):
-            found.append(ceil_div(spatial[axis], stride))
+            sizes.append(ceil_div(spatial[axis], stride))
             continue
         padding = 0 if mode == "VALID" else pads[axis] + pads[axis + rank]
         room = spatial[axis] + padding - reach
@@ -31,21 +31,21 @@ def windows(call: Call, spatial: Shape, kernel: Shape, *, ceil_mode: bool = Fals
         size = (ceil_div(room, stride) if ceil_mode else room // stride) + 1
         if ceil_mode and (size - 1) * stride >= spatial[axis] + pads[axis]:
             size -= 1  # a window may not start in the end padding
-        found.append(size)
-    return tuple(found)
+        sizes.append(size)
+    return tuple(sizes)
 
 
 def _sized(call: Call, name: str, length: int, default: int) -> tuple[int, ...]:
-    given = call.integers(name)
-    if not given:
+    values = call.integers(name)
+    if not values:
         return (default,) * length
-    if len(given) != length:
-        raise Problem(f"has {len(given)} {name} where {length} are needed")
-    return given
+    if len(values) != length:
+        raise Problem(f"has {len(values)} {name} where {length} are needed")
+    return values
 
 
 def _weights(call: Call, data: Shape, weight: Shape) -> int:
-    """Checks what goes together; gives the groups."""
+    """Check what goes together, and return the number of groups."""
     group = call.integer("group", 1)
     if len(data) < 3 or len(weight) != len(data):
         raise Problem(f"convolves {list(data)} with weights {list(weight)}")

@@ -78,7 +78,7 @@ _LOGICAL = frozenset(
 
 
 def spread(tensor: Tensor, shape: Shape) -> Values | None:
-    """The values of a constant broadcast to ``shape``, flat; None where too many or unknown."""
+    """Return a constant's values broadcast to ``shape``, flat; None: too many or unknown."""
     values = tensor.values
     if values is None or math.prod(shape) > KNOWN_VALUES:
         return None
@@ -98,7 +98,7 @@ def spread(tensor: Tensor, shape: Shape) -> Values | None:
 
 
 def fitted(values: list[float] | None, dtype: int) -> Values | None:
-    """Computed values as the type holds them; None where they leave 64 bits or are not finite."""
+    """Return values as the type holds them; None where they leave 64 bits or are not finite."""
     if values is None:
         return None
     if dtype in FLOATS:
@@ -109,30 +109,30 @@ def fitted(values: list[float] | None, dtype: int) -> Values | None:
 
 
 def _binary(call: Call) -> list[Tensor]:
-    inputs = [given for given in call.inputs if given is not None]
+    inputs = [operand for operand in call.inputs if operand is not None]
     first = call.tensor(0)
-    shape = broadcast([given.shape for given in inputs])
+    shape = broadcast([operand.shape for operand in inputs])
     dtype = BOOL if call.operator in _LOGICAL else first.dtype
     values = None
     name = "FMod" if call.integer("fmod", 0) else call.operator
-    if all(given.values is not None for given in inputs) and name in _BINARY:
+    if all(operand.values is not None for operand in inputs) and name in _BINARY:
         values = _computed(name, inputs, shape, dtype)
     return [Tensor(dtype, shape, values)]
 
 
 def _computed(operator: str, inputs: list[Tensor], shape: Shape, dtype: int) -> Values | None:
     work = _BINARY[operator]
-    found = spread(inputs[0], shape)
-    for given in inputs[1:]:
-        other = spread(given, shape)
-        if found is None or other is None:
+    values = spread(inputs[0], shape)
+    for operand in inputs[1:]:
+        other = spread(operand, shape)
+        if values is None or other is None:
             return None
         try:
-            results = [work(a, b) for a, b in zip(found, other, strict=True)]
-            found = fitted(results, dtype)
+            results = [work(a, b) for a, b in zip(values, other, strict=True)]
+            values = fitted(results, dtype)
         except (ArithmeticError, ValueError, TypeError):
             return None
-    return found
+    return values
 
 
 def _unary(call: Call) -> list[Tensor]:
@@ -154,7 +154,7 @@ def _boolean(call: Call) -> list[Tensor]:
 def _where(call: Call) -> list[Tensor]:
     condition, yes, no = call.tensor(0), call.tensor(1), call.tensor(2)
     shape = broadcast([condition.shape, yes.shape, no.shape])
-    choose, first, second = (spread(given, shape) for given in (condition, yes, no))
+    choose, first, second = (spread(operand, shape) for operand in (condition, yes, no))
     values = None
     if choose is not None and first is not None and second is not None:
         values = tuple(b if a else c for a, b, c in zip(choose, first, second, strict=True))
@@ -170,8 +170,10 @@ def _cast(call: Call) -> list[Tensor]:
     if first.values is not None:
         try:
             whole = dtype not in FLOATS
-            found = [math.trunc(value) if whole else value for value in first.values]
-            values = fitted([int(bool(v)) for v in found] if dtype == BOOL else found, dtype)
+            cast_values = [math.trunc(value) if whole else value for value in first.values]
+            values = fitted(
+                [int(bool(v)) for v in cast_values] if dtype == BOOL else cast_values, dtype
+            )
         except (ArithmeticError, ValueError):
             values = None
     return [Tensor(dtype, first.shape, values)]
@@ -181,7 +183,7 @@ def _clip(call: Call) -> list[Tensor]:
     first, low, high = call.tensor(0), call.optional(1), call.optional(2)
     values = None
     if first.values is not None and first.dtype not in FLOATS:
-        bounds = [given.values if given is not None else () for given in (low, high)]
+        bounds = [bound.values if bound is not None else () for bound in (low, high)]
         if None not in bounds:
             least = bounds[0][0] if bounds[0] else -_LARGEST
             most = bounds[1][0] if bounds[1] else _LARGEST

@@ -8,7 +8,7 @@ from berth.predictor.graphs.values import INT32, Shape, Tensor, broadcast, check
 
 
 def _product_shape(a: Shape, b: Shape) -> tuple[Shape, int]:
-    """Of numpy's matmul, and the length contracted."""
+    """Return the shape of numpy's matmul, and the length contracted."""
     if not a or not b:
         raise Problem("multiplies a scalar as a matrix")
     left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
@@ -57,10 +57,10 @@ def _gemm_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _terms(call: Call) -> tuple[list[str], str, dict[str, int]]:
-    """The equation's inputs and output with any ellipsis spelt out, and the size of each letter."""
+    """Return the equation's terms with any ellipsis spelt out, and the size of each letter."""
     text = call.text("equation", "").replace(" ", "")
-    given, arrow, result = text.partition("->")
-    inputs = given.split(",")
+    left, arrow, result = text.partition("->")
+    inputs = left.split(",")
     if len(inputs) != len(call.inputs):
         raise Problem(f"has the equation {text[:60]!r} for {len(call.inputs)} inputs")
     sizes: dict[str, int] = {}
@@ -108,7 +108,7 @@ def _einsum_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _packed(call: Call) -> list[Tensor]:
-    """com.microsoft's MatMulNBits: weights packed, K and N as attributes."""
+    """Infer com.microsoft's MatMulNBits: weights packed, K and N as attributes."""
     a = call.tensor(0)
     inner, columns = call.integer("K", 0), call.integer("N", 0)
     if not a.shape or a.shape[-1] != inner or columns < 1:
@@ -147,7 +147,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def _sizes(call: Call) -> tuple[int, int, int, int, int]:
-    """Steps, batch, inputs, hidden size, directions."""
+    """Return steps, batch, inputs, hidden size and directions."""
     data, weight = call.tensor(0).shape, call.tensor(1).shape
     if len(data) != 3 or len(weight) != 3:
         raise Problem(f"runs over {list(data)} with weights {list(weight)}")

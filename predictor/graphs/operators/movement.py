@@ -84,17 +84,17 @@ def _identity(call: Call) -> list[Tensor]:
 
 
 def taken(values: Values | None, shape: Shape, places: Sequence[Sequence[int]]) -> Values | None:
-    """Values at the product of places along each axis, flat."""
+    """Return the values at the product of places along each axis, flat."""
     if values is None or math.prod(len(row) for row in places) > KNOWN_VALUES:
         return None
-    found, step = [0], 1
+    positions, step = [0], 1
     steps = []
     for size in reversed(shape):
         steps.append(step)
         step *= size
     for row, by in zip(places, reversed(steps), strict=True):
-        found = [place + n * by for place in found for n in row]
-    return tuple(values[place] for place in found)
+        positions = [place + n * by for place in positions for n in row]
+    return tuple(values[place] for place in positions)
 
 
 def _transpose(call: Call) -> list[Tensor]:
@@ -125,23 +125,23 @@ def _slice(call: Call) -> list[Tensor]:
 
 
 def _concat(call: Call) -> list[Tensor]:
-    inputs = [given for given in call.inputs if given is not None]
+    inputs = [part for part in call.inputs if part is not None]
     if not inputs:
         raise Problem("joins nothing")
     first = inputs[0]
     rank = len(first.shape)
     axis = axis_of(call.integer("axis", 0), rank)
-    for given in inputs:
-        if (*given.shape[:axis], *given.shape[axis + 1 :]) != (
+    for part in inputs:
+        if (*part.shape[:axis], *part.shape[axis + 1 :]) != (
             *first.shape[:axis],
             *first.shape[axis + 1 :],
-        ) or len(given.shape) != rank:
-            raise Problem(f"joins {list(first.shape)} and {list(given.shape)} along axis {axis}")
-    length = sum(given.shape[axis] for given in inputs) if rank else len(inputs)
+        ) or len(part.shape) != rank:
+            raise Problem(f"joins {list(first.shape)} and {list(part.shape)} along axis {axis}")
+    length = sum(part.shape[axis] for part in inputs) if rank else len(inputs)
     shape = checked((*first.shape[:axis], length, *first.shape[axis + 1 :]))
     values = None
     if rank == 1 and length <= KNOWN_VALUES and all(g.values is not None for g in inputs):
-        values = tuple(value for given in inputs for value in given.values or ())
+        values = tuple(value for part in inputs for value in part.values or ())
     return [Tensor(first.dtype, shape, values)]
 
 

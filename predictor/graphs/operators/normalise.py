@@ -14,7 +14,7 @@ from berth.predictor.graphs.values import FLOAT, Tensor, axis_of
 
 
 def _statistics(call: Call) -> list[Tensor]:
-    """Y, then mean and inverse deviation with the normalised axes at 1."""
+    """Return Y, then mean and inverse deviation with the normalised axes at 1."""
     first = call.tensor(0)
     outputs = [Tensor(first.dtype, first.shape)]
     if call.outputs > 1:
@@ -31,7 +31,7 @@ def _batch(call: Call) -> list[Tensor]:
 
 
 def _skip(call: Call) -> list[Tensor]:
-    """com.microsoft: Y, mean, inverse deviation, and the sum that was normalised."""
+    """Infer com.microsoft's: Y, mean, inverse deviation, and the sum that was normalised."""
     first = call.tensor(0)
     reduced = Tensor(FLOAT, (*first.shape[:-1], 1))
     every = [Tensor(first.dtype, first.shape), reduced, reduced, Tensor(first.dtype, first.shape)]
@@ -39,7 +39,7 @@ def _skip(call: Call) -> list[Tensor]:
 
 
 def _scaled(base: int, scale: int, bias: int) -> CostRule:
-    """``base`` operations an element, one more for a scale and for a bias that are given."""
+    """Count ``base`` operations an element, one more for a scale and for a bias that are given."""
 
     def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
         flops = base + sum(call.optional(place) is not None for place in (scale, bias))

@@ -42,10 +42,10 @@ def _global(call: Call) -> list[Tensor]:
 
 
 def _axes(call: Call, rank: int) -> tuple[int, ...]:
-    given = call.given_integers("axes", 1)
-    if not given:
+    axes = call.given_integers("axes", 1)
+    if not axes:
         return () if call.integer("noop_with_empty_axes", 0) else tuple(range(rank))
-    return tuple(axis_of(axis, rank) for axis in given)
+    return tuple(axis_of(axis, rank) for axis in axes)
 
 
 def _reduce(call: Call) -> list[Tensor]:
@@ -78,8 +78,8 @@ _FOLDS: dict[str, Callable[[Values], float]] = {
 def _argument(call: Call) -> list[Tensor]:
     first = call.tensor(0)
     axis = axis_of(call.integer("axis", 0), len(first.shape))
-    kept: Shape = (1,) if call.integer("keepdims", 1) else ()
-    return [Tensor(INT64, first.shape[:axis] + kept + first.shape[axis + 1 :])]
+    reduced: Shape = (1,) if call.integer("keepdims", 1) else ()
+    return [Tensor(INT64, first.shape[:axis] + reduced + first.shape[axis + 1 :])]
 
 
 def _top(call: Call) -> list[Tensor]:
@@ -96,8 +96,8 @@ def _sorted_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     # A comparison for each level of a heap of the results.
     first = call.tensor(0)
     axis = axis_of(call.integer("axis", -1), len(first.shape))
-    kept = outputs[0].shape[axis] if outputs[0].shape else 1
-    return 0, first.elements * max(kept.bit_length(), 1)
+    results = outputs[0].shape[axis] if outputs[0].shape else 1
+    return 0, first.elements * max(results.bit_length(), 1)
 
 
 def _loss(call: Call) -> list[Tensor]:

@@ -18,15 +18,15 @@ def _resize(call: Call) -> list[Tensor]:
     sizes, scales = call.optional(3), call.optional(1 if old else 2)
     wanted = list(first.shape)
     if sizes is not None and sizes.shape != (0,):
-        given = call.known(3, "sizes")
-        if len(given) != len(axes):
-            raise Problem(f"resizes {list(first.shape)} to {list(given)}")
-        kept = call.text("keep_aspect_ratio_policy", "stretch")
-        if kept != "stretch":
-            ratios = [size / max(first.shape[a], 1) for a, size in zip(axes, given, strict=True)]
-            ratio = min(ratios) if kept == "not_larger" else max(ratios)
-            given = tuple(math.floor(first.shape[axis] * ratio + 0.5) for axis in axes)
-        for axis, size in zip(axes, given, strict=True):
+        target = call.known(3, "sizes")
+        if len(target) != len(axes):
+            raise Problem(f"resizes {list(first.shape)} to {list(target)}")
+        policy = call.text("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            ratios = [size / max(first.shape[a], 1) for a, size in zip(axes, target, strict=True)]
+            ratio = min(ratios) if policy == "not_larger" else max(ratios)
+            target = tuple(math.floor(first.shape[axis] * ratio + 0.5) for axis in axes)
+        for axis, size in zip(axes, target, strict=True):
             wanted[axis] = size
     elif scales is not None:
         if scales.values is None or len(scales.values) != len(axes):
@@ -132,11 +132,11 @@ def _fourier(call: Call) -> list[Tensor]:
     if len(first.shape) < 2:
         raise Problem(f"transforms {list(first.shape)}")
     place = _fourier_axis(call)
-    given = call.known(1, "length")[:1] if call.optional(1) else ()
+    lengths = call.known(1, "length")[:1] if call.optional(1) else ()
     half, inverse = bool(call.integer("onesided", 0)), bool(call.integer("inverse", 0))
     # Half of a spectrum stands for a real signal.
-    length = given[0] if given else first.shape[place]
-    if half and inverse and not given:
+    length = lengths[0] if lengths else first.shape[place]
+    if half and inverse and not lengths:
         length = 2 * (length - 1)
     sizes = list(first.shape)
     sizes[place] = length // 2 + 1 if half and not inverse else length

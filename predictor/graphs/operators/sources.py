@@ -34,8 +34,8 @@ def _constant(call: Call) -> list[Tensor]:
 
 def _constant_of_shape(call: Call) -> list[Tensor]:
     shape = checked(call.known(0, "shape"))
-    given = call.attributes.get("value")
-    fill = given if isinstance(given, Tensor) else Tensor(FLOAT, (1,), (0.0,))
+    value = call.attributes.get("value")
+    fill = value if isinstance(value, Tensor) else Tensor(FLOAT, (1,), (0.0,))
     count = math.prod(shape)
     values = fill.values[:1] * count if fill.values and count <= KNOWN_VALUES else None
     return [Tensor(fill.dtype, shape, values)]

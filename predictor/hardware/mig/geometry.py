@@ -36,7 +36,7 @@ class Media:
         )
 
     def fits(self, capacity: Media) -> bool:
-        """True where no engine is asked for more often than ``capacity`` has it."""
+        """Return whether no engine is asked for more often than ``capacity`` has it."""
         return (
             self.nvdec <= capacity.nvdec
             and self.nvenc <= capacity.nvenc
@@ -45,7 +45,7 @@ class Media:
         )
 
     def at_least(self, other: Media) -> Media:
-        """Engine by engine the larger of the two."""
+        """Return, engine by engine, the larger of the two."""
         return Media(
             max(self.nvdec, other.nvdec),
             max(self.nvenc, other.nvenc),
@@ -62,7 +62,8 @@ class SliceProfile:
     compute_slices: int
     memory_slices: int
     memory_bytes: int
-    """What a program can use; an estimate from below where ``Geometry.memory_basis`` says so."""
+    """Memory that a program can use; an estimate from below where ``Geometry.memory_basis`` says
+    so."""
     placements: tuple[int, ...]
     """Memory slices at which an instance may start."""
     max_instances: int
@@ -73,36 +74,36 @@ class SliceProfile:
 
     @property
     def suffix(self) -> str:
-        """``"+me"``, ``"+me.all"``, ``"-me"``, ``"+gfx"`` or ``""``."""
+        """Return ``"+me"``, ``"+me.all"``, ``"-me"``, ``"+gfx"`` or ``""``."""
         match = _NAME.fullmatch(self.name)
         return match.group(3) if match else ""
 
     @property
     def is_plain(self) -> bool:
-        """True for a profile without a media or graphics variant in its name."""
+        """Return whether its name has no media or graphics variant."""
         return not self.suffix
 
     def mask(self, start: int) -> int:
-        """The memory slices that an instance at ``start`` occupies, as bits."""
+        """Return the memory slices that an instance at ``start`` occupies, as bits."""
         return ((1 << self.memory_slices) - 1) << start
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """All that a GPU model (or one GPU, as NVML describes it) can be cut into."""
+    """The slices that a GPU model (or one GPU, as NVML describes it) can be cut into."""
 
     gpu: str
     compute_slices: int
     memory_slices: int
     profiles: tuple[SliceProfile, ...]
-    """In the order of the table: small before large."""
+    """Profiles in the order of the table: small before large."""
     aliases: tuple[str, ...] = ()
     """Other names of the same geometry; product names as NVML reports them."""
     device_filters: tuple[str, ...] = ()
     """PCI device and vendor ids as mig-parted's ``device-filter`` writes them."""
     source: str = ""
     memory_basis: str = ""
-    """Where ``memory_bytes`` come from; begins with ``estimate`` where nobody published them."""
+    """Origin of ``memory_bytes``; begins with ``estimate`` where nobody published them."""
     placements_basis: str = ""
 
     @classmethod
@@ -115,7 +116,7 @@ class Geometry:
         compute_slices: int | None = None,
         source: str = "NVML",
     ) -> Geometry:
-        """A geometry from plain data, for example NVML's profile infos and placements.
+        """Make a geometry from plain data, for example NVML's profile infos and placements.
 
         The numbers of slices are taken from the largest profile unless given.
         Raises UsageError when there is no profile or one does not lie within the GPU.
@@ -133,7 +134,7 @@ class Geometry:
         return geometry
 
     def check(self) -> None:
-        """Raises UsageError naming the profile that makes no sense."""
+        """Raise UsageError naming the profile that makes no sense."""
         seen = set()
         for p in self.profiles:
             if p.name in seen:
@@ -146,19 +147,19 @@ class Geometry:
 
     @cached_property
     def by_name(self) -> dict[str, SliceProfile]:
-        """Profiles by name."""
+        """Return profiles by name."""
         return {p.name: p for p in self.profiles}
 
     def profile(self, name: str) -> SliceProfile:
-        """The profile of that name. Raises UsageError listing the profiles that there are."""
-        found = self.by_name.get(name)
-        if found is None:
+        """Return the profile of that name. Raises UsageError listing the existing ones."""
+        known = self.by_name.get(name)
+        if known is None:
             names = ", ".join(self.by_name)
             raise UsageError(f"{self.gpu} has no MIG profile {name!r}", hint=f"it has {names}")
-        return found
+        return known
 
     def restricted(self, names: Iterable[str]) -> Geometry:
-        """The same GPU with only these profiles (fewer states to enumerate)."""
+        """Return the GPU with only these profiles (fewer states to enumerate)."""
         wanted = frozenset(names)
         for name in sorted(wanted):
             self.profile(name)
@@ -168,12 +169,12 @@ class Geometry:
         return narrowed
 
     def plain(self) -> Geometry:
-        """The same GPU without the media and graphics variants."""
+        """Return the GPU without the media and graphics variants."""
         return self.restricted(p.name for p in self.profiles if p.is_plain)
 
     @cached_property
     def media(self) -> Media:
-        """How many of each engine the GPU has: the most that any plain layout or profile uses.
+        """Return how many of each engine the GPU has: the most in any plain layout or profile.
 
         Derived, because NVIDIA documents engines per profile only. Plain profiles therefore
         never exclude each other by their engines; ``+me`` and ``+me.all`` do.
@@ -187,7 +188,7 @@ class Geometry:
 
 @lru_cache(maxsize=64)  # a GPU is read again and again, and its profiles stay
 def _most_media(profiles: tuple[SliceProfile, ...], compute_slices: int) -> Media:
-    """Engine by engine the most that plain instances can hold at once, over all layouts."""
+    """Return, engine by engine, the most that plain instances can hold at once."""
     most = Media()
     seen: set[tuple[int, int, Media]] = set()
     stack = [(0, 0, Media())]
@@ -223,24 +224,24 @@ _COMPARED = (
 
 
 def diff(table: Geometry, nvml: Geometry) -> tuple[Difference, ...]:
-    """Where the two disagree, profile by profile. Plan with ``nvml``, report the differences.
+    """Return where the two disagree by profile. Plan with ``nvml``, report the differences.
 
     Fields that the table does not know (None) and memory that it only estimates are no difference.
     """
-    found = [
-        Difference("GPU", what, getattr(table, what), getattr(nvml, what))
-        for what in ("compute_slices", "memory_slices")
-        if getattr(table, what) != getattr(nvml, what)
+    differences = [
+        Difference("GPU", field, getattr(table, field), getattr(nvml, field))
+        for field in ("compute_slices", "memory_slices")
+        if getattr(table, field) != getattr(nvml, field)
     ]
     for name in dict.fromkeys([*table.by_name, *nvml.by_name]):
         ours, theirs = table.by_name.get(name), nvml.by_name.get(name)
         if ours is None or theirs is None:
-            found.append(Difference(name, "profile", *(
+            differences.append(Difference(name, "profile", *(
                 "present" if p else "absent" for p in (ours, theirs))))  # fmt: skip
             continue
-        for what in _COMPARED:
-            was, now = getattr(ours, what), getattr(theirs, what)
-            estimated = what == "memory_bytes" and table.memory_basis.startswith("estimate")
+        for field in _COMPARED:
+            was, now = getattr(ours, field), getattr(theirs, field)
+            estimated = field == "memory_bytes" and table.memory_basis.startswith("estimate")
             if was != now and was is not None and now is not None and not estimated:
-                found.append(Difference(name, what, was, now))
-    return tuple(found)
+                differences.append(Difference(name, field, was, now))
+    return tuple(differences)

@@ -26,10 +26,10 @@ MIB = 2**20
 
 @cache
 def geometries() -> Mapping[str, Geometry]:
-    """By name, in the table's order."""
+    """Read the geometries by name, in the table's order."""
     data = json.loads(TABLE.read_text(encoding="utf-8"))
-    made = (_geometry(g, data["shapes"][g["shape"]], data["source"]) for g in data["gpus"])
-    return {geometry.gpu: geometry for geometry in made}
+    described = (_geometry(g, data["shapes"][g["shape"]], data["source"]) for g in data["gpus"])
+    return {geometry.gpu: geometry for geometry in described}
 
 
 def _geometry(entry: dict[str, Any], shape: dict[str, Any], source: str) -> Geometry:
@@ -67,26 +67,26 @@ def _profile(entry: dict[str, Any], row: dict[str, Any]) -> SliceProfile:
 
 
 def known_gpus() -> tuple[str, ...]:
-    """The names of the geometries, in the table's order."""
+    """Return the names of the geometries, in the table's order."""
     return tuple(geometries())
 
 
 def lookup(name: str) -> Geometry:
-    """The geometry of a name of its own or of any device that has it.
+    """Return the geometry of a name of its own or of any device that has it.
 
     Raises UsageError naming the nearest, or what the name may be.
     """
     wanted = simplified(name)
     spellings = {simplified(own): own for own in geometries()}
-    found = {d.mig for d in candidates(name) if d.mig}
+    matching = {d.mig for d in candidates(name) if d.mig}
     if wanted in spellings:
-        found = {spellings[wanted]}
-    if len(found) == 1:
-        return geometries()[found.pop()]
-    if found:
+        matching = {spellings[wanted]}
+    if len(matching) == 1:
+        return geometries()[matching.pop()]
+    if matching:
         raise UsageError(
             f"the GPU {name!r} may be several with different MIG slices",
-            hint=f"one of {', '.join(sorted(found))}",
+            hint=f"one of {', '.join(sorted(matching))}",
         )
     spellings |= {simplified(a): g.gpu for g in geometries().values() for a in g.aliases}
     near = difflib.get_close_matches(wanted, spellings, n=3, cutoff=0.5)
@@ -98,7 +98,7 @@ def lookup(name: str) -> Geometry:
 
 
 def geometry_of(platform: Platform) -> Geometry | None:
-    """What a platform's GPU, or the GPU that its slice is of, can be cut into; None: not known."""
+    """Return what a platform's GPU, or its slice's GPU, can be cut into; None: not known."""
     for name in (platform.accelerator, platform.parent or platform.name):
         if name is not None:
             with suppress(UsageError):
@@ -111,21 +111,21 @@ MARK = "-mig-"
 
 
 def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:
-    """The GPU model and the profile that a slice's platform is of; None: not known to be one."""
+    """Return the GPU model and profile of a slice's platform; None: it is not known as one."""
     if platform.kind is not PlatformKind.MIG or platform.parent is None:
         return None
     geometry = geometry_of(platform)
     if geometry is None:
         return None
-    found = geometry.by_name.get(platform.name.rpartition(MARK)[2])
-    return None if found is None else (geometry, found)
+    profile = geometry.by_name.get(platform.name.rpartition(MARK)[2])
+    return None if profile is None else (geometry, profile)
 
 
 def part_of(platform: Platform, known: Mapping[str, Platform]) -> float:
-    """The part of its GPU that others cannot have: the larger of compute and memory."""
-    found = slice_of(platform)
-    if found is not None:
-        return part_of_gpu(*found)
+    """Return the part of its GPU that others cannot have: the larger of compute and memory."""
+    parent_and_profile = slice_of(platform)
+    if parent_and_profile is not None:
+        return part_of_gpu(*parent_and_profile)
     whole = known.get(platform.parent or "")
     if whole is None:
         return 1.0
@@ -134,13 +134,13 @@ def part_of(platform: Platform, known: Mapping[str, Platform]) -> float:
 
 
 def part_of_gpu(geometry: Geometry, profile: SliceProfile) -> float:
-    """The larger of its parts of compute and memory: what others cannot have."""
+    """Return the larger of its parts of compute and memory, which others cannot have."""
     compute = profile.compute_slices / geometry.compute_slices
     return min(1.0, max(compute, profile.memory_slices / geometry.memory_slices))
 
 
 def slice_platform(whole: Platform, geometry: Geometry, profile: SliceProfile) -> Platform:
-    """The slice's share of the whole GPU's rates: multiprocessors, memory slices."""
+    """Make a slice's platform by its share of the GPU's multiprocessors and memory slices."""
     compute = profile.compute_slices / geometry.compute_slices
     cores = profile.multiprocessors or max(1, round(whole.cores * compute))
     cores = min(cores, whole.cores)
@@ -187,7 +187,7 @@ def _share(level: MemoryLevel, busy: float, shared: float, profile: SliceProfile
 
 
 def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
-    """The platform that a name like ``h200-141gb-mig-1g.18gb`` stands for; None: there is none."""
+    """Return the platform of a name like ``h200-141gb-mig-1g.18gb``; None: there is none."""
     gpu, mark, profile = name.partition(MARK)
     whole = known.get(gpu)
     if not mark or whole is None or whole.kind is not PlatformKind.GPU:
@@ -199,7 +199,7 @@ def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
 
 
 def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Platform]:
-    """Of a slice: its whole GPU and the plain slices of that; of any other platform nothing."""
+    """Yield a slice's whole GPU and the plain slices of that; nothing for other platforms."""
     whole = known.get(platform.parent or "")
     if platform.kind is PlatformKind.MIG and whole is not None:
         yield whole
@@ -207,7 +207,7 @@ def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Pla
 
 
 def every_slice(known: Mapping[str, Platform]) -> Iterator[Platform]:
-    """The plain slices of every known GPU that has any."""
+    """Yield the plain slices of every known GPU that has any."""
     for whole in known.values():
         if whole.kind is PlatformKind.GPU and (geometry := geometry_of(whole)) is not None:
             plain = (profile for profile in geometry.profiles if profile.is_plain)

@@ -23,30 +23,30 @@ FOLDER_VARIABLE = "BERTH_PLATFORMS"
 
 @cache
 def shipped() -> Mapping[str, Platform]:
-    """The platforms of this distribution by name."""
+    """Return the platforms of this distribution by name."""
     return dict(_read_folder(SHIPPED))
 
 
 def load(folder: Path | None = None) -> Mapping[str, Platform]:
-    """Shipped platforms and those in ``folder`` (default: ``$BERTH_PLATFORMS``, where set).
+    """Return shipped platforms and those in ``folder`` (default: ``$BERTH_PLATFORMS``, where set).
 
     Raises DocumentError where a file is not a platform, names another platform than its file
     does, or is a slice of a platform that nobody knows.
     """
     if folder is None and os.environ.get(FOLDER_VARIABLE):
         folder = Path(os.environ[FOLDER_VARIABLE])
-    found = dict(shipped())
+    platforms = dict(shipped())
     if folder is not None:
         if not folder.is_dir():
             raise DocumentError(folder, "is not a folder of platform files")
-        found.update(_read_folder(folder))
-    for platform in found.values():
-        _check_parent(platform, found)
-    return found
+        platforms.update(_read_folder(folder))
+    for platform in platforms.values():
+        _check_parent(platform, platforms)
+    return platforms
 
 
 def get(name: str, known: Mapping[str, Platform] | None = None) -> Platform:
-    """One platform by name. Raises UsageError that names the nearest known one."""
+    """Return one platform by name. Raises UsageError that names the nearest known one."""
     platforms = load() if known is None else known
     if name not in platforms:
         near = difflib.get_close_matches(name, platforms, n=1)

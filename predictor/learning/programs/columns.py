@@ -16,11 +16,11 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.program.ceilings import Ceilings, Point
 from berth.predictor.families.program.features import Reference, feature_row
 from berth.predictor.families.program.roofline import times
 from berth.predictor.families.program.scaling import ThreadScaling
 from berth.predictor.families.program.work import work_of
+from berth.predictor.hardware.ceilings import Ceilings, Point
 
 _NAME = re.compile(r"([A-Za-z0-9]\w*)[-+.@](\d+)")
 

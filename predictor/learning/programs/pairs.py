@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.families.program.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Ceilings, Point
 from berth.predictor.learning.programs.columns import Columns, Row, kernel_and_size, stacked
 
 

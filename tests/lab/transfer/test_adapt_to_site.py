@@ -203,7 +203,7 @@ def test_commands_adapt_and_predict(
     runs = model_samples.runs(files[:6], roof_of(known[NEW], known, 1), factor=FACTOR)
     log = tmp_path / "runs.jsonl"
     log.write_text("".join(run.model_dump_json(by_alias=True) + "\n" for run in runs))
-    train = ["train", "--task", "dl", "--adapt", tiny_bundle]
+    train = ["train", "--task", "models", "--adapt", tiny_bundle]
     out = tmp_path / "site"
     assert run(*train, "--platform", NEW, log, *files, "--out", out) == 0
     assert "12 runs" in capsys.readouterr().out

@@ -128,11 +128,6 @@ def test_the_nodes_are_the_jobs() -> None:
     assert job_nodes({}) is None
 
 
-def test_documents_of_before_keep_their_text(own: Profile) -> None:
-    assert "node_scaling" not in to_json(own)
-    assert '"nodes"' not in to_json(own)
-
-
 def test_a_rank_keeps_the_open_file_by_which_it_speaks_to_its_launcher() -> None:
     read_end, write_end = os.pipe()
     try:

@@ -22,7 +22,7 @@ from berth.plugin.calibrate import jobs
 from berth.plugin.calibrate.kinds import Kind, chosen_nodes
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.site.calibrate import calibrate as command
-from berth.plugin.doctor.bundles import check_bundles, check_places
+from berth.plugin.doctor.bundles import check_bundles, check_candidates
 from berth.plugin.doctor.findings import Status
 from berth.plugin.scheduler import ClusterFacts, NodeJob, Outcome
 from berth.plugin.site.load import load_site
@@ -135,8 +135,8 @@ def test_a_node_is_reached_by_the_partition_that_starts_jobs() -> None:
     both = facts(node("n1", "fast", queues=("fast", "slow")))
     one = replace(both, queues={**both.queues, "fast": replace(both.queues["fast"], up=False)})
     kind = Kind(platforms.load()["rome-7742"], site_places, both.nodes)
-    assert [p.name for p in kind.places_of(["n1"], both, 60.0)] == ["a", "b"]
-    assert [p.name for p in kind.places_of(["n1"], one, 60.0)] == ["b"]
+    assert [p.name for p in kind.candidates_of(["n1"], both, 60.0)] == ["a", "b"]
+    assert [p.name for p in kind.candidates_of(["n1"], one, 60.0)] == ["b"]
     assert [n.name for n in chosen_nodes(kind, one, 3, 60.0)] == ["n1"]
 
 
@@ -330,12 +330,12 @@ def test_doctor_names_stubs_places_never_acted_on_and_old_measurements(
 ) -> None:
     scheduler = FakeScheduler(usual)
     monkeypatch.setattr("berth.plugin.scheduler.registry.scheduler_named", lambda *_: scheduler)
-    before = [f.text for f in check_places(load_site(tmp_path / "berth.toml"))]
+    before = [f.text for f in check_candidates(load_site(tmp_path / "berth.toml"))]
     assert any(text.startswith("quick is a stub") for text in before)
     assert any(text.startswith("slow: programs are never placed there") for text in before)
     calibrate(scheduler)
     site = load_site(tmp_path / "berth.toml")
-    after = [f.text for f in check_places(site)]
+    after = [f.text for f in check_candidates(site)]
     assert len(after) == 1
     assert after[0].startswith("gpu: programs are never placed there")
     assert not list(check_calibration(site))

@@ -12,9 +12,10 @@ from ui_store import decision
 from berth.plugin.cli.every_command import prepared
 from berth.plugin.cli.jobs.decisions import decisions
 from berth.plugin.report import of_decision
+from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.html import html
 from berth.plugin.report.of_job import job_report
-from berth.plugin.report.parts import MISSING, Column, data_of, table_of
+from berth.plugin.report.parts import Column, Table, data_of
 from berth.plugin.store import Store
 
 ROW = {"candidate": "gpu", "platform": "h200", "runtime_s": [1.0, 2.0, 3.0], "power_w": 350.0}
@@ -39,8 +40,8 @@ def test_a_new_column_of_a_jobs_report_is_one_line_and_comes_everywhere(
     screen, csv = shown(), shown("--format", "csv")
     assert "POWER" in screen
     assert "350 W" in screen
-    assert csv.splitlines()[0].endswith(",POWER")
-    assert csv.splitlines()[1].endswith(",350 W")
+    assert csv.splitlines()[0].endswith(",power_w")
+    assert csv.splitlines()[1].endswith(",350.0")
     assert json.loads(shown("--json"))["ranked"][0]["power_w"] == 350.0
     page = html(job_report(of_decision.Decided(record), None, pictures=False), made_by="test")
     assert "Power</th>" in page
@@ -59,5 +60,7 @@ def test_every_fact_of_a_decision_is_on_the_page_under_its_name() -> None:
 
 def test_what_is_not_known_is_written_the_same_everywhere() -> None:
     columns = (Column("Seconds", "time_s", lambda row: row, "{:.1f} s".format),)
-    assert table_of("", columns, [1.5, None]).rows == [["1.5 s"], [MISSING]]
+    table = Table("", columns, [1.5, None])
+    assert table.rows == [["1.5 s"], ["-"]]
+    assert table_csv(table).splitlines() == ["time_s", "1.5", '""']
     assert data_of(columns, None) == {"time_s": None}

@@ -20,7 +20,7 @@ from ui_store import decision
 from berth.pilot.documents import to_json
 from berth.plugin import cli
 from berth.plugin.report import html as page
-from berth.plugin.report.parts import Part, Report, Table
+from berth.plugin.report.parts import Part, Report, text_table
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
 
@@ -122,8 +122,9 @@ def test_the_site_is_reported_with_coverage_shadow_and_calibration(
     titles = [part["title"] for part in found["parts"]]
     assert "What placements saved (last 30 days)" in titles
     tables = {table["caption"]: table for part in found["parts"] for table in part["tables"]}
-    assert "programs are placed there" in str(tables["Platforms of the site"]["rows"])
-    assert tables["Decisions"]["rows"][0][-1] == "50%"
+    assert "programs are placed there" in text
+    assert any(row["is_acted_on"] for row in tables["Platforms of the site"]["rows"])
+    assert tables["Decisions"]["rows"][0]["share"] == 0.5
 
 
 def test_a_site_without_its_store_is_reported_with_the_reason(site: Path, tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_the_gpus_are_reported_beside_their_plan(tmp_path: Path) -> None:
 
 def test_names_in_a_report_are_text() -> None:
     evil = '"><script>alert(1)</script>'
-    made = Report(evil, evil, [Part(evil, [evil], tables=[Table(evil, [evil], [[evil]])],
+    made = Report(evil, evil, [Part(evil, [evil], tables=[text_table(evil, [evil], [[evil]])],
                                     verbatim=evil)])  # fmt: skip
     text = page.html(made, made_by=evil)
     links = Links()

@@ -238,51 +238,28 @@ def test_a_worker_waits_for_a_storage_that_is_away_when_it_begins(
 
 
 WORKER = """
-import os, signal, sys
+import os, signal, sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from stand_in_replayer import StandIn
 from berth.plugin.tune import run
 run.open_replayer = lambda *_: StandIn(days=30)
-first = Path({folder!r}) / "first"
 try:
-    first.touch(exist_ok=False)
-    dies = True
+    (Path({folder!r}) / "first").touch(exist_ok=False)
+    is_first = True
 except FileExistsError:
-    dies = False
-if dies:
-    replay, asked = StandIn.replay, []
-    def killed(self, policy, part):
-        asked.append(part)
-        if len(asked) > 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return replay(self, policy, part)
-    StandIn.replay = killed
-run.join(Path({folder!r}))
-"""
-
-SLOW = """
-import sys, time
-sys.path.insert(0, {tests!r})
-from pathlib import Path
-from stand_in_replayer import StandIn
-from berth.plugin.tune import run
-run.open_replayer = lambda *_: StandIn(days=30)
-first = Path({folder!r}) / "first"
-try:
-    first.touch(exist_ok=False)
-    slow = True
-except FileExistsError:
-    slow = False
+    is_first = False
 replay, asked = StandIn.replay, []
-def waiting(self, policy, part):
+def disturbed(self, policy, part):
     asked.append(part)
-    while slow and len(asked) > 2:
-        time.sleep(0.1)
+    while is_first and len(asked) > 2:
+        {then}
     return replay(self, policy, part)
-StandIn.replay = waiting
+StandIn.replay = disturbed
 run.join(Path({folder!r}))
 """
+KILLED, SLOW = "os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(0.1)"
+"""What becomes of the first worker at its third replay."""
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -292,7 +269,7 @@ def test_several_workers_share_a_tune_and_one_that_is_killed_costs_its_trial(
     tests = str(Path(__file__).parents[2] / "support")
 
     def command(folder: Path) -> tuple[str, ...]:
-        return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder)))
+        return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder), then=KILLED))
 
     monkeypatch.setattr(workers, "command_of", command)
     done = tune(site, "--trials", "8", "--workers", "2")
@@ -320,7 +297,7 @@ def test_trials_begun_while_the_last_one_ends_are_not_lost(
     tests = str(Path(__file__).parents[2] / "support")
 
     def command(folder: Path) -> tuple[str, ...]:
-        return (sys.executable, "-c", SLOW.format(tests=tests, folder=str(folder)))
+        return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder), then=SLOW))
 
     monkeypatch.setattr(workers, "command_of", command)
     done = tune(site, "--trials", "3", "--workers", "2", "--json")

@@ -31,16 +31,16 @@ def need(low: float, mid: float, high: float) -> Interval:
 
 
 def test_the_smallest_profile_that_holds_the_upper_end() -> None:
-    found = profile_for(need(2.9, 3.3, 3.9), A100, 0.1, SHARES)
-    assert found.chosen.profile.name == "1g.5gb"
-    assert found.reason.startswith("1g.5gb: 3.3 GiB (2.9 GiB to 3.9 GiB) of 4.8 GiB")
-    assert found.by_memory == "1g.5gb"
+    answer = profile_for(need(2.9, 3.3, 3.9), A100, 0.1, SHARES)
+    assert answer.chosen.profile.name == "1g.5gb"
+    assert answer.reason.startswith("1g.5gb: 3.3 GiB (2.9 GiB to 3.9 GiB) of 4.8 GiB")
+    assert answer.by_memory == "1g.5gb"
 
 
 def test_a_profile_that_only_may_hold_it_is_not_chosen_but_named() -> None:
-    found = profile_for(need(4.0, 4.5, 5.5), A100, 0.1, SHARES)
-    assert found.chosen.profile.name == "2g.10gb"
-    assert "1g.5gb may be too small" in found.reason
+    answer = profile_for(need(4.0, 4.5, 5.5), A100, 0.1, SHARES)
+    assert answer.chosen.profile.name == "2g.10gb"
+    assert "1g.5gb may be too small" in answer.reason
 
 
 def test_launches_that_bound_the_time_are_the_reason_for_a_small_slice() -> None:
@@ -60,10 +60,10 @@ def test_beside_the_same_memory_compute_is_taken_where_it_is_used() -> None:
 
 @pytest.mark.parametrize(("low", "words"), [(50, "is not enough"), (20, "may not be enough")])
 def test_what_not_even_the_whole_gpu_holds_gets_none(low: float, words: str) -> None:
-    found = profile_for(need(low, 60, 70), A100, 0.1, SHARES)
-    assert found.chosen is None
-    assert words in found.reason
-    assert found.by_memory is None
+    answer = profile_for(need(low, 60, 70), A100, 0.1, SHARES)
+    assert answer.chosen is None
+    assert words in answer.reason
+    assert answer.by_memory is None
 
 
 @given(st.sampled_from(known_gpus()), st.floats(0.001, 300), st.floats(1, 3), st.floats(0, 1))
@@ -71,18 +71,18 @@ def test_on_every_gpu_the_choice_holds_the_need_and_larger_slices_are_no_slower(
     gpu: str, mid: float, spread: float, waiting: float
 ) -> None:
     wanted = need(mid / spread, mid, mid * spread)
-    found = profile_for(wanted, lookup(gpu), waiting, SHARES)
-    if found.chosen is not None:
-        assert found.chosen.fits is Fits.YES
-        assert found.chosen.profile.memory_bytes >= wanted.high
+    answer = profile_for(wanted, lookup(gpu), waiting, SHARES)
+    if answer.chosen is not None:
+        assert answer.chosen.fits is Fits.YES
+        assert answer.chosen.profile.memory_bytes >= wanted.high
         smaller = [
-            s for s in found.slices
-            if s.profile.memory_slices < found.chosen.profile.memory_slices
+            s for s in answer.slices
+            if s.profile.memory_slices < answer.chosen.profile.memory_slices
         ]  # fmt: skip
         assert all(s.fits is not Fits.YES for s in smaller)
     else:
-        assert all(s.fits is not Fits.YES for s in found.slices)
-    assert all(s.slowdown >= 1 - 1e-9 for s in found.slices)
+        assert all(s.fits is not Fits.YES for s in answer.slices)
+    assert all(s.slowdown >= 1 - 1e-9 for s in answer.slices)
 
 
 def test_table_4_5_comes_out_as_in_the_thesis_by_every_model_left_out() -> None:
@@ -94,10 +94,10 @@ def test_table_4_5_comes_out_as_in_the_thesis_by_every_model_left_out() -> None:
     right = {}
     for case in cases:
         memory = Interval(case.low * mib, case.mid * mib, case.high * mib)
-        found = profile_for(memory, A100, 0.1, SHARES)
-        assert found.chosen is not None
+        answer = profile_for(memory, A100, 0.1, SHARES)
+        assert answer.chosen is not None
         if case.right_profile is not None:
-            right[case.model, case.batch] = found.chosen.profile.name == case.right_profile
+            right[case.model, case.batch] = answer.chosen.profile.name == case.right_profile
     assert len(right) == 6
     assert all(right.values())
 
@@ -131,13 +131,13 @@ Case = tuple[str, int, int, int, tuple[int | None, ...], str]
 
 @pytest.mark.parametrize("case", TABLE_4_5, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_table_4_5_is_reproduced(case: Case) -> None:
-    _, _, said, real, filled, profile = case
+    _, _, predicted, real, filled, profile = case
     ran = {
         name: share / 100 * THESIS_LIMITS_MB[name]
         for name, share in zip(PROFILES, filled, strict=True)
         if share is not None
     }
-    assert thesis_by_memory(said) == profile
+    assert thesis_by_memory(predicted) == profile
     assert actual(ran) == profile
     need = Interval(0.9 * real * 1e6, real * 1e6, real * 1e6)
     smallest = next(n for n in PROFILES if need.high <= A100.profile(n).memory_bytes)
@@ -157,10 +157,10 @@ def test_equation_4_2_has_holes_at_its_own_limits(exact: float) -> None:
 
 @given(st.floats(0.1, 60000))
 def test_elsewhere_equation_4_2_is_the_smallest_profile_that_is_large_enough(mb: float) -> None:
-    found = thesis_by_memory(mb)
+    answer = thesis_by_memory(mb)
     larger = [name for name, limit in THESIS_LIMITS_MB.items() if mb < limit]
-    assert found in ({larger[0], None} if larger else {None})
-    assert found is not None or mb in {5000.0, 10000.0, 20000.0} or mb >= 40000
+    assert answer in ({larger[0], None} if larger else {None})
+    assert answer is not None or mb in {5000.0, 10000.0, 20000.0} or mb >= 40000
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,10 @@ def fleet(**changes: Any) -> FleetDocument:
 def test_a_plan_is_read_back_as_written(tmp_path: Path) -> None:
     document = validate(FLEET, FleetDocument, source="fleet")
     states = states_of(document, source="fleet")
-    made = plan(
+    planned = plan(
         states, [demand_of(job) for job in validate(JOBS, JobsDocument, source="jobs").jobs], "jobs"
     )
-    written = plan_document(made, document)
+    written = plan_document(planned, document)
     write_json(tmp_path / "plan.json", written)
     again = read_json(tmp_path / "plan.json", PlanDocument)
     assert again == written

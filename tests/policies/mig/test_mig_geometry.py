@@ -95,9 +95,9 @@ def test_every_placement_of_a_state_is_legal_and_without_overlap(
         assert not mine & taken
         taken |= mine
     assert layout.problem(geometry) is None
-    made = [geometry.profile(i.profile) for i in layout.instances]
-    assert sum(p.compute_slices for p in made) <= geometry.compute_slices
-    assert all(layout.counts()[p.name] <= p.max_instances for p in made)
+    profiles = [geometry.profile(i.profile) for i in layout.instances]
+    assert sum(p.compute_slices for p in profiles) <= geometry.compute_slices
+    assert all(layout.counts()[p.name] <= p.max_instances for p in profiles)
 
 
 @settings(deadline=None)
@@ -203,8 +203,8 @@ def test_nvml_wins_over_the_table_and_the_difference_is_told() -> None:
         if p.name != "1g.10gb"
     )
     nvml = Geometry.from_profiles(table.gpu, changed)
-    told = [str(d) for d in diff(table, nvml)]
-    assert told == [
+    sentences = [str(d) for d in diff(table, nvml)]
+    assert sentences == [
         "1g.10gb: profile is absent by NVML, present by the table",
         "2g.10gb: placements is (0, 2, 4, 5) by NVML, (0, 2, 4) by the table",
     ]

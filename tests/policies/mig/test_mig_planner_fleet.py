@@ -33,32 +33,38 @@ def fleet_of(
     seed: int, size: int, models: tuple[str, ...] = ("A100-40GB", "A30")
 ) -> list[GpuState]:
     """Maximal layouts at random, a third of the instances busy."""
-    dice = random.Random(seed)  # noqa: S311
-    found = []
+    generator = random.Random(seed)  # noqa: S311
+    states = []
     for n in range(size):
         geometry = lookup(models[n % len(models)])
-        layout = dice.choice(enumerate_states(geometry.plain()).maximal)
+        layout = generator.choice(enumerate_states(geometry.plain()).maximal)
         busy = tuple(
-            Running(i, dice.choice([None, dice.randint(10, 100)]))
+            Running(i, generator.choice([None, generator.randint(10, 100)]))
             for i in layout.instances
-            if dice.random() < 1 / 3
+            if generator.random() < 1 / 3
         )
-        found.append(GpuState(f"g{n:03d}", geometry, layout, busy))
-    return found
+        states.append(GpuState(f"g{n:03d}", geometry, layout, busy))
+    return states
 
 
 def jobs_of(seed: int, types: int, count: int) -> list[Demand]:
-    dice = random.Random(seed)  # noqa: S311
+    generator = random.Random(seed)  # noqa: S311
     profiles = [p.name for m in ("A100-40GB", "A30") for p in lookup(m).plain().profiles]
     return [
         Demand(
             f"job{n}",
             tuple(
-                SliceOption(p, None, dice.randint(1, 9), dice.randint(5, 50), dice.randint(1, 9))
-                for p in dice.sample(profiles, dice.randint(1, 5))
+                SliceOption(
+                    p,
+                    None,
+                    generator.randint(1, 9),
+                    generator.randint(5, 50),
+                    generator.randint(1, 9),
+                )
+                for p in generator.sample(profiles, generator.randint(1, 5))
             ),
             count=count,
-            priority=dice.randint(0, 1),
+            priority=generator.randint(0, 1),
         )
         for n in range(types)
     ]
@@ -110,8 +116,8 @@ def test_plans_of_both_planners_hold_what_every_plan_must(order: str, horizon_s:
     fleet, jobs = fleet_of(1, 12), jobs_of(2, 6, 8)
     exact = plan(fleet, jobs, order, horizon_s=horizon_s, solver="cp-sat")
     quick = plan(fleet, jobs, order, horizon_s=horizon_s, solver="heuristic", time_limit_s=4.0)
-    for made in (exact, quick):
-        check(made, fleet, jobs, horizon_s)
+    for planned in (exact, quick):
+        check(planned, fleet, jobs, horizon_s)
     assert all(reached.gap == 0 for reached in exact.reached)
     assert exact.reached[-1].bound == exact.recuts
     first, reached = exact.reached[0], quick.reached[0]
@@ -132,10 +138,10 @@ def test_a_plan_is_the_same_however_the_fleet_is_listed() -> None:
 def test_128_gpus_and_500_jobs_are_proven_best() -> None:
     """The bar is 1 s (``benchmarks/mig_planner.py``); here there is slack for busy machines."""
     fleet, jobs = fleet_of(5, 128, ("A100-40GB",)), jobs_of(6, 50, 10)
-    made = plan(fleet, jobs, "jobs", solver="cp-sat")
-    check(made, fleet, jobs)
-    assert all(reached.gap == 0 for reached in made.reached)
-    assert made.seconds < 20
+    planned = plan(fleet, jobs, "jobs", solver="cp-sat")
+    check(planned, fleet, jobs)
+    assert all(reached.gap == 0 for reached in planned.reached)
+    assert planned.seconds < 20
 
 
 def test_equal_gpus_are_planned_as_one_bundle() -> None:
@@ -147,23 +153,23 @@ def test_equal_gpus_are_planned_as_one_bundle() -> None:
 
 def test_fewest_gpus_packs_the_jobs_together() -> None:
     fleet = [GpuState(f"g{n}", A100) for n in range(5)]
-    made = plan(fleet, [Demand("a", (SliceOption("1g.5gb"),), 14)], "jobs,gpus")
-    assert sum(bool(g.placements) for g in made.gpus) == 2
+    planned = plan(fleet, [Demand("a", (SliceOption("1g.5gb"),), 14)], "jobs,gpus")
+    assert sum(bool(g.placements) for g in planned.gpus) == 2
 
 
 def test_a_gpu_without_work_keeps_its_idle_instances() -> None:
     fleet = [GpuState(name, A100, Layout.parse("1g.5gb@0")) for name in "ab"]
-    made = plan(fleet, [Demand("a", (SliceOption("1g.5gb"),))], "jobs,gpus")
-    assert made.recuts == 0
-    assert [r.value for r in made.reached] == [1.0, 1.0, 0.0]
+    planned = plan(fleet, [Demand("a", (SliceOption("1g.5gb"),))], "jobs,gpus")
+    assert planned.recuts == 0
+    assert [r.value for r in planned.reached] == [1.0, 1.0, 0.0]
 
 
 def test_jobs_go_only_to_the_model_that_they_name() -> None:
     """1g.10gb is a double-memory slice of an A100-40GB and a plain one of an H100."""
     fleet = [GpuState("a", A100), GpuState("h", lookup("H100-80GB"))]
     wanted = Demand("a", (SliceOption("1g.10gb", gpu="H100 80GB HBM3"),), 9)
-    made = plan(fleet, [wanted], "jobs")
-    assert [len(g.placements) for g in made.gpus] == [0, 7]
+    planned = plan(fleet, [wanted], "jobs")
+    assert [len(g.placements) for g in planned.gpus] == [0, 7]
 
 
 def test_the_bound_is_never_below_what_is_possible() -> None:
@@ -176,8 +182,8 @@ def test_the_bound_is_never_below_what_is_possible() -> None:
 
 def test_a_time_limit_of_nothing_still_gives_a_plan() -> None:
     fleet, jobs = fleet_of(7, 20), jobs_of(8, 6, 10)
-    made = plan(fleet, jobs, "jobs,throughput", solver="cp-sat", time_limit_s=0.0)
-    check(made, fleet, jobs)
+    planned = plan(fleet, jobs, "jobs,throughput", solver="cp-sat", time_limit_s=0.0)
+    check(planned, fleet, jobs)
 
 
 def test_without_or_tools_the_heuristic_steps_in(monkeypatch: pytest.MonkeyPatch) -> None:

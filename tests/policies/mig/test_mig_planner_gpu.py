@@ -43,8 +43,8 @@ def test_optimal_against_brute_force_over_all_states(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):
         problem = random_problem(seed)
         (group,) = problem.groups
-        found = best_for_gpu(Table(group), problem, [t.count for t in problem.types])
-        assert found.value == best_value(problem), (seed, problem.order)
+        choice = best_for_gpu(Table(group), problem, [t.count for t in problem.types])
+        assert choice.value == best_value(problem), (seed, problem.order)
 
 
 @settings(deadline=None, max_examples=examples(200))
@@ -58,9 +58,9 @@ def test_a_plan_is_legal_complete_and_touches_nothing_that_runs_on(
     data: st.DataObject, state: GpuState, objective: str, horizon_s: float
 ) -> None:
     jobs = data.draw(demands(state.geometry))
-    made = plan([state], jobs, objective, horizon_s=horizon_s)
-    (gpu,) = made.gpus
-    check(made, [state], jobs, horizon_s)
+    planned = plan([state], jobs, objective, horizon_s=horizon_s)
+    (gpu,) = planned.gpus
+    check(planned, [state], jobs, horizon_s)
     used = {p.instance for p in gpu.placements}
     # Nothing is created for nobody; an instance goes only where something takes its place.
     assert set(gpu.created) <= used
@@ -116,9 +116,9 @@ def test_throughput_takes_larger_slices_than_jobs() -> None:
 
 def test_what_exists_is_used_before_anything_is_cut() -> None:
     state = a100("1g.5gb@6 2g.10gb@0")
-    made = plan([state], [job("a", "1g.5gb", "2g.10gb", count=2)], "jobs")
-    assert made.recuts == 0
-    assert made.placed == 2
+    planned = plan([state], [job("a", "1g.5gb", "2g.10gb", count=2)], "jobs")
+    assert planned.recuts == 0
+    assert planned.placed == 2
 
 
 def test_a_free_slice_beside_a_running_one_is_re_cut() -> None:
@@ -134,30 +134,30 @@ def test_waiting_within_the_horizon_only() -> None:
     state = a100("7g.40gb@0", Instance(0, "7g.40gb"), free_at_s=1600.0)
     jobs = [job("a", "1g.5gb")]
     assert plan([state], jobs, "jobs", now_s=1000.0, horizon_s=599.0).placed == 0
-    made = plan([state], jobs, "jobs", now_s=1000.0, horizon_s=600.0)
-    (placement,) = made.gpus[0].placements
+    planned = plan([state], jobs, "jobs", now_s=1000.0, horizon_s=600.0)
+    (placement,) = planned.gpus[0].placements
     assert placement.ready_s == 600.0
-    assert steps(made.gpus)[0].after_end_of == (Instance(0, "7g.40gb"),)
+    assert steps(planned.gpus)[0].after_end_of == (Instance(0, "7g.40gb"),)
 
 
 def test_makespan_waits_rather_than_takes_a_slow_slice() -> None:
     state = a100("4g.20gb@0 1g.5gb@4", Instance(0, "4g.20gb"), free_at_s=10.0)
-    made = plan([state], [job("a", "1g.5gb", "4g.20gb")], "makespan", horizon_s=60.0)
-    (placement,) = made.gpus[0].placements
+    planned = plan([state], [job("a", "1g.5gb", "4g.20gb")], "makespan", horizon_s=60.0)
+    (placement,) = planned.gpus[0].placements
     assert placement.instance == Instance(0, "4g.20gb")
     assert placement.finish_s == 10.0 + 175.0
 
 
 def test_a_frozen_gpu_gives_only_what_it_has() -> None:
     state = a100("1g.5gb@0")
-    made = plan([state], [job("a", "1g.5gb", count=3)], "jobs", recut=False)
-    assert (made.placed, made.recuts) == (1, 0)
+    planned = plan([state], [job("a", "1g.5gb", count=3)], "jobs", recut=False)
+    assert (planned.placed, planned.recuts) == (1, 0)
 
 
 def test_a_gpu_with_mig_off_is_not_touched_and_that_is_said() -> None:
-    made = plan([GpuState("g", A100, mig_enabled=False)], [job("a", "1g.5gb")], "jobs")
-    assert made.placed == 0
-    assert made.notes == ("g: MIG mode is off, so it cannot be cut",)
+    planned = plan([GpuState("g", A100, mig_enabled=False)], [job("a", "1g.5gb")], "jobs")
+    assert planned.placed == 0
+    assert planned.notes == ("g: MIG mode is off, so it cannot be cut",)
 
 
 def test_what_stays_unplaced_says_why() -> None:
@@ -219,9 +219,9 @@ def test_no_gpu_one_twice_and_an_unknown_solver_are_refused() -> None:
 
 def test_jobs_without_demand_leave_everything_alone() -> None:
     state = a100("1g.5gb@3")
-    made = plan([state], [], "jobs")
-    assert made.gpus[0].target == state.layout
-    assert [r.objective for r in made.reached] == [Objective.RECUTS]
+    planned = plan([state], [], "jobs")
+    assert planned.gpus[0].target == state.layout
+    assert [r.objective for r in planned.reached] == [Objective.RECUTS]
 
 
 SMALL = Demand("small", (SliceOption("1g.5gb"),), count=5, priority=3)
@@ -231,8 +231,8 @@ LARGE = Demand("large", (SliceOption("4g.20gb"),))
 def test_what_came_in_the_window_is_expected_at_its_rate() -> None:
     history = [Arrival(100.0 * n, SMALL) for n in range(1, 37)]
     history += [Arrival(3600.0, LARGE), Arrival(9999.0, LARGE)]
-    found = expected(history, now_s=3600.0, window_s=3600.0, horizon_s=600.0)
-    assert [(d.name, d.count, d.priority) for d in found] == [("small", 6, -1)]
+    outlook = expected(history, now_s=3600.0, window_s=3600.0, horizon_s=600.0)
+    assert [(d.name, d.count, d.priority) for d in outlook] == [("small", 6, -1)]
     assert expected(history, now_s=99_999.0, window_s=3600.0, horizon_s=600.0) == ()
 
 
@@ -240,8 +240,8 @@ def test_the_queue_goes_before_what_is_only_expected() -> None:
     outlook = expected(
         [Arrival(n, SMALL) for n in range(1, 8)], now_s=7.0, window_s=7.0, horizon_s=7.0
     )
-    made = plan([GpuState("g", lookup("A100-40GB"))], [LARGE, *outlook], "jobs")
-    assert made.gpus[0].target.counts() == {"4g.20gb": 1, "1g.5gb": 3}
+    planned = plan([GpuState("g", lookup("A100-40GB"))], [LARGE, *outlook], "jobs")
+    assert planned.gpus[0].target.counts() == {"4g.20gb": 1, "1g.5gb": 3}
 
 
 @pytest.mark.parametrize(("window_s", "horizon_s"), [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)])

@@ -40,17 +40,17 @@ def ask(
 def test_what_is_recommended_has_the_memory_that_may_be_needed(
     need: tuple[float, float, float], aim: Aim
 ) -> None:
-    made = ask(counters(memory_gib=need), Terms(aim, price_per_hour=3.0))
-    for choice in (made.smallest, made.best):
+    answer = ask(counters(memory_gib=need), Terms(aim, price_per_hour=3.0))
+    for choice in (answer.smallest, answer.best):
         assert choice is None or choice.profile.memory_bytes >= need[2] * GIB
-    if made.best is None:
+    if answer.best is None:
         assert need[2] * GIB > max(p.memory_bytes for p in A100.profiles)
     else:
-        assert made.smallest is not None
+        assert answer.smallest is not None
         assert all(
             c.profile.memory_bytes < need[2] * GIB
-            or c.profile.memory_slices >= made.smallest.profile.memory_slices
-            for c in made.choices
+            or c.profile.memory_slices >= answer.smallest.profile.memory_slices
+            for c in answer.choices
         )
 
 
@@ -78,19 +78,19 @@ def test_the_same_question_has_the_same_answer(aim: Aim) -> None:
 @settings(deadline=None, max_examples=examples(40))
 @given(st.sets(st.sampled_from([p.name for p in A100.profiles])), st.sampled_from(AIMS))
 def test_only_possible_slices_are_recommended(possible: set[str], aim: Aim) -> None:
-    made = ask(counters(), Terms(aim, price_per_hour=3.0), possible=possible)
-    assert made.best is None or made.best.profile.name in possible
-    assert made.smallest is None or made.smallest.profile.name in possible
-    if made.best is None:
-        assert made.reason.startswith("no slice is left")
+    answer = ask(counters(), Terms(aim, price_per_hour=3.0), possible=possible)
+    assert answer.best is None or answer.best.profile.name in possible
+    assert answer.smallest is None or answer.smallest.profile.name in possible
+    if answer.best is None:
+        assert answer.reason.startswith("no slice is left")
 
 
 def test_each_aim_is_best_at_what_it_says() -> None:
-    made = {aim: ask(counters(), Terms(aim, price_per_hour=3.0)) for aim in AIMS}
-    allowed = [c for c in made[Aim.FASTEST].choices if c.refused is None]
-    best = {aim: answer.best for aim, answer in made.items()}
+    answers = {aim: ask(counters(), Terms(aim, price_per_hour=3.0)) for aim in AIMS}
+    allowed = [c for c in answers[Aim.FASTEST].choices if c.refused is None]
+    best = {aim: answer.best for aim, answer in answers.items()}
     assert all(best.values())
-    assert best[Aim.SMALLEST] == made[Aim.SMALLEST].smallest
+    assert best[Aim.SMALLEST] == answers[Aim.SMALLEST].smallest
     assert best[Aim.FASTEST].prediction.time_s.high == min(  # type: ignore[union-attr]
         c.prediction.time_s.high for c in allowed
     )
@@ -117,9 +117,9 @@ def test_a_latency_limit_is_kept_by_the_upper_end_and_looser_ones_allow_more(
 
 
 def test_without_a_memory_need_only_the_whole_gpu_is_certain() -> None:
-    made = ask(counters(memory_gib=None))
-    assert made.smallest.profile.name == "7g.40gb"
-    assert all("not known" in (c.refused or "") for c in made.choices[:-1])
+    answer = ask(counters(memory_gib=None))
+    assert answer.smallest.profile.name == "7g.40gb"
+    assert all("not known" in (c.refused or "") for c in answer.choices[:-1])
 
 
 def test_media_variants_are_not_recommended() -> None:
@@ -127,36 +127,36 @@ def test_media_variants_are_not_recommended() -> None:
 
 
 def test_the_baselines_stand_beside_it() -> None:
-    made = ask(counters(memory_gib=(2, 3, 7), sm_utilization=0.2))
-    assert (made.baselines.by_memory, made.baselines.by_utilisation) == ("1g.5gb", "1g.5gb")
+    answer = ask(counters(memory_gib=(2, 3, 7), sm_utilization=0.2))
+    assert (answer.baselines.by_memory, answer.baselines.by_utilisation) == ("1g.5gb", "1g.5gb")
     assert ask(sweep()).baselines.by_memory is None
 
 
 @pytest.mark.parametrize("gpu", [g for g in known_gpus() if lookup(g).profiles])
 def test_every_known_gpu_gets_an_answer(gpu: str) -> None:
-    made = ask(counters(gpu=gpu, memory_gib=(0.5, 1, 2)))
-    assert made.smallest is not None
-    mids = [c.prediction.slowdown.mid for c in made.choices]
+    answer = ask(counters(gpu=gpu, memory_gib=(0.5, 1, 2)))
+    assert answer.smallest is not None
+    mids = [c.prediction.slowdown.mid for c in answer.choices]
     assert mids[-1] == 1
     assert all(m >= 1 for m in mids)
 
 
 def test_the_answer_feeds_the_planner() -> None:
-    made = ask(counters(), Terms(Aim.THROUGHPUT))
-    wanted = demand(made, runtime_s=3600, count=7)
+    answer = ask(counters(), Terms(Aim.THROUGHPUT))
+    wanted = demand(answer, runtime_s=3600, count=7)
     assert {o.profile for o in wanted.options} == {
-        c.profile.name for c in made.choices if c.refused is None
+        c.profile.name for c in answer.choices if c.refused is None
     }
-    found = plan([GpuState("n/0", A100), GpuState("n/1", A100)], [wanted], "jobs,throughput")
-    assert found.placed == 7
+    planned = plan([GpuState("n/0", A100), GpuState("n/1", A100)], [wanted], "jobs,throughput")
+    assert planned.placed == 7
     assert all(o.energy_j is not None and o.energy_j > 0 for o in wanted.options)
 
 
 def test_no_slice_is_no_demand() -> None:
-    made = ask(counters(memory_gib=(90, 95, 99)))
-    assert made.best is None
+    answer = ask(counters(memory_gib=(90, 95, 99)))
+    assert answer.best is None
     with pytest.raises(UsageError, match="no slice"):
-        demand(made)
+        demand(answer)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_what_makes_no_sense_is_a_sentence(
 
 
 def test_an_unsure_prediction_falls_back_to_the_smallest_and_says_so() -> None:
-    made = ask(counters(step_s=50.0), Terms(Aim.THROUGHPUT))
-    assert made.best == made.smallest
-    assert "no prediction" in made.reason
+    answer = ask(counters(step_s=50.0), Terms(Aim.THROUGHPUT))
+    assert answer.best == answer.smallest
+    assert "no prediction" in answer.reason
 
 
 layouts = st.sampled_from(enumerate_states(A100.plain()).layouts)
@@ -201,6 +201,6 @@ def test_makeable_profiles_are_those_that_the_fleet_has_or_can_be_cut_to(
 
 def test_a_probe_on_a_named_slice_is_used() -> None:
     slow = Probe(batch=64, profile="2g.10gb", step_s=0.05 * 3.3)
-    told = ask(counters(probes=(slow,)))
+    with_probe = ask(counters(probes=(slow,)))
     plain = ask(counters())
-    assert told.choices[0].prediction.slowdown.mid > plain.choices[0].prediction.slowdown.mid
+    assert with_probe.choices[0].prediction.slowdown.mid > plain.choices[0].prediction.slowdown.mid

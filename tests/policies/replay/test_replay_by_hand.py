@@ -48,9 +48,9 @@ def starts(
 
 def run(trace: Trace, cluster: Cluster, backfill: Backfill, **settings: object) -> Replayed:
     how = {"backfill_s": 0.0, **settings}
-    found = replay(trace, cluster, Settings(backfill, compiled=False, **how))  # type: ignore[arg-type]
-    assert found.counts.adds_up
-    return found
+    replayed = replay(trace, cluster, Settings(backfill, compiled=False, **how))  # type: ignore[arg-type]
+    assert replayed.counts.adds_up
+    return replayed
 
 
 HOLE = jobs((0, 10, 3), (1, 10, 4), (2, 5, 1), (3, 20, 1))
@@ -99,22 +99,22 @@ def test_a_coarse_backfill_lets_no_job_end_where_another_begins() -> None:
 def test_a_time_limit_kills_unless_told_not_to(backfill: Backfill, pooled: bool) -> None:
     trace = jobs((0, 100, 4), (1, 10, 4), limits=[20, 10])
     cluster = replace(one_pool(4), pooled=pooled)
-    found = run(trace, cluster, backfill)
-    assert found.end_s.tolist() == [20, 30]
-    assert found.killed.tolist() == [True, False]
-    assert found.counts.killed == 1
-    kept = run(trace, cluster, backfill, kill_at_limit=False)
-    assert kept.end_s.tolist() == [100, 110]
-    assert kept.counts.killed == 0
+    replayed = run(trace, cluster, backfill)
+    assert replayed.end_s.tolist() == [20, 30]
+    assert replayed.killed.tolist() == [True, False]
+    assert replayed.counts.killed == 1
+    spared = run(trace, cluster, backfill, kill_at_limit=False)
+    assert spared.end_s.tolist() == [100, 110]
+    assert spared.counts.killed == 0
 
 
 @pytest.mark.parametrize("pooled", POOLED)
 def test_a_dependent_job_waits_for_its_parent_and_its_wait_counts_from_then(pooled: bool) -> None:
     base = jobs((0, 10, 1), (1, 5, 1), (2, 5, 1))
     trace = replace(base, after=np.array([-1, 0, 1]))
-    found = run(trace, replace(one_pool(4), pooled=pooled), Backfill.EASY)
-    assert found.start_s.tolist() == [0, 10, 15]
-    assert found.wait_s.tolist() == [0, 0, 0]
+    replayed = run(trace, replace(one_pool(4), pooled=pooled), Backfill.EASY)
+    assert replayed.start_s.tolist() == [0, 10, 15]
+    assert replayed.wait_s.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("pooled", POOLED)
@@ -136,9 +136,9 @@ def two_partitions(**changes: object) -> Cluster:
 def test_partitions_that_share_nodes_never_share_cores() -> None:
     base = jobs((0, 10, 8), (1, 10, 4), (2, 10, 4))
     trace = replace(base, queue=np.array([0, 1, 0]), queues=("all", "small"))
-    found = run(replace(trace, nodes=np.array([4, 2, 2])), two_partitions(), Backfill.EASY)
-    assert found.start_s.tolist() == [0, 10, 10]
-    assert [one.tolist() for one in found.units] == [[0, 1, 2, 3], [0, 1], [2, 3]]
+    replayed = run(replace(trace, nodes=np.array([4, 2, 2])), two_partitions(), Backfill.EASY)
+    assert replayed.start_s.tolist() == [0, 10, 10]
+    assert [one.tolist() for one in replayed.units] == [[0, 1, 2, 3], [0, 1], [2, 3]]
 
 
 def test_memory_of_nodes_keeps_jobs_apart() -> None:
@@ -150,8 +150,8 @@ def test_memory_of_nodes_keeps_jobs_apart() -> None:
 def test_gpus_are_counted_beside_cores() -> None:
     cluster = Cluster((NodeKind("g", 2, 8, gpus=2),), (Partition("g", ("g",)),))
     trace = replace(jobs((0, 10, 1), (0, 10, 1), (0, 10, 1)), gpus=np.array([2, 1, 2]))
-    found = run(trace, cluster, Backfill.FCFS)
-    assert found.start_s.tolist() == [0, 0, 10]
+    replayed = run(trace, cluster, Backfill.FCFS)
+    assert replayed.start_s.tolist() == [0, 0, 10]
     pooled = run(trace, replace(cluster, pooled=True), Backfill.FCFS)
     assert pooled.start_s.tolist() == [0, 0, 10]
 
@@ -160,18 +160,18 @@ def test_gpus_are_counted_beside_cores() -> None:
 def test_no_job_runs_into_a_reservation_of_the_site(backfill: Backfill) -> None:
     cluster = two_partitions(reservations=(Reservation("cpu", (0, 1, 2, 3), 20.0, 50.0),))
     trace = jobs((0, 15, 8), (1, 10, 8), (2, 3, 2))
-    found = run(trace, cluster, backfill)
-    assert found.start_s.tolist() == [0, 50, 60 if backfill is Backfill.FCFS else 15]
+    replayed = run(trace, cluster, backfill)
+    assert replayed.start_s.tolist() == [0, 50, 60 if backfill is Backfill.FCFS else 15]
 
 
 @pytest.mark.parametrize("backfill", ALL)
 def test_a_node_that_breaks_sends_its_jobs_back_to_the_queue(backfill: Backfill) -> None:
     cluster = two_partitions(failures=(Failure("cpu", 0, 4.0, 30.0),))
     trace = jobs((0, 10, 2), (0, 10, 2))
-    found = run(trace, cluster, backfill)
-    assert found.start_s.tolist() == [4, 0]  # on another node
-    assert found.requeues.tolist() == [1, 0]
-    assert found.counts.requeued == 1
+    replayed = run(trace, cluster, backfill)
+    assert replayed.start_s.tolist() == [4, 0]  # on another node
+    assert replayed.requeues.tolist() == [1, 0]
+    assert replayed.counts.requeued == 1
     lost = run(trace, cluster, backfill, requeue_failed=False)
     assert (lost.counts.lost, lost.counts.ended) == (1, 1)
 
@@ -182,8 +182,8 @@ def test_fair_share_puts_the_user_who_used_least_first(pooled: bool) -> None:
         jobs((0, 100, 4), (1, 10, 4), (2, 10, 4)), user=np.array([0, 0, 1]), users=("a", "b")
     )
     cluster = replace(one_pool(4), pooled=pooled)
-    found = run(trace, cluster, Backfill.EASY, priority=Multifactor(period_s=1.0))
-    assert found.start_s.tolist() == [0, 110, 100]
+    replayed = run(trace, cluster, Backfill.EASY, priority=Multifactor(period_s=1.0))
+    assert replayed.start_s.tolist() == [0, 110, 100]
     by_age = run(trace, cluster, Backfill.EASY, priority=Multifactor(fair_share=0, period_s=1.0))
     assert by_age.start_s.tolist() == [0, 100, 110]
 
@@ -203,12 +203,12 @@ def test_a_job_in_two_partitions_starts_where_it_can_first(
         pooled=pooled,
     )
     trace = replace(jobs((0, 10, 1), (0, 10, 1), (0, 10, 1)), queues=("a",))
-    found = replay(trace, cluster, Settings(backfill, compiled=False), Both())
-    assert found.start_s.tolist() == [0, 0, 10]
-    assert found.partition.tolist() == [0, 1, 0]
-    assert found.end_s.tolist() == [10, 20, 20]
-    assert found.counts.moved == 1
-    assert found.counts.adds_up
+    replayed = replay(trace, cluster, Settings(backfill, compiled=False), Both())
+    assert replayed.start_s.tolist() == [0, 0, 10]
+    assert replayed.partition.tolist() == [0, 1, 0]
+    assert replayed.end_s.tolist() == [10, 20, 20]
+    assert replayed.counts.moved == 1
+    assert replayed.counts.adds_up
 
 
 def test_jobs_that_cannot_be_replayed_are_refused_with_a_reason() -> None:
@@ -223,23 +223,23 @@ def test_jobs_that_cannot_be_replayed_are_refused_with_a_reason() -> None:
         (NodeKind("n", 4, 2), NodeKind("m", 1, 1)),
         (Partition("all", ("n",)), Partition("other", ("m",))),
     )
-    found = run(trace, cluster, Backfill.EASY)
-    assert found.counts.refused == {
+    replayed = run(trace, cluster, Backfill.EASY)
+    assert replayed.counts.refused == {
         "larger than its partition": 1,
         "no known run time": 1,
         "an unknown partition": 1,
         "a negative number": 1,
     }
-    assert (found.counts.read, found.counts.replayed, found.counts.ended) == (5, 1, 1)
+    assert (replayed.counts.read, replayed.counts.replayed, replayed.counts.ended) == (5, 1, 1)
 
 
 def test_an_empty_trace_gives_no_figures_and_no_traceback() -> None:
     empty = trace_of(np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
     for pooled in POOLED:
         for backfill in ALL:
-            found = run(empty, replace(one_pool(4), pooled=pooled), backfill)
-            assert metrics(found).jobs == 0
-            assert np.isnan(metrics(found).mean_wait_s)
+            replayed = run(empty, replace(one_pool(4), pooled=pooled), backfill)
+            assert metrics(replayed).jobs == 0
+            assert np.isnan(metrics(replayed).mean_wait_s)
 
 
 def test_a_policy_that_gives_impossible_options_is_named() -> None:
@@ -258,7 +258,7 @@ def test_what_a_scheduler_costs_is_part_of_the_wait(pooled: bool) -> None:
     costs = {"cycle_s": 5.0, "start_overhead_s": 1.0, "end_overhead_s": 2.0}
     cluster = replace(one_pool(4), pooled=pooled)
     for backfill in ALL:
-        found = run(trace, cluster, backfill, **costs)
-        assert found.start_s.tolist() == [1, 16, 31]
-        assert found.end_s.tolist() == [11, 26, 32]
-        assert problems(found) == []
+        replayed = run(trace, cluster, backfill, **costs)
+        assert replayed.start_s.tolist() == [1, 16, 31]
+        assert replayed.end_s.tolist() == [11, 26, 32]
+        assert problems(replayed) == []

@@ -47,17 +47,17 @@ def trace(slow: list[float], quick: list[float], gap: float = 100.0) -> Trace:
 def placed(jobs: Trace, **policy: object) -> Replayed:
     settings = PolicySettings(**policy)  # type: ignore[arg-type]
     decided = Decided(PLACES, AT, settings, with_error(jobs, PLACES), trace=jobs, cluster=CLUSTER)
-    found = replay(jobs, CLUSTER, Settings(compiled=False), decided)
-    assert found.counts.adds_up
-    assert problems(found) == []
-    return found
+    replayed = replay(jobs, CLUSTER, Settings(compiled=False), decided)
+    assert replayed.counts.adds_up
+    assert problems(replayed) == []
+    return replayed
 
 
 def test_every_job_goes_where_it_is_predicted_fastest() -> None:
-    found = placed(trace([50, 20], [10, 40]))
-    assert found.partition.tolist() == [1, 0]
-    assert found.end_s.tolist() == [10, 120]
-    assert found.counts.moved == 1
+    replayed = placed(trace([50, 20], [10, 40]))
+    assert replayed.partition.tolist() == [1, 0]
+    assert replayed.end_s.tolist() == [10, 120]
+    assert replayed.counts.moved == 1
 
 
 def test_a_queue_in_front_of_the_faster_place_counts() -> None:
@@ -71,19 +71,19 @@ def test_a_job_whose_time_elsewhere_nobody_knows_stays_and_is_counted() -> None:
     decided = Decided(
         PLACES, AT, PolicySettings(), with_error(known, PLACES), trace=truth, cluster=CLUSTER
     )
-    found = replay(truth, CLUSTER, Settings(compiled=False), decided)
-    assert found.partition.tolist() == [1, 0]
-    assert found.not_judged.tolist() == [False, True]
-    assert found.counts.not_judged == 1
-    assert found.end_s.tolist() == [10, 150]
+    replayed = replay(truth, CLUSTER, Settings(compiled=False), decided)
+    assert replayed.partition.tolist() == [1, 0]
+    assert replayed.not_judged.tolist() == [False, True]
+    assert replayed.counts.not_judged == 1
+    assert replayed.end_s.tolist() == [10, 150]
 
 
 def test_a_job_without_any_forecast_stays() -> None:
     jobs = trace([50, 50], [10, 10])
     blank = replace(jobs, runtime_on={k: np.full(2, np.nan) for k in jobs.runtime_on})
-    found = placed(blank)
-    assert (found.counts.moved, found.counts.not_judged) == (0, 0)
-    assert found.partition.tolist() == [0, 0]
+    replayed = placed(blank)
+    assert (replayed.counts.moved, replayed.counts.not_judged) == (0, 0)
+    assert replayed.partition.tolist() == [0, 0]
 
 
 def test_a_policy_that_raises_is_named_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,12 +56,12 @@ def test_a_waiting_job_starts_when_its_room_is_left(backfill: Backfill, pooled: 
     now = queue(2, (60, 200, 4), (10, 200, 4), (0, 50, 4), (0, 50, 4))
     cluster = Cluster((NodeKind("n", 2, 4),), (Partition("all", ("n",)),), pooled=pooled)
     exact = times((100, 100, 100), (30, 30, 30), (20, 20, 20), (20, 20, 20))
-    found = foresee(now, cluster, Settings(backfill, compiled=False, backfill_s=0.0), exact,
+    foreseen = foresee(now, cluster, Settings(backfill, compiled=False, backfill_s=0.0), exact,
                     samples=3)  # fmt: skip
-    assert found.mid_s.tolist() == pytest.approx([NOW_S + 20, NOW_S + 40], abs=0.1)
-    assert found.mid_s.tolist() == pytest.approx(found.high_s.tolist(), abs=0.1)
-    assert np.all(found.low_s <= found.mid_s)
-    for one in found.replays:
+    assert foreseen.mid_s.tolist() == pytest.approx([NOW_S + 20, NOW_S + 40], abs=0.1)
+    assert foreseen.mid_s.tolist() == pytest.approx(foreseen.high_s.tolist(), abs=0.1)
+    assert np.all(foreseen.low_s <= foreseen.mid_s)
+    for one in foreseen.replays:
         assert problems(one) == []
         assert one.start_s[:2].tolist() == [NOW_S, NOW_S]
         if not pooled:
@@ -72,9 +72,9 @@ def test_a_waiting_job_starts_when_its_room_is_left(backfill: Backfill, pooled: 
 def test_what_is_not_certain_has_a_width() -> None:
     now = queue(1, (0, 1_000, 4), (0, 50, 4))
     wide = times((50, 100, 200), (20, 20, 20))
-    found = foresee(now, one_pool(4), Settings(compiled=False), wide, samples=40)
+    foreseen = foresee(now, one_pool(4), Settings(compiled=False), wide, samples=40)
     low, mid, high = (float(column[0] - NOW_S) for column in (
-        found.low_s, found.mid_s, found.high_s))  # fmt: skip
+        foreseen.low_s, foreseen.mid_s, foreseen.high_s))  # fmt: skip
     assert 0 <= low < 75 < mid < 140 < high < 400
 
 
@@ -94,17 +94,17 @@ def test_another_policy_places_the_waiting_and_leaves_the_running_alone(pooled: 
     kinds = (NodeKind("a", 1, 4), NodeKind("b", 1, 4))
     parts = (Partition("all", ("a",)), Partition("other", ("b",)))
     there = Elsewhere()
-    found = foresee(
+    foreseen = foresee(
         now, Cluster(kinds, parts, pooled=pooled), Settings(compiled=False),
         times((100, 100, 100), (20, 20, 20), (20, 20, 20)), samples=1,
         placing=lambda _trace: there,
     )  # fmt: skip
-    assert (found.mid_s - NOW_S).tolist() == [0.0, 20.0]
+    assert (foreseen.mid_s - NOW_S).tolist() == [0.0, 20.0]
     assert set(there.asked) == {1, 2}
-    assert found.replays[0].counts.moved == 2
+    assert foreseen.replays[0].counts.moved == 2
 
 
 def test_nobody_waits() -> None:
-    found = foresee(queue(1, (5, 60, 4)), one_pool(4), Settings(compiled=False),
+    foreseen = foresee(queue(1, (5, 60, 4)), one_pool(4), Settings(compiled=False),
                     times((50, 50, 50)), samples=2)  # fmt: skip
-    assert found.mid_s.tolist() == []
+    assert foreseen.mid_s.tolist() == []

@@ -95,18 +95,20 @@ def test_overlapping_partitions_dependencies_and_broken_nodes(
         trace, after=np.array(after), queue=np.array(queue), queues=("all", "some"),
         array=np.array(array), array_limits={0: 1},
     )  # fmt: skip
-    found = replay(trace, cluster, Settings(mode, compiled=False))
-    assert problems(found) == []
-    assert found.counts.ended == size
+    replayed = replay(trace, cluster, Settings(mode, compiled=False))
+    assert problems(replayed) == []
+    assert replayed.counts.ended == size
     for failure, begin in enumerate(begins):
-        for i, units in enumerate(found.units):
+        for i, units in enumerate(replayed.units):
             if failure in units:
-                down = found.start_s[i] < begin + 25.0 and found.end_s[i] > begin
+                down = replayed.start_s[i] < begin + 25.0 and replayed.end_s[i] > begin
                 assert not down, f"job {i} runs on a broken node"
     of_one = np.flatnonzero(trace.array == 0)
     for i in of_one:
         for j in of_one:
-            overlap = found.start_s[i] < found.end_s[j] and found.start_s[j] < found.end_s[i]
+            overlap = (
+                replayed.start_s[i] < replayed.end_s[j] and replayed.start_s[j] < replayed.end_s[i]
+            )
             assert i == j or not overlap
 
 

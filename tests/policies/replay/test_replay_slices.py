@@ -51,59 +51,59 @@ def trace(rows: list[tuple[float, float, str]], slices: int = 1) -> Trace:
 
 
 def replayed(jobs: Trace, rules: Recutting | None = RULES, cluster: Cluster = CUT) -> Replayed:
-    found = replay(jobs, cluster, Settings(Backfill.EASY, recutting=rules, compiled=False))
-    assert problems(found) == []
-    assert found.counts.adds_up
-    return found
+    result = replay(jobs, cluster, Settings(Backfill.EASY, recutting=rules, compiled=False))
+    assert problems(result) == []
+    assert result.counts.adds_up
+    return result
 
 
 def test_a_gpu_that_is_not_cut_anew_gives_only_what_it_has() -> None:
     jobs = trace([(0, 10, WHOLE), (0, 10, WHOLE), (0, 10, WHOLE), (1, 10, SMALL)])
-    found = replayed(jobs, None)
-    assert found.start_s[:3].tolist() == [0, 0, 10]
-    assert found.counts.never == 1  # no slice of its profile is ever there
-    assert found.recuts == ()
+    result = replayed(jobs, None)
+    assert result.start_s[:3].tolist() == [0, 0, 10]
+    assert result.counts.never == 1  # no slice of its profile is ever there
+    assert result.recuts == ()
 
 
 def test_idle_gpus_are_cut_for_what_waits_and_pay_for_it() -> None:
-    found = replayed(trace([(0, 100, WHOLE), (1, 50, SMALL), (2, 50, SMALL)]))
+    result = replayed(trace([(0, 100, WHOLE), (1, 50, SMALL), (2, 50, SMALL)]))
     # The first look is at 10 s; one GPU runs a job, the other is cut and drained for 5 s.
-    assert [(one.at_s, one.ready_s) for one in found.recuts] == [(10, 15)]
-    assert found.start_s.tolist() == [0, 15, 15]
-    assert found.recuts[0].before == Layout.parse("7g.40gb@0")
-    assert found.recuts[0].after.counts() == {"1g.5gb": 2}
-    figures = metrics(found)
+    assert [(one.at_s, one.ready_s) for one in result.recuts] == [(10, 15)]
+    assert result.start_s.tolist() == [0, 15, 15]
+    assert result.recuts[0].before == Layout.parse("7g.40gb@0")
+    assert result.recuts[0].after.counts() == {"1g.5gb": 2}
+    figures = metrics(result)
     assert (figures.recuts, figures.drained_gpu_h) == (1, 5 / 3600)
     assert figures.cost == pytest.approx((100 * 7 + 2 * 50 * 1) / 3600)
 
 
 def test_no_gpu_is_cut_under_a_job() -> None:
     rows = [(0, 100, WHOLE), (0, 60, WHOLE), (1, 10, SMALL)]
-    found = replayed(trace(rows))
-    assert found.start_s.tolist() == [0, 0, 65]  # after the end at 60 s, and 5 s of cutting
+    result = replayed(trace(rows))
+    assert result.start_s.tolist() == [0, 0, 65]  # after the end at 60 s, and 5 s of cutting
 
 
 def test_what_stays_on_a_drained_gpu_takes_no_job_until_it_is_ready() -> None:
     cut = changed(NODES, ["nodes.gpu.mig=1", "nodes.gpu-mig.layout=3g.20gb@0 3g.20gb@4"])
     rows = [(0, 100, "gpu-mig-3g.20gb"), (1, 10, SMALL), (11, 10, "gpu-mig-3g.20gb")]
-    found = replayed(trace(rows), RULES, cut)
-    assert found.start_s[1] == 15
-    assert found.start_s[2] >= 15  # no job starts on it until then
+    result = replayed(trace(rows), RULES, cut)
+    assert result.start_s[1] == 15
+    assert result.start_s[2] >= 15  # no job starts on it until then
 
 
 def test_a_new_layout_stays_for_its_dwell_time() -> None:
     patient = replace(RULES, patience=Hysteresis(200.0, 0.05))
     rows = [(0, 5, SMALL), (0, 5, SMALL), (40, 5, WHOLE), (40, 5, WHOLE)]
-    found = replayed(trace(rows), patient, changed(NODES, ["nodes.gpu.mig=1"]))
-    assert [one.at_s for one in found.recuts] == [10, 210]
-    assert found.start_s.tolist() == [15, 15, 215, 220]
+    result = replayed(trace(rows), patient, changed(NODES, ["nodes.gpu.mig=1"]))
+    assert [one.at_s for one in result.recuts] == [10, 210]
+    assert result.start_s.tolist() == [15, 15, 215, 220]
 
 
 def test_gpus_are_cut_for_jobs_that_are_expected() -> None:
     rules = replace(RULES, window_s=100.0, horizon_s=100.0)
     small = [(float(at), 15.0, SMALL) for at in range(0, 100, 10)]
-    found = replayed(trace(small), rules)
-    eager = found.recuts[0].after.counts()["1g.5gb"]
+    result = replayed(trace(small), rules)
+    eager = result.recuts[0].after.counts()["1g.5gb"]
     plain = replayed(trace(small)).recuts[0].after.counts()["1g.5gb"]
     assert eager > plain  # for those that wait, and for two that are expected
 
@@ -127,12 +127,12 @@ def test_every_replay_with_slices_is_valid(
         at += gap
         jobs.append((float(at), float(run), queue))
     rules = replace(RULES, patience=Hysteresis(dwell_s, 0.05), every_s=7.0)
-    made = trace(jobs)
-    many = replace(made, gpus=np.where(made.queue == 0, slices, 1))
-    found = replay(many, CUT, Settings(mode, recutting=rules, compiled=False))
-    assert problems(found) == []
-    assert found.counts.adds_up
-    assert found.counts.ended == len(jobs)
+    singles = trace(jobs)
+    many = replace(singles, gpus=np.where(singles.queue == 0, slices, 1))
+    result = replay(many, CUT, Settings(mode, recutting=rules, compiled=False))
+    assert problems(result) == []
+    assert result.counts.adds_up
+    assert result.counts.ended == len(jobs)
 
 
 def test_the_validator_notices_a_slice_that_is_not_there() -> None:
@@ -167,5 +167,5 @@ def test_slices_are_counted_as_parts_of_their_gpus() -> None:
     assert lookup("A100-40GB").gpu == "A100-40GB"
     assert CUT.whole_gpus == 2
     assert CUT.kind("gpu").count == 0
-    found = replayed(trace([(0, 70, WHOLE), (0, 70, WHOLE)]), None)
-    assert metrics(found).gpu_utilisation == 1.0
+    result = replayed(trace([(0, 70, WHOLE), (0, 70, WHOLE)]), None)
+    assert metrics(result).gpu_utilisation == 1.0

@@ -63,7 +63,7 @@ def brute_force(stored: Storage, kept: set[int]) -> int:
 @settings(max_examples=examples(200), deadline=None)
 def test_the_peak_is_that_of_brute_force(stored: Storage, data: st.DataObject) -> None:
     kept = data.draw(st.sets(st.integers(0, len(stored) - 1)))
-    assert peak(tensors(stored, kept=kept)) == brute_force(stored, kept)
+    assert peak(tensors(stored, lasting=kept)) == brute_force(stored, kept)
 
 
 @given(stores())
@@ -72,8 +72,8 @@ def test_working_in_place_never_needs_more_and_recording_never_less(stored: Stor
     plain = peak(tensors(stored))
     assert peak(tensors(stored, reuse=True)) <= plain
     everything = frozenset(range(len(stored)))
-    assert peak(tensors(stored, kept=everything)) >= plain
-    assert backward_peak(stored, Saved(everything, 0)) >= peak(tensors(stored, kept=everything))
+    assert peak(tensors(stored, lasting=everything)) >= plain
+    assert backward_peak(stored, Saved(everything, 0)) >= peak(tensors(stored, lasting=everything))
 
 
 @given(stores())

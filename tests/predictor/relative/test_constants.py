@@ -38,7 +38,7 @@ def one_thread(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (site / "here.jsonl").read_text(encoding="utf-8")
     more = f'"counters": {{"threads": {json.dumps(THREADS)}, '
     (site / "here.jsonl").write_text(text.replace('"counters": {', more), encoding="utf-8")
-    result = run("train", "--task", "relative", site, "--out", folder / "bundle")
+    result = run("train", "--task", "relative-performance", site, "--out", folder / "bundle")
     assert result.exit_code == 0, (result.output, result.exception)
     return folder
 

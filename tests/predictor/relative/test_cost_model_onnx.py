@@ -69,7 +69,7 @@ def test_the_command_writes_a_graph_and_says_how_far_off_it_is(tmp_path) -> None
     from site_profiles import write_site
 
     site = write_site(tmp_path / "site", applications=4)
-    words = ["train", "--task", "relative", str(site), "--out", str(tmp_path / "b")]
+    words = ["train", "--task", "relative-performance", str(site), "--out", str(tmp_path / "b")]
     assert CliRunner().invoke(berth, words).exit_code == 0
     out = tmp_path / "cost model.onnx"
     result = CliRunner().invoke(

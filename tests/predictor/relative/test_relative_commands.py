@@ -21,7 +21,7 @@ def run(*words):
 @pytest.mark.parametrize(
     "words",
     [
-        ("train", "profiles.jsonl", "--task", "relative", "--out", "b"),
+        ("train", "profiles.jsonl", "--task", "relative-performance", "--out", "b"),
         ("relative", "profiles.jsonl"),
         ("relative", "profiles.jsonl", "--train", "b"),
     ],
@@ -39,7 +39,7 @@ def test_figures_of_another_evaluation_are_refused() -> None:
 
 
 def test_a_site_s_training_needs_profiles() -> None:
-    result = run("train", "--task", "relative", "--out", "b")
+    result = run("train", "--task", "relative-performance", "--out", "b")
     assert isinstance(result.exception, UsageError)
     assert result.exception.message == "no PROFILES are given"
 
@@ -84,7 +84,7 @@ def test_training_shows_baselines_beside_the_cost_model(site, tmp_path) -> None:
 
 @pytest.mark.slow
 def test_names_of_earlier_versions_are_understood_and_hidden(site, tmp_path) -> None:
-    words = ("train", "--task", "relative", site, "--out")
+    words = ("train", "--task", "relative-performance", site, "--out")
     one = run(*words, tmp_path / "a")
     words = ("train", "--task", "relative-performance", site, "--out")
     assert run(*words, tmp_path / "b").output.split()[0] == one.output.split()[0]

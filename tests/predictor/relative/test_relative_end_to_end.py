@@ -42,7 +42,9 @@ def place(tmp_path_factory):
     """A folder with a site's data, its bundle, and one new program's profiles."""
     folder = tmp_path_factory.mktemp("end-to-end")
     write_site(folder / "site", applications=8)
-    result = run("train", "--task", "relative", folder / "site", "--out", folder / "bundle")
+    result = run(
+        "train", "--task", "relative-performance", folder / "site", "--out", folder / "bundle"
+    )
     assert result.exit_code == 0, (result.output, result.exception)
     for name in ("here", "gpu"):
         data = profile("new-3", WORK, FAR, name)
@@ -201,7 +203,7 @@ def test_a_tampered_trust_is_refused(place, tmp_path) -> None:
 
 def test_too_few_applications_give_times_without_intervals(place, tmp_path) -> None:
     site = write_site(tmp_path / "site", applications=3)
-    result = run("train", "--task", "relative", site, "--out", tmp_path / "small")
+    result = run("train", "--task", "relative-performance", site, "--out", tmp_path / "small")
     assert result.exit_code == 0, result.exception
     assert "3 applications are too few" in result.output
     shown = run("predict", place / "here.json", "--bundle", tmp_path / "small")

@@ -90,7 +90,7 @@ class LatencyPredictor:
         """
         wanted = numbers or native_numbers(graph)
         key = (graph.digest, graph.batch, wanted, tuple(place.platform for place in places))
-        return self._answered.made(key, lambda: self._times(graph, places, wanted))
+        return self._answered.get_or_make(key, lambda: self._times(graph, places, wanted))
 
     def _times(
         self, graph: ModelGraph, places: Sequence[Roof], numbers: Numbers

@@ -1,4 +1,4 @@
-"""Ceilings: what each platform can do at each core count, as columns over all of them.
+"""Ceilings: the rates of each platform at each core count, as columns over all of them.
 
 One row a (platform, cores or GPUs) point, made once when a predictor is loaded, so that one
 profile against every platform is a handful of numpy operations. A rate that a signature lacks
@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from berth.pilot.platform import MemoryLevel, Platform, Signature
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.program.work import EMULATED_L1_BYTES
 
 FLOATS_CHAIN_CYCLES = 4.0
 """Latency of a floating-point add on current cores: turns the serial rate into a clock."""
@@ -25,6 +24,8 @@ MISPREDICT_CYCLES = 17.0
 DEFAULT_FORK_S = 8e-6
 """Fork-join of an OpenMP team on a two-socket node, where nobody measured it."""
 DEFAULT_LATENCY_S = 95e-9
+DEFAULT_L1_BYTES = 32 * 2**10
+"""First-level data cache of a core, where a signature names none."""
 MEMORY_PARALLELISM = 10.0
 """Outstanding cache-line misses of one core (line-fill buffers)."""
 CONTENDED_ATOMIC_CYCLES = 60.0
@@ -42,12 +43,12 @@ class Point:
 
     @property
     def cores(self) -> int:
-        """Cores in use; 0 on a GPU."""
+        """Return the cores in use; 0 on a GPU."""
         return 0 if self.platform.is_gpu else self.units
 
     @property
     def gpus(self) -> int:
-        """GPUs or slices in use; 0 on a CPU platform."""
+        """Return the GPUs or slices in use; 0 on a CPU platform."""
         return self.units if self.platform.is_gpu else 0
 
 
@@ -68,7 +69,7 @@ class Ceilings:
     l1_capacity: Floats
     l2_capacity: Floats
     l3_capacity: Floats
-    """Of the last level of cache before main memory (on a GPU: its L2)."""
+    """Capacity of the last level of cache before main memory (on a GPU: its L2)."""
     fetch_writes: Floats
     """1 where a missed write fetches its line first (CPUs), 0 where it does not (GPUs)."""
     mispredicts: Floats
@@ -77,15 +78,15 @@ class Ceilings:
 
     @classmethod
     def of(cls, points: Iterable[Point]) -> Ceilings:
-        """The table over ``points``, in their order."""
-        kept = tuple(points)
-        rows = np.array([_row(p) for p in kept], dtype=np.float64).reshape(len(kept), -1)
+        """Return the table over ``points``, in their order."""
+        ordered = tuple(points)
+        rows = np.array([_row(p) for p in ordered], dtype=np.float64).reshape(len(ordered), -1)
         columns = [np.ascontiguousarray(column) for column in rows.T]
-        return cls(kept, np.array([p.platform.is_gpu for p in kept]), *columns)
+        return cls(ordered, np.array([p.platform.is_gpu for p in ordered]), *columns)
 
 
 def core_grid(platform: Platform) -> tuple[int, ...]:
-    """Core counts that a curve is made for: powers of two and all; one GPU."""
+    """Return the core counts that a curve is made for: powers of two and all; one GPU."""
     if platform.is_gpu:
         return (1,)
     grid = [1]
@@ -121,7 +122,7 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
         _up_to(units, l2.core_bytes_per_s, l2.total_bytes_per_s, cores),
         _up_to(units, l3.core_bytes_per_s, l3.total_bytes_per_s, cores),
         _bandwidth(signature, units, dram_core, dram.total_bytes_per_s),
-        l1.capacity_bytes if l1 else EMULATED_L1_BYTES,
+        l1.capacity_bytes if l1 else DEFAULT_L1_BYTES,
         l2.capacity_bytes,
         _reached(l3, units, cores),
         1.0,
@@ -149,7 +150,7 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
         l2.total_bytes_per_s,
         dram.total_bytes_per_s,
         dram.total_bytes_per_s,
-        EMULATED_L1_BYTES,
+        DEFAULT_L1_BYTES,
         l2.capacity_bytes,
         l2.capacity_bytes,
         0.0,
@@ -161,7 +162,7 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
 
 
 def _reached(level: MemoryLevel, units: float, cores: float) -> float:
-    """Capacity that ``units`` cores reach of a shared level: theirs of its instances."""
+    """Return the capacity that ``units`` cores reach of a shared level: theirs of its instances."""
     if level.instances == 1:
         return level.capacity_bytes
     return level.capacity_bytes * max(1.0 / level.instances, units / cores)
@@ -176,12 +177,12 @@ def _clock(signature: Signature, cores: float) -> float:
 
 
 def _up_to(units: float, core: float | None, total: float, cores: float) -> float:
-    """``units`` cores' share: their own rate each, at most the platform's total."""
+    """Return the rate of ``units`` cores: their own each, at most the platform's total."""
     return min(units * (core or total / cores), total)
 
 
 def _bandwidth(signature: Signature, units: float, core: float, total: float) -> float:
-    """How main memory saturates: measured points where there are any, else a smooth minimum."""
+    """Return main memory's rate: by measured points where there are any, else a smooth minimum."""
     if len(signature.thread_scaling) >= 2:
         threads, rates = zip(*sorted(signature.thread_scaling), strict=True)
         if threads[0] <= units <= threads[-1]:
