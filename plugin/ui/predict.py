@@ -34,7 +34,6 @@ OPTIONS = (
     "mode", "batch", "precision", "input_tokens", "output_tokens", "concurrency", "amount",
     "steps_per_epoch",
 )  # fmt: skip
-DESCRIBED = ("described", "billions", "layers", "width", "sequence")
 view = Blueprint("predict", __name__)
 
 

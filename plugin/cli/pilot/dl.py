@@ -37,7 +37,6 @@ from berth.predictor.hardware import platforms as catalogue
 
 MEMORY_SHARE = 0.9
 """Share of the free memory that a measurement may take, unless asked otherwise."""
-_WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
 
 
 @click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")
