@@ -30,7 +30,7 @@ _REQUEST = (
     "tasks", "cpus_per_task", "nodes", "gpus", "mem", "time_limit", "partition", "size",
 )  # fmt: skip
 _HEADS = {"host memory <=": "Host memory at most", "GPU memory <=": "GPU memory at most"}
-"""Where a column's title is not the terminal's one."""
+"""Titles of columns that are not the terminal's ones."""
 _ASKED = (*_REQUEST, "policy", "script")
 
 

@@ -37,8 +37,7 @@ from berth.predictor.graphs.values import TYPE_NAMES
 from berth.predictor.hardware import platforms as catalogue
 
 MEMORY_SHARE = 0.9
-"""Of the memory that is free, unless asked otherwise."""
-_WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
+"""Share of the free memory that a measurement may take, unless asked otherwise."""
 
 
 @click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")

@@ -17,7 +17,8 @@ from berth.plugin.workloads.files import WorkloadOptions
 F = TypeVar("F", bound=Callable[..., Any])
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 BITS = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0, "int4": 4.0}
-"""As ``families.language_model.load.QUANTISED``, which is slow to import."""
+"""Bits of a number; the same as ``families.language_model.load.QUANTISED``, which is slow to
+import."""
 _GRAPHS, _MODELS = "Model graphs:", "Language models:"
 _PARALLEL = ("tensor", "pipeline", "data", "expert")
 _OPTIONS: tuple[click.Option, ...] = (
