@@ -102,7 +102,7 @@ def nodes_of(request: Request, edit: Edit, held: Resources) -> int:
 
 
 def workload_attribute(job: Job) -> str | None:
-    """``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
+    """Return ``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
     mark, _, name = (job.comment or "").partition(":")
     if mark != "berth" or not name:
         return None
