@@ -119,7 +119,7 @@ _NESTED = ["flux", "broker", "{{tmpdir}}/script"]
 
 
 def jobspec(job: Job, request: Request, edit: Edit | None, *, folder: Path) -> dict[str, Any]:
-    """Return what the command of ``render`` would submit. Raises UsageError for an unreadable
+    """Return what the command of ``flux_submit`` would submit. Raises UsageError for an unreadable
     script."""
     edit = edit or Edit()
     system: dict[str, Any] = {
