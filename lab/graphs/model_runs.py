@@ -17,7 +17,7 @@ from berth.predictor.graphs.roofline import FREE, load_of, roof_seconds
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of
-from berth.predictor.learning.graphs.run_seconds import seconds
+from berth.predictor.learning.graphs.adapt import run_seconds
 from lab.datasets.timm import skeletons
 from lab.graphs import PATIENT
 
@@ -52,7 +52,7 @@ def on_one_core(platform: str | None = None, path: Path = DATA) -> list[OnOneCor
     for run in runs(path):
         setting = run.setting
         asked = (setting.device, setting.threads, setting.task, setting.framework)
-        if asked == _ONE_CORE and seconds(run) is not None:
+        if asked == _ONE_CORE and run_seconds(run) is not None:
             wanted.setdefault(run.model.name, []).append(run)
     found = []
     known = platforms.shipped()
@@ -74,7 +74,7 @@ def _compared(run: ModelRun, graph: ModelGraph, roof: Roof) -> OnOneCore:
     count = np.bincount(graph.kind, minlength=len(load))
     runs_at_all = np.array([FAMILIES[int(f)] not in FREE for f in load.family])
     body = np.maximum(*roof_seconds(load, roof, Numbers.FP32))
-    measured = seconds(run)
+    measured = run_seconds(run)
     assert measured is not None  # noqa: S101 - the caller chose those that were measured
     return OnOneCore(
         run.model.name, run.setting.batch, measured,

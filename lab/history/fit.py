@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from berth.pilot.documents import write_text
 from berth.predictor.learning.history import AskedJob, RunTimePredictor
 from berth.predictor.learning.history.evidence import FEATURES, features_of
-from berth.predictor.learning.history.replay import Event
 from berth.predictor.learning.history.rings import USER, Ring, code
+from berth.predictor.learning.history.run_time import Event
 from lab.datasets.ricc import Trace
 from lab.ground.table import Flags, Floats, Places
 from lab.history.run_times import asked_jobs, ended_job, events

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
-from berth.predictor.learning.history.replay import Event, in_order
+from berth.predictor.learning.history.run_time import Event, in_order
 from lab.datasets.ricc import Trace, trace
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section

@@ -20,9 +20,10 @@ from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_q
 from berth.predictor.families.program.bundle import Calibration
 from berth.predictor.learning.programs.adapt import adapted
 from berth.predictor.learning.programs.columns import Columns, columns
-from berth.predictor.learning.programs.model import Prior, fit_prior
-from berth.predictor.learning.programs.shrunk import (
+from berth.predictor.learning.programs.model import (
     TYPICAL_DIFFICULTY,
+    Prior,
+    fit_prior,
     honest_quantile,
     shrunk_prior,
 )

@@ -27,9 +27,9 @@ from berth.predictor.families.program.bundle import (
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.learning.folds import folds
+from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from berth.predictor.learning.programs.columns import Columns, columns
 from berth.predictor.learning.programs.model import Settings, fit, fit_prior
-from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.rajaperf import LABELS
 from lab.ground.report import library_line, markdown_table, model_card
 from lab.kernels.examples import Example, digest
@@ -130,8 +130,8 @@ def _train_one(
 ) -> Trained:
     chosen = select(data, count=FOLDS, seed=seed, candidates=candidates, fitter=fit_model)
     model = fit(data, chosen.settings, seed)
-    onnx = to_onnx(model.residual, len(FEATURES))
-    apart = check_agreement(onnx, model.residual, data.features)
+    onnx = trees_to_onnx(model.residual, len(FEATURES))
+    apart = check_trees_agree(onnx, model.residual, data.features)
     prior_scores = _prior_scores(data, chosen.settings, seed)
     entry = Labelled(
         platform=platform.name,

@@ -8,7 +8,7 @@ import numpy as np
 
 from berth.pilot.dl.document import Device, ModelRun, Task
 from berth.predictor.families.graph.latency.features import Work
-from berth.predictor.learning.graphs.run_seconds import seconds
+from berth.predictor.learning.graphs.adapt import run_seconds
 from lab.datasets.timm import Architecture
 from lab.graphs.model_runs import runs
 from lab.ground.table import Floats
@@ -28,7 +28,7 @@ def runs_where(chosen: Callable[[ModelRun], bool]) -> list[ModelRun]:
     known = graphs().places
     return [
         run for run in runs()
-        if run.model.name in known and seconds(run) is not None and chosen(run)
+        if run.model.name in known and run_seconds(run) is not None and chosen(run)
     ]  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def as_rows(of: list[ModelRun]) -> Runs:
     names = [run.model.name.rpartition("_") for run in of]
     model = [name for name, _, _ in names]
     batch = np.array([run.setting.batch for run in of], np.int64)
-    taken = np.array([seconds(run) or np.nan for run in of])
+    taken = np.array([run_seconds(run) or np.nan for run in of])
     unknown = np.full(len(of), np.nan)
     return Runs(
         model=np.array(model),
@@ -63,7 +63,7 @@ def own_sample(known: dict[Architecture, tuple[Work, Floats]]) -> tuple[Sample, 
         asked = run.setting
         kind = (asked.device, asked.threads, asked.task) == (Device.CPU, 1, Task.INFERENCE)
         known_here = size.isdigit() and Architecture(model, int(size)) in known
-        return kind and known_here and run.platform == OWN_CPU and seconds(run) is not None
+        return kind and known_here and run.platform == OWN_CPU and run_seconds(run) is not None
 
     rows = as_rows([run for run in runs() if wanted(run)])
     names = zip(rows.model.tolist(), rows.image_size.tolist(), strict=True)

@@ -20,7 +20,7 @@ from berth.pilot.version import VERSION
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.bundle import Situation, Width
-from berth.predictor.families.language_model.memory import memory
+from berth.predictor.families.language_model.load import memory
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT
 from berth.predictor.learning.resume import Resume
 from lab.datasets.llm import BENCH, SERVING

@@ -20,8 +20,7 @@ import xgboost
 from berth.pilot.platform import Platform, Precision
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.memory import memory
+from berth.predictor.families.language_model.load import Load, memory
 from berth.predictor.families.language_model.physics import combine
 from berth.predictor.hardware.unit import Unit
 from lab.ground.evaluate import Family

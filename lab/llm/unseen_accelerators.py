@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.physics import HEADS, Effects, combine
-from berth.predictor.families.language_model.siblings import sibling
+from berth.predictor.families.language_model.physics import HEADS, Effects, combine, sibling
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.llm.cases import Cases, table

@@ -28,7 +28,7 @@ from berth.predictor.families.graph.operators.bundle import (
 )
 from berth.predictor.families.graph.operators.physics import PRODUCT_FEATURES, VECTOR_FEATURES
 from berth.predictor.families.graph.operators.predictor import OperatorModel
-from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
+from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from lab.datasets.neusight import OPERATORS
 from lab.ground.report import markdown_table, model_card, source_lines
 from lab.operators.fit_operators import FULL, Fitted, Size, features_of, fit
@@ -125,8 +125,8 @@ def ensembles(fitted: Fitted, given: Rows) -> tuple[dict[str, bytes], float]:
         of = np.flatnonzero(np.isin(given.calls.kind, KINDS[group]))[:500]
         features, _ = features_of(group, given.calls[of], str(given.gpu[of[0]]), fitted.power)
         model = _regressor(booster)
-        raw = to_onnx(model, features.shape[1])
-        apart = max(apart, check_agreement(raw, model, features.astype(np.float64)))
+        raw = trees_to_onnx(model, features.shape[1])
+        apart = max(apart, check_trees_agree(raw, model, features.astype(np.float64)))
         files[file_of(group)] = raw
     return files, apart
 

@@ -16,8 +16,8 @@ from berth.plugin.cli.train.command import of_relative, train_relative
 from berth.plugin.cli.train.training_input import SiteInput, site_input
 from berth.plugin.pictures import explained
 from berth.predictor.families.relative.explain import AXES, SHARES, explain_cost_model
-from berth.predictor.families.relative.neighbours import Neighbours
 from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.trust import Neighbours
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc

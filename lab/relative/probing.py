@@ -11,8 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.joint import Joint
-from berth.predictor.families.relative.probes import advise
+from berth.predictor.families.relative.joint import Joint, advise
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.figures import per_application
 from berth.predictor.learning.relative.splits import by_application

@@ -11,10 +11,9 @@ import numpy as np
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.relative.probes import expected_regret
+from berth.predictor.families.relative.joint import expected_regret
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import Trust
-from berth.predictor.families.relative.trust_file import fit_range, log_counters
+from berth.predictor.families.relative.trust import Trust, fit_range, log_counters
 from berth.predictor.learning.relative.family import Family
 from berth.predictor.learning.relative.figures import log_regrets, per_application
 from berth.predictor.learning.relative.splits import by_application

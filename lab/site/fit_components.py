@@ -9,8 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.cells import Cell, covariance
-from berth.predictor.learning.components import SHIPPED, Components
+from berth.predictor.learning.cells import SHIPPED, Cell, Components, covariance
 from lab.site.worlds import World
 
 SHARES = (

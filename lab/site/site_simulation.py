@@ -16,12 +16,10 @@ import numpy as np
 from berth.pilot.documents import write_text
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.core.intervals import NORMAL_90
-from berth.predictor.learning.cells import Run
-from berth.predictor.learning.components import Components, phase
-from berth.predictor.learning.drift import OnlineLevel
+from berth.predictor.learning.cells import Components, Run, phase
 from berth.predictor.learning.posterior import Posterior
 from berth.predictor.learning.resume import Resume
-from berth.predictor.learning.widths import Held, HeldOfProgram, interval_factors
+from berth.predictor.learning.surprises import Held, HeldOfProgram, OnlineLevel, interval_factors
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.relative.data import AIWC_DATA

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.plugin.cli.output.step_bar import step_bar
-from berth.predictor.families.slices.manifest import LARGE_BATCH, Width
+from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
 from berth.predictor.learning.metrics import group_mean
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, held_out

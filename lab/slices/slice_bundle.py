@@ -11,9 +11,7 @@ from berth.pilot.documents import to_json
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.slices import bundle as bundles
-from berth.predictor.families.slices.equivalence import IN_MANIFEST
-from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
-from berth.predictor.families.slices.manifest import (
+from berth.predictor.families.slices.bundle import (
     LATENTS,
     NO_RESIDUAL,
     RESIDUAL,
@@ -23,9 +21,11 @@ from berth.predictor.families.slices.manifest import (
     SliceManifest,
     SliceTraining,
 )
+from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
-from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
+from berth.predictor.families.slices.sweep import IN_MANIFEST
+from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.ground.report import (
     library_line,
@@ -99,9 +99,9 @@ def train(
     files = {LATENTS: to_json(LatentFile(schema=LATENT_SCHEMA, families=tuple(families))).encode()}
     apart = 0.0
     if fitted.ensemble is not None:
-        files[RESIDUAL] = to_onnx(fitted.ensemble, len(RESIDUAL_FEATURES))
+        files[RESIDUAL] = trees_to_onnx(fitted.ensemble, len(RESIDUAL_FEATURES))
         features = features_of(rows, effective(rows, fitted.shares))
-        apart = check_agreement(files[RESIDUAL], fitted.ensemble, features)
+        apart = check_trees_agree(files[RESIDUAL], fitted.ensemble, features)
     manifest = SliceManifest(
         schema=SLICES_SCHEMA,
         **made_by(command, figures),

@@ -11,9 +11,8 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import Share
-from berth.predictor.families.slices.sweep import LoadModel
+from berth.predictor.families.slices.sweep import LoadModel, Loads
 from berth.predictor.families.slices.sweep import fit as fit_costs
-from berth.predictor.families.slices.sweep_model import Loads
 from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
 from lab.datasets.mig import WHOLE, inference_rows, training_rows
 from lab.ground.table import Places, Strings, Table

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.slices.equivalence import log_slowdowns as batch_equivalence
-from berth.predictor.families.slices.equivalence import mixed
+from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
 from berth.predictor.families.slices.latent import Latents
-from berth.predictor.families.slices.manifest import LARGE_BATCH, Width
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import EASE
-from berth.predictor.families.slices.sweep import LoadModel
-from berth.predictor.families.slices.sweep_model import Loads, SeenProbe, SweepModel
+from berth.predictor.families.slices.sweep import LoadModel, Loads, SeenProbe, SweepModel, mixed
+from berth.predictor.families.slices.sweep import equivalence_log_slowdowns as batch_equivalence
 from lab.ground.table import Places, Strings, Table, stacked
 from lab.slices.latent import FamilySpec, fit_family, predicted, slowdowns
 from lab.slices.slice_cases import SHARES, Case, SliceRows, rows_of

@@ -10,8 +10,8 @@ import xgboost
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import MeasuredShare, ShareModel
-from berth.predictor.families.slices.sweep import LoadModel
-from berth.predictor.families.slices.sweep_model import (
+from berth.predictor.families.slices.sweep import (
+    LoadModel,
     Loads,
     SweepModel,
     load_model_log_slowdown,

@@ -16,8 +16,7 @@ import numpy as np
 from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.bundle_writing import now
-from berth.predictor.families.training_step.predictor import predict
-from berth.predictor.families.training_step.step_precision import FILE, PrecisionWidth
+from berth.predictor.families.training_step.predictor import PRECISION_FILE, PrecisionWidth, predict
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import known_unit, unit_named
@@ -130,5 +129,5 @@ def train(options: Options) -> str:
         groups=len({(row.platform, row.model) for row in rows}), rows=len(rows),
         coverage=round(coverage(rows), 4),
     )  # fmt: skip
-    write_text(options.bundle / FILE.name, to_json(made))
+    write_text(options.bundle / PRECISION_FILE.name, to_json(made))
     return f"{made.rows} steps of {made.groups} models on GPUs"

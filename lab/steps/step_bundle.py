@@ -22,8 +22,7 @@ from berth.predictor.families.training_step.bundle import (
     learner_files,
 )
 from berth.predictor.families.training_step.step_costs import STEP_FEATURES, TERMS
-from berth.predictor.learning import trees_onnx
-from berth.predictor.learning.onnx_export import agreement
+from berth.predictor.learning.onnx_export import agreement, check_trees_agree, trees_to_onnx
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.graphs.model_runs import DATA
 from lab.ground.evaluate import Family, held_out
@@ -88,8 +87,8 @@ def train(
 def _converted(learnt: Learnt, rows: Floats) -> tuple[tuple[bytes, bytes], float]:
     assert learnt.trees is not None  # noqa: S101 - `fit` was asked for both
     assert learnt.process is not None  # noqa: S101
-    trees, process = trees_onnx.to_onnx(learnt.trees, len(STEP_FEATURES)), learnt.process.onnx()
-    first = trees_onnx.check_agreement(trees, learnt.trees, rows)
+    trees, process = trees_to_onnx(learnt.trees, len(STEP_FEATURES)), learnt.process.onnx()
+    first = check_trees_agree(trees, learnt.trees, rows)
     expected = learnt.process(rows)
     return (trees, process), max(
         first, agreement(process, {"features": rows}, expected, TOLERANCE)

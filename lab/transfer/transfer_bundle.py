@@ -13,8 +13,7 @@ from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
 from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, Own
 from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior, Width
-from berth.predictor.learning.graphs.adapt import rounded
-from berth.predictor.learning.graphs.card import card
+from berth.predictor.learning.graphs.adapt import card, rounded
 from lab.datasets import timm
 from lab.latency.timm_devices import platform_of
 from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn

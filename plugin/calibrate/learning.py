@@ -29,9 +29,9 @@ from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Calibration, Manifest
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.time_only import suite_profiles, timed
 from berth.predictor.hardware.ceilings import Point
 from berth.predictor.learning.programs.columns import kernel_and_size
-from berth.predictor.learning.programs.suite import suite_profiles, timed
 
 APART = 1.15
 """Nodes of one kind whose times differ by more than this factor are named."""
@@ -272,7 +272,7 @@ def _left_out(
 ) -> Floats:
     """Return absolute log errors of the suite's kernels, each left out in turn; none of too few."""
     from berth.predictor.learning.programs.adapt import adapted  # noqa: PLC0415 - needs the extra
-    from berth.predictor.learning.programs.pairs import pair_columns, pairs_of  # noqa: PLC0415
+    from berth.predictor.learning.programs.columns import pair_columns, pairs_of  # noqa: PLC0415
 
     there = timed(platform.name, kind.seconds)
     names = {profile.name for profile in there}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from berth.plugin.history.matching import Match, plain_name
 from berth.plugin.store.records import PastJobRecord
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.history.kind import PredictedRun
+from berth.predictor.families.history.workload import PredictedRun
 from berth.predictor.learning.history import AskedJob, EndedJob, PastJob, RunTimePredictor
 from berth.predictor.learning.history import learn_from as learn_jobs
 

@@ -28,7 +28,7 @@ from berth.plugin.workloads.filing import add_workload
 from berth.policies.values import Candidate
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.history.kind import HistoryWorkload, PastRun, PredictedRun
+from berth.predictor.families.history.workload import HistoryWorkload, PastRun, PredictedRun
 
 PREFIX = "history-"
 LEAST_RUNS = 2

@@ -21,7 +21,7 @@ from berth.policies.mig.on_slices import OnSlices, of_forecast, of_slice_workloa
 from berth.policies.mig.recommend import demand_on, recommend
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.slices.on_gpu import profiles_of
+from berth.predictor.families.slices.predictor import profiles_of
 from berth.predictor.families.slices.slices_family import SlicesFamily, slice_workload_of
 from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup

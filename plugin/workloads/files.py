@@ -235,7 +235,7 @@ def _graph(path: Path, options: Mapping[str, Any]) -> Workload:
 
 
 def _service(path: Path, options: Mapping[str, Any]) -> Workload:
-    from berth.predictor.families.language_model.from_file import (  # noqa: PLC0415 - slow
+    from berth.predictor.families.language_model.workload import (  # noqa: PLC0415 - slow
         language_model_workload,
     )
 

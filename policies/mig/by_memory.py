@@ -22,8 +22,7 @@ import numpy as np
 
 from berth.pilot.units import format_bytes
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.slices.physics import ShareModel, log_slowdown
-from berth.predictor.families.slices.profiles import share_of
+from berth.predictor.families.slices.physics import ShareModel, log_slowdown, share_of
 from berth.predictor.footprint.footprint import Fits, fits
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 

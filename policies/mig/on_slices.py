@@ -15,9 +15,13 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.slices.on_gpu import is_whole, predictions
-from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
-from berth.predictor.families.slices.profiles import plain_profiles
+from berth.predictor.families.slices.physics import plain_profiles
+from berth.predictor.families.slices.predictor import (
+    SlicePrediction,
+    SlicePredictor,
+    is_whole,
+    predictions,
+)
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import slice_of

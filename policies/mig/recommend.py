@@ -22,7 +22,7 @@ from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import GpuState
 from berth.policies.mig.on_slices import OnSlice, OnSlices
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse
-from berth.predictor.families.slices.profiles import plain_profiles
+from berth.predictor.families.slices.physics import plain_profiles
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import part_of_gpu
 

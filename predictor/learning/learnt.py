@@ -10,8 +10,7 @@ from berth.predictor.core.forecast import Forecast, SourceShare
 from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.nodes import NodeRatio, NodeScaling, NodeTime
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
-from berth.predictor.learning.cells import Cell, Run
-from berth.predictor.learning.components import SHIPPED, Components
+from berth.predictor.learning.cells import SHIPPED, Cell, Components, Run
 from berth.predictor.learning.evidence import cell_of, place_of
 from berth.predictor.learning.posterior import NO_EFFECTS, Effects, Posterior
 

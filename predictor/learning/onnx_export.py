@@ -1,10 +1,10 @@
-"""ONNX files made by hand, and the proof that a file predicts what the fitted model does."""
+"""ONNX files built node by node, xgboost ensembles as ONNX, and the proof that a file agrees."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime
@@ -21,6 +21,9 @@ from onnx import (
 
 from berth.pilot.errors import BerthError
 from berth.predictor.core.arrays import Floats
+
+if TYPE_CHECKING:
+    import xgboost
 
 _OPSET, _IR = 15, 8
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
@@ -124,3 +127,29 @@ def agreement(
             f"the converted model differs from the trained one by {apart:.3g}; nothing was written"
         )
     return apart
+
+
+TREES_TOLERANCE = 1e-5
+_TREES_OPSET = 15
+
+
+def trees_to_onnx(model: xgboost.XGBRegressor, feature_count: int) -> bytes:
+    """Return the ensemble as ONNX with one input ``features`` (rows x features, float32)."""
+    from onnxmltools.convert import convert_xgboost  # noqa: PLC0415 - heavy
+    from onnxmltools.convert.common.data_types import FloatTensorType  # noqa: PLC0415
+
+    inputs = [("features", FloatTensorType([None, feature_count]))]
+    # Without a name of its own each conversion would get a random one, and bundles another id.
+    converted = convert_xgboost(model, "residual", inputs, target_opset=_TREES_OPSET)
+    return bytes(converted.SerializeToString())
+
+
+def check_trees_agree(onnx: bytes, model: xgboost.XGBRegressor, rows: Floats) -> float:
+    """Largest difference between ONNX and xgboost on ``rows``, with and without missing values.
+
+    Raises BerthError above ``TREES_TOLERANCE``: such a model must never be written.
+    """
+    holes = rows.copy()
+    holes[np.random.default_rng(0).random(rows.shape) < 0.2] = np.nan
+    probe = np.vstack([rows, holes]).astype(np.float32)
+    return agreement(onnx, {"features": probe}, model.predict(probe), TREES_TOLERANCE)

@@ -13,14 +13,26 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.learning.cells import Place, Run
-from berth.predictor.learning.components import SHIPPED, Components, phase
-from berth.predictor.learning.drift import Change, Cusum, Holding, holding
+from berth.predictor.learning.cells import SHIPPED, Components, Place, Run, phase
 from berth.predictor.learning.evidence import Evidence, place_of, run_of
 from berth.predictor.learning.learnt import Standing
-from berth.predictor.learning.platform_effects import Information, effects_of
-from berth.predictor.learning.posterior import MOST_RUNS, NO_EFFECTS, Effects, Posterior
-from berth.predictor.learning.widths import Held, HeldOfProgram, interval_factors
+from berth.predictor.learning.posterior import (
+    MOST_RUNS,
+    NO_EFFECTS,
+    Effects,
+    Information,
+    Posterior,
+    effects_of,
+)
+from berth.predictor.learning.surprises import (
+    Change,
+    Cusum,
+    Held,
+    HeldOfProgram,
+    Holding,
+    holding,
+    interval_factors,
+)
 
 LATEST = 200
 """Surprises of a platform that levels are made from."""

@@ -20,8 +20,8 @@ from berth.plugin.cli.site.calibrate import calibrate
 from berth.plugin.cli.site.init import init
 from berth.plugin.site import load_site
 from berth.predictor.families.program.bundle import load
+from berth.predictor.families.program.time_only import suite_profiles
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.suite import suite_profiles
 
 pytestmark = [
     pytest.mark.flux,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from berth.predictor.learning.cells import Place, Row
-from berth.predictor.learning.components import SHIPPED
+from berth.predictor.learning.cells import SHIPPED, Place, Row
 from lab.site.fit_components import SHARES, fit_components
 from lab.site.site_simulation import (
     Fixed,

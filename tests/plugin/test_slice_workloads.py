@@ -21,8 +21,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.slices.bundle import load
-from berth.predictor.families.slices.on_gpu import profiles_of
-from berth.predictor.families.slices.predictor import SlicePredictor
+from berth.predictor.families.slices.predictor import SlicePredictor, profiles_of
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.mig.slices import slice_of

@@ -18,14 +18,12 @@ from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, load
 from berth.predictor.families.program.features import work_features
 from berth.predictor.families.program.predictor import Predictor
-from berth.predictor.families.program.scaling import ThreadScaling
-from berth.predictor.families.program.work import work_of
+from berth.predictor.families.program.time_only import suite_profiles, timed
+from berth.predictor.families.program.work import ThreadScaling, work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt, adapted
-from berth.predictor.learning.programs.model import Prior
-from berth.predictor.learning.programs.pairs import pair_columns, pairs_of
-from berth.predictor.learning.programs.shrunk import honest_quantile, shrunk_prior
-from berth.predictor.learning.programs.suite import suite_profiles, timed
+from berth.predictor.learning.programs.columns import pair_columns, pairs_of
+from berth.predictor.learning.programs.model import Prior, honest_quantile, shrunk_prior
 
 NEW = "p100-16gb"
 NODE = "rome-7742"

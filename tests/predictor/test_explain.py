@@ -16,8 +16,7 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli import main
 from berth.plugin.pictures import explained
 from berth.predictor.core.prediction import Bound
-from berth.predictor.families.program.counterfactual import GROUPS
-from berth.predictor.families.program.explain import Effect, Explanation, explain
+from berth.predictor.families.program.explain import GROUPS, Effect, Explanation, explain
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Point

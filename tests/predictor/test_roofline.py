@@ -12,8 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.profile import ScalingPoint
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.roofline import times, traffic_bytes
-from berth.predictor.families.program.scaling import ThreadScaling
-from berth.predictor.families.program.work import work_of
+from berth.predictor.families.program.work import ThreadScaling, work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
 

@@ -24,8 +24,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.node_runs import Run, grows, one_node, together
-from berth.predictor.families.program.node_scaling import scaling_of
-from berth.predictor.families.program.node_terms import fitted
+from berth.predictor.families.program.node_scaling import fitted, scaling_of
 from berth.predictor.hardware import platforms
 
 HOME = "epyc-genoa-vm"

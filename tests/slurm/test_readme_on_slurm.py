@@ -22,8 +22,8 @@ from berth.pilot.host import cpu_model
 from berth.pilot.node import NodeMeasurement
 from berth.plugin.daemon.client import ask
 from berth.plugin.site import load_site
+from berth.predictor.families.program.time_only import suite_profiles
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.suite import suite_profiles
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 MOST_COMMANDS = 10

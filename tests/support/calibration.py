@@ -16,8 +16,8 @@ from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.slurm.scheduler import Slurm
+from berth.predictor.families.program.time_only import suite_profiles
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.suite import suite_profiles
 
 KERNEL = "Linux 6.1.0-18-amd64"
 

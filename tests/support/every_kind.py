@@ -10,8 +10,8 @@ from berth.pilot.profile import RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, workload_of
 from berth.predictor.families.graph.kind import Mode, ModelWorkload
-from berth.predictor.families.history.kind import HistoryWorkload, PastRun
-from berth.predictor.families.language_model.kind import LanguageModelWorkload
+from berth.predictor.families.history.workload import HistoryWorkload, PastRun
+from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
 from berth.predictor.graphs.stored import to_lines
 

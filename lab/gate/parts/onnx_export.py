@@ -5,8 +5,7 @@ from __future__ import annotations
 from berth.predictor.families.language_model.physics import TTFT
 from berth.predictor.families.program.features import FEATURES
 from berth.predictor.hardware import platforms
-from berth.predictor.learning import trees_onnx as convert
-from berth.predictor.learning.onnx_export import agreement
+from berth.predictor.learning.onnx_export import agreement, check_trees_agree, trees_to_onnx
 from berth.predictor.learning.programs.columns import columns
 from berth.predictor.learning.programs.model import fit
 from berth.predictor.learning.relative.cost_model_onnx import check_graph, cost_model_onnx
@@ -38,8 +37,8 @@ def _kernels(seed: int) -> float:
     examples = read_examples()
     data = columns(examples, known["lassen-v100"], known[examples[0].profile.platform])
     model = fit(data, CANDIDATES[0], seed)
-    raw = convert.to_onnx(model.residual, len(FEATURES))
-    return convert.check_agreement(raw, model.residual, data.features)
+    raw = trees_to_onnx(model.residual, len(FEATURES))
+    return check_trees_agree(raw, model.residual, data.features)
 
 
 def _cost_model(seed: int) -> float:

@@ -11,8 +11,7 @@ import xgboost
 from skl2onnx.common.data_types import FloatTensorType
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning import trees_onnx as convert
-from berth.predictor.learning.onnx_export import OnnxGraph, agreement
+from berth.predictor.learning.onnx_export import OnnxGraph, agreement, trees_to_onnx
 from lab.published.networks import OPSET, TOLERANCE, check_agreement, to_onnx
 
 
@@ -26,7 +25,7 @@ def network_onnx(network: Any, rows: Floats) -> bytes:
 def trees_onnx(model: Any, rows: Floats) -> bytes:
     """Return an ensemble of xgboost or scikit-learn, proved on ``rows``. Raises BerthError."""
     if isinstance(model, xgboost.XGBRegressor):
-        made = convert.to_onnx(model, rows.shape[1])
+        made = trees_to_onnx(model, rows.shape[1])
     else:
         inputs = [("features", FloatTensorType([None, rows.shape[1]]))]
         converted = skl2onnx.convert_sklearn(model, "trees", inputs, target_opset=OPSET)

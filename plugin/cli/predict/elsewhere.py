@@ -17,7 +17,7 @@ from berth.predictor.core.prediction import Interval, Prediction
 from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 
 if TYPE_CHECKING:
-    from berth.predictor.families.relative.probes import Advice, Probe
+    from berth.predictor.families.relative.joint import Advice, Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,7 @@ def read_elsewhere(
 def advice_for(predictions: Sequence[Prediction]) -> Advice:
     """Which of the predicted platforms are best to probe."""
     # ruff: noqa: PLC0415 - most predictions are asked for without advice
-    from berth.predictor.families.relative.probes import advise
-    from berth.predictor.families.relative.together import joint_of
+    from berth.predictor.families.relative.joint import advise, joint_of
 
     return advise(joint_of(predictions))
 

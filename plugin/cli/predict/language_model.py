@@ -19,7 +19,6 @@ from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.language_model.bundle import LLM_SCHEMA
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
-from berth.predictor.families.language_model.kind import LanguageModelWorkload
 from berth.predictor.families.language_model.language_model_family import load_of
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.predictor import (
@@ -27,6 +26,7 @@ from berth.predictor.families.language_model.predictor import (
     LlmPredictor,
     ServingPrediction,
 )
+from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.hardware.unit import get_unit, units
 
 

@@ -88,7 +88,7 @@ def _span(found: Footprint) -> str:
 
 @cache
 def _shares() -> ShareModel:
-    from berth.predictor.families.slices.manifest import verify  # noqa: PLC0415 - pydantic
+    from berth.predictor.families.slices.bundle import verify  # noqa: PLC0415 - pydantic
 
     return verify().shares
 

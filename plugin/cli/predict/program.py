@@ -43,7 +43,7 @@ from berth.predictor.hardware.ceilings import Point
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation
-    from berth.predictor.families.relative.probes import Advice
+    from berth.predictor.families.relative.joint import Advice
 
 
 def predict_program(asked: Asked) -> None:
@@ -70,7 +70,7 @@ def predict_program(asked: Asked) -> None:
         if (p := forecast.at(name, count * nodes, nodes)) is not None
     ]
     if runs:
-        from berth.predictor.families.relative.together import updated  # noqa: PLC0415 - when asked
+        from berth.predictor.families.relative.joint import updated  # noqa: PLC0415 - when asked
 
         found = updated(found, {name: run.runtime_s for name, run in runs.items()})
     advice = advice_for(found) if asked.probe else None

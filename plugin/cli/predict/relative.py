@@ -22,10 +22,10 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.program.predictor import usable_cores
 from berth.predictor.families.relative import SCHEMA
-from berth.predictor.families.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
 from berth.predictor.families.relative.bundle import RelativeModel, load
 from berth.predictor.families.relative.explain import AXES, SHARES, RelativeExplanation, explain_row
-from berth.predictor.families.relative.workloads import row_of, values_of
+from berth.predictor.families.relative.predictor import NO_TRUST, Answer, RelativePrediction, answer
+from berth.predictor.families.relative.rows import row_of, values_of
 
 
 def predict_relative(asked: Asked) -> None:

@@ -14,7 +14,7 @@ from berth.plugin.report.terminal import columns
 from berth.plugin.site.site import Site
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
-from berth.predictor.learning.programs.suite import timed
+from berth.predictor.families.program.time_only import timed
 
 
 def qualities_of(

@@ -20,7 +20,7 @@ from berth.predictor.core.intervals import DIFFICULTY_FLOOR
 from berth.predictor.families.graph.latency.transfer import bundle as transfer
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.relative import bundle as relative
-from berth.predictor.families.slices import manifest as slices
+from berth.predictor.families.slices import bundle as slices
 
 _FOLDER = click.argument(
     "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE

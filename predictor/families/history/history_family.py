@@ -26,7 +26,7 @@ from berth.predictor.core.prediction import (
     PredictionCurve,
 )
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.history.kind import HistoryWorkload, PastRun, PredictedRun
+from berth.predictor.families.history.workload import HistoryWorkload, PastRun, PredictedRun
 
 _T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
 """95 % quantiles of Student's t for 1 to 10 degrees of freedom."""

@@ -11,9 +11,9 @@ from berth.predictor.core.prediction import Interval, MemoryUse, Prediction, Pre
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.language_model.bundle import LLM_SCHEMA
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
-from berth.predictor.families.language_model.kind import LanguageModelWorkload
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
+from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.hardware.unit import known_unit
 
 

@@ -1,10 +1,16 @@
-"""How a language model is to be served: batch, lengths, parallelism and bits."""
+"""How a language model is served (batch, lengths, parallelism, bits), and the memory of that.
+
+The memory of one GPU (weights, KV cache, activations) is counted, not learnt: no public data set
+has the peak memory of served language models. Its interval is a rule (``SLACK``,
+``RUNTIME_BYTES``) and is marked unverified.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.prediction import Interval
 from berth.predictor.families.language_model.config import LanguageModel
 
 QUANTISED = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0,
@@ -61,3 +67,62 @@ class Load:
             raise UsageError(f"{self.expert_parallel} groups are more than {model.experts} experts")
         if self.expert_parallel > self.gpus:
             raise UsageError(f"{self.expert_parallel} groups of experts on {self.gpus} GPUs")
+
+
+RUNTIME_BYTES = 1.0e9
+"""Context, code and communication buffers of a runtime on one GPU."""
+SLACK = 0.1
+"""Above what is counted: fragments, padding, norms, workspace."""
+CHUNK_TOKENS = 8192
+"""Tokens that a framework takes through a layer at a time (vLLM's default budget)."""
+USABLE_SHARE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on the fullest GPU."""
+
+    weights: float
+    cache: float
+    """Of the whole batch at its full length."""
+    cache_of_one: float
+    activations: float
+
+    @property
+    def peak(self) -> Interval:
+        """With the whole batch resident at its full length."""
+        low = self.weights + self.cache
+        mid = low + self.activations + RUNTIME_BYTES
+        return Interval(low, mid, mid * (1 + SLACK))
+
+    @property
+    def least(self) -> float:
+        """Upper end with one sequence resident: what it must have to run at all."""
+        need = self.weights + self.cache_of_one + self.activations + RUNTIME_BYTES
+        return need * (1 + SLACK)
+
+    def resident(self, memory_bytes: float) -> float:
+        """How many sequences of one replica have their cache there at a time (at least 1)."""
+        room = memory_bytes * USABLE_SHARE - self.weights - self.activations - RUNTIME_BYTES
+        return max(room / self.cache_of_one, 1.0) if self.cache_of_one else 1e9
+
+
+def memory(model: LanguageModel, load: Load) -> Memory:
+    """What each kind of memory comes to on one GPU."""
+    shards = load.tensor_parallel * load.pipeline_parallel
+    ends = model.embedding_parameters * (1 if model.tied else 2) / load.tensor_parallel
+    kept = (model.attention_parameters + model.dense_parameters) / shards
+    kept += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
+    weights = (kept * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8
+    # Heads are dealt to GPUs; MLA's latent and a single head are on each of them.
+    heads = 1.0 if model.latent_attention else min(model.kv_heads, load.tensor_parallel)
+    tokens = load.input_tokens + load.output_tokens
+    one = model.cached_values(tokens) * load.kv_bits / 8 / max(heads, 1.0) / load.pipeline_parallel
+    each = -(-load.batch // load.data_parallel)
+    at_once = min(each * load.input_tokens, max(CHUNK_TOKENS, load.input_tokens))
+    width = 4 * model.hidden_size + (
+        2 * model.feed_forward_size * model.experts_per_token
+        + 2 * model.heads * model.head_dim
+    ) / load.tensor_parallel  # fmt: skip
+    logits = each * model.vocabulary * 4 / load.tensor_parallel
+    return Memory(weights, one * each, one, at_once * width * 2 + logits)

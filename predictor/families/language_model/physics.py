@@ -5,6 +5,13 @@ its peak (reading weights, reading the cache, multiplying) or of a count (layers
 times a nominal second; ``e_k`` says how far a framework is from it, learnt as a shared value plus
 the framework's own, and little of the accelerator's. Three heads: ``offline`` (a batch of equal
 requests from start to end), ``ttft`` (first token under load), ``tpot`` (each further token).
+
+An accelerator that was never measured takes the effects of its nearest measured sibling.
+Frameworks reach more of the peaks of the vendor that they were written for than shared effects
+say: with the nearest CUDA sibling's effects the median error of offline time on an A100 and an
+H100 that were left out falls from 61 and 139 % to 19 and 17 %
+(``python -m lab unseen-accelerators``). Vendors of which only dissimilar accelerators were
+measured keep the shared effects.
 """
 
 from __future__ import annotations
@@ -12,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from pydantic import Field
@@ -19,9 +27,9 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.memory import memory
-from berth.predictor.hardware.unit import Unit
+from berth.predictor.families.language_model.load import Load, memory
+from berth.predictor.hardware.catalogue import devices
+from berth.predictor.hardware.unit import Unit, unit_named
 
 OFFLINE, TTFT, TPOT = "offline", "ttft", "tpot"
 HEADS = (OFFLINE, TTFT, TPOT)
@@ -214,3 +222,37 @@ def _tpot(case: Case) -> Mapping[str, float]:
         "vocabulary": p.batch * m.vocabulary * 1e-9,
         "once": 1e-3,
     }
+
+
+_CUDA = "cuda"
+LOG_WIDTHS = {OFFLINE: 0.8}
+"""By head: half width of the 90 % interval with a sibling's effects, of the widest accelerator left
+out (two: too few for a calibrated interval, so the basis stays ``prior``). Other heads, where
+siblings help little, keep their bundle's width."""
+
+
+def stands_for(device: Unit, measured: Sequence[str]) -> str:
+    """The name whose effects the device has: its own (a slice: its GPU's), a sibling's, or none."""
+    own = device.sheet.name
+    return own if own in measured else sibling(device, measured) or ""
+
+
+def sibling(device: Unit, measured: Sequence[str]) -> str | None:
+    """The nearest measured accelerator that runs CUDA, by bandwidth and 16-bit peak."""
+    return _nearest(device.sheet.name, tuple(measured))
+
+
+@cache
+def _nearest(name: str, measured: tuple[str, ...]) -> str | None:
+    known = devices()
+    near = [other for other in measured if other in known and known[other].software == _CUDA]
+    if name not in known or known[name].software != _CUDA:
+        return None
+    own = unit_named(name)
+    return min(near, key=lambda other: (_apart(own, unit_named(other)), other), default=None)
+
+
+def _apart(one: Unit, other: Unit) -> float:
+    return abs(math.log(one.bytes_per_s / other.bytes_per_s)) + abs(
+        math.log(one.flops_per_s(16) / other.flops_per_s(16))
+    )

@@ -29,18 +29,18 @@ from berth.predictor.families.language_model.bundle import (
     load,
 )
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.memory import Memory, memory
+from berth.predictor.families.language_model.load import Load, Memory, memory
 from berth.predictor.families.language_model.physics import (
+    LOG_WIDTHS,
     OFFLINE,
     TPOT,
     TTFT,
     Case,
     combine,
     log_terms,
+    stands_for,
 )
 from berth.predictor.families.language_model.residual import UNKNOWN, numbers, ties
-from berth.predictor.families.language_model.siblings import LOG_WIDTHS, stands_for
 from berth.predictor.hardware.dominance import dominates
 from berth.predictor.hardware.unit import Unit, unit_named
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.memory import memory
+from berth.predictor.families.language_model.load import memory
 from berth.predictor.families.language_model.physics import Case
 
 if TYPE_CHECKING:

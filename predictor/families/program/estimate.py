@@ -21,8 +21,7 @@ from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled
 from berth.predictor.families.program.features import Reference, feature_row, work_features
 from berth.predictor.families.program.roofline import Times, times
-from berth.predictor.families.program.scaling import ThreadScaling
-from berth.predictor.families.program.work import Work, work_of
+from berth.predictor.families.program.work import ThreadScaling, Work, work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5

@@ -1,27 +1,34 @@
-"""Explanation: why a program is that much faster there, in counters and in words.
+"""Why a program is that much faster on a platform, in counters and in words.
 
-For the shipped family (roofline prior times learnt residual). The inputs are those of
-``counterfactual``, the background is the median of each over the bundle's
-training kernels. The effects are Shapley values on the log speedup
-(``attribution``) through the very code that serves, so they add up to the
-prediction that is shown. The bound is the roofline's: which part of the time there is largest.
+The effects are Shapley values on the log speedup (``attribution``) of what the program does for
+each instruction, its footprint, and how far from its own roofline it ran on the reference. The
+background is the median of each over the bundle's training kernels. Counterfactual programs, with
+some counters those of a typical one, go through the very code that serves, so that the effects add
+up to the prediction that is shown. The bound is the roofline's: which part of the time there is
+largest.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
+import numpy as np
+
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.attribution import Attribution, attribute
-from berth.predictor.families.program.counterfactual import GROUPS, Game
-from berth.predictor.families.program.estimate import Reading
+from berth.predictor.families.program.bundle import Bundle
+from berth.predictor.families.program.estimate import Layout, Reading, log_times
+from berth.predictor.families.program.features import WORK_FEATURES, Reference
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.roofline import times
+from berth.predictor.families.program.work import WORD_BYTES, Levels, Work
 from berth.predictor.hardware.ceilings import Point
 
 SHOWN = 3
@@ -141,3 +148,192 @@ def _explanation(point: Point, reading: Reading, index: int, found: Attribution)
         at_home=point.platform.name == reading.profile.platform,
         shares=shares,
     )
+
+
+GROUPS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        "floating-point operations",
+        ("fp64_ops", "fp32_ops"),
+        ("flops_f64", "flops_f32"),
+    ),
+    (
+        "integer operations and branches",
+        ("int_ops", "branches", "branch_misses"),
+        ("int_ops", "branches", "mispredicts"),
+    ),
+    (
+        "loads and stores",
+        ("loads", "stores", "load_bytes", "store_bytes"),
+        ("loads", "stores", "load_bytes", "store_bytes"),
+    ),
+    (
+        "cache misses",
+        ("l1_load_misses", "l1_store_misses", "l2_load_misses", "l2_store_misses"),
+        ("near_reads", "near_writes", "middle_reads", "middle_writes"),
+    ),
+    (
+        "main-memory traffic",
+        ("llc_load_misses", "llc_store_misses"),
+        ("far_reads", "far_writes"),
+    ),
+    ("memory footprint", ("peak_memory_bytes",), ("footprint_bytes",)),
+    ("parallel regions", ("parallel_regions", "gpu_kernels"), ("regions",)),
+    ("atomic updates", ("atomic_ops",), ("atomics",)),
+    ("efficiency on the reference", ("runtime",), ("log_efficiency",)),
+)
+"""What is named in the sentence, the Profile's own names, and the columns of a row."""
+
+COLUMNS = tuple(column for _, _, columns in GROUPS for column in columns)
+_AT = {name: index for index, name in enumerate(COLUMNS)}
+
+
+class Game:
+    """The program as a row of what it does for each instruction, and rows as log speedups."""
+
+    def __init__(self, reading: Reading, layout: Layout, bundle: Bundle) -> None:
+        self._reading, self._layout, self._bundle = reading, layout, bundle
+        self.row = _row(reading.work, reading.log_efficiency)
+        typical = _typical(bundle, reading.work, reading.log_efficiency)
+        # What the pilot could not measure stays unknown: it moves nothing.
+        self.typical = np.where(np.isnan(self.row), self.row, typical)
+        self.groups = [[_AT[column] for column in columns] for _, _, columns in GROUPS]
+
+    def log_speedups(self, rows: Floats) -> Floats:
+        """Log speedups (rows x points)."""
+        readings = [self._moved(row) for row in rows]
+        own = np.array([math.log(one.run.runtime_s) for one in readings])[:, None]
+        # At home the measured times are the program's own and move with its time.
+        home = self._reading.profile.platform
+        points = self._layout.table.points[: self._layout.count]
+        is_home = np.array([point.platform.name == home for point in points])
+        shift = np.where(is_home, own - math.log(self._reading.run.runtime_s), 0.0)
+        return np.asarray(own - log_times(readings, self._layout, self._bundle) - shift)
+
+    def _moved(self, row: Floats) -> Reading:
+        reading, layout = self._reading, self._layout
+        work = _work(row, reading.work)
+        roofs = times(work, layout.table, reading.scaling)
+        logs = np.log(roofs.total)
+        efficiency = float(row[_AT["log_efficiency"]])
+        known = layout.reference >= 0
+        log_time = (
+            float(logs[layout.reference]) + efficiency if known else math.log(reading.run.runtime_s)
+        )
+        return replace(
+            reading,
+            work=work,
+            run=Reference(math.exp(log_time), layout.reference),
+            roofs=roofs,
+            log_roofs=logs,
+            log_efficiency=efficiency,
+        )
+
+
+def _row(work: Work, log_efficiency: float) -> Floats:
+    total = work.instructions
+    near, middle, far = work.read_misses
+    near_w, middle_w, far_w = work.write_misses
+    values = {
+        "flops_f64": work.flops_f64 / total,
+        "flops_f32": work.flops_f32 / total,
+        "int_ops": work.int_ops / total,
+        "branches": work.branches / total,
+        "mispredicts": work.mispredicts / total,
+        "loads": work.loads / total,
+        "stores": work.stores / total,
+        "load_bytes": (work.access_bytes - work.store_bytes) / total,
+        "store_bytes": work.store_bytes / total,
+        "near_reads": near / total,
+        "near_writes": near_w / total,
+        "middle_reads": middle / total,
+        "middle_writes": middle_w / total,
+        "far_reads": far / total,
+        "far_writes": far_w / total,
+        "footprint_bytes": work.footprint_bytes,
+        "regions": math.nan if work.regions is None else work.regions / total,
+        "atomics": math.nan if work.atomics is None else work.atomics / total,
+        "log_efficiency": log_efficiency,
+    }
+    return np.array([values[column] for column in COLUMNS])
+
+
+def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
+    """The median training kernel as a row; misses are split into reads and writes as ours are."""
+    check = bundle.range_check
+    rows = dict(zip(WORK_FEATURES, (check.rows * check.scale + check.centre).T, strict=True))
+    median = {name: _median(column) for name, column in rows.items()}
+    accesses = median["load_ratio"] + median["store_ratio"]
+    flops = rows["flops_f64_ratio"] + rows["flops_f32_ratio"]
+    computes = flops > _SOME_FLOPS
+    moved = _median(flops[computes] / np.exp(rows["log_flops_per_l1_byte"][computes]))
+    moved = WORD_BYTES * accesses if math.isnan(moved) else moved
+    misses = {
+        level: median[f"{feature}_miss_rate"] * accesses
+        for level, feature in (("near", "l1"), ("middle", "l2"), ("far", "llc"))
+    }
+    atomics = math.exp(median["log_atomics_ratio"])
+    values = {
+        "flops_f64": median["flops_f64_ratio"],
+        "flops_f32": median["flops_f32_ratio"],
+        "int_ops": median["int_arith_ratio"],
+        "branches": median["branch_ratio"],
+        "mispredicts": median["branch_miss_rate"] * median["branch_ratio"],
+        "loads": median["load_ratio"],
+        "stores": median["store_ratio"],
+        "load_bytes": moved * median["load_ratio"] / accesses,
+        "store_bytes": moved * median["store_ratio"] / accesses,
+        "footprint_bytes": math.exp(median["log_footprint_bytes"]),
+        "regions": math.exp(-median["log_instructions_per_region"]),
+        "atomics": atomics if atomics > _NO_ATOMICS else 0.0,
+        "log_efficiency": bundle.manifest.typical_log_efficiency,
+    }
+    for level, reads, writes in zip(misses, work.read_misses, work.write_misses, strict=True):
+        share = reads / (reads + writes) if reads + writes > 0 else 0.5
+        values[f"{level}_reads"] = misses[level] * share
+        values[f"{level}_writes"] = misses[level] * (1 - share)
+    if math.isnan(log_efficiency):
+        values["log_efficiency"] = math.nan
+    return np.array([values[column] for column in COLUMNS])
+
+
+def _median(values: Floats) -> float:
+    """Over those that were counted; NaN where none was."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else math.nan
+
+
+_SOME_FLOPS = 1e-3
+"""An instruction: kernels with fewer say nothing of bytes an operation."""
+_NO_ATOMICS = 1e-8
+"""At most ten times the features' floor: none."""
+
+
+def _work(row: Floats, own: Work) -> Work:
+    """The row as Work with the program's own number of instructions."""
+    total = own.instructions
+    value = {name: float(row[index]) for name, index in _AT.items()}
+    regions, atomics = value["regions"], value["atomics"]
+    return replace(
+        own,
+        loads=value["loads"] * total,
+        stores=value["stores"] * total,
+        access_bytes=(value["load_bytes"] + value["store_bytes"]) * total,
+        store_bytes=value["store_bytes"] * total,
+        flops_f64=value["flops_f64"] * total,
+        flops_f32=value["flops_f32"] * total,
+        int_ops=value["int_ops"] * total,
+        branches=value["branches"] * total,
+        mispredicts=value["mispredicts"] * total,
+        read_misses=_levels(value, "reads", total),
+        write_misses=_levels(value, "writes", total),
+        footprint_bytes=value["footprint_bytes"],
+        regions=None if math.isnan(regions) else regions * total,
+        atomics=None if math.isnan(atomics) else atomics * total,
+    )
+
+
+def _levels(value: dict[str, float], kind: str, total: float) -> Levels:
+    """Misses by level; an inner level misses at least what the next one does."""
+    far = value[f"far_{kind}"]
+    middle = max(far, value[f"middle_{kind}"])
+    return (max(middle, value[f"near_{kind}"]) * total, middle * total, far * total)

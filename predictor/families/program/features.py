@@ -14,8 +14,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.roofline import Times
-from berth.predictor.families.program.scaling import ThreadScaling
-from berth.predictor.families.program.work import LINE_BYTES, Work
+from berth.predictor.families.program.work import LINE_BYTES, ThreadScaling, Work
 
 WORK_FEATURES = (
     "flops_f64_ratio",

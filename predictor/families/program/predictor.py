@@ -21,8 +21,8 @@ from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Bundle
 from berth.predictor.families.program.estimate import Estimate, Layout, Reading, estimate, read
-from berth.predictor.families.program.scaling import busy_cores, run_s
 from berth.predictor.families.program.time_only import combined, is_time_only, stand_ins
+from berth.predictor.families.program.work import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
 
 WIDEST_USEFUL_FACTOR = 20.0

@@ -1,22 +1,27 @@
-"""Programs of which only time and memory are known: as the reference suite does on average.
+"""Programs of which only time and memory are known: predicted as the reference suite is on average.
 
 Each kernel of the suite stands for what the program may be doing, its counts scaled to the
 program's time. The middle of their predictions is the answer; their spread is its interval, which
-held-out kernels widen to its nominal cover.
+held-out kernels widen to its nominal cover. The suite's counts are shipped: they do not depend on
+the machine that they are made on (the caches are emulated), so that a site measures times only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gzip
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from berth.pilot.catalogue import REQUIRED
+from berth.pilot.documents import parse_json
+from berth.pilot.errors import DocumentError
+from berth.pilot.native import runtime_of
 from berth.pilot.profile import Measurement, Profile
 from berth.predictor.families.program.estimate import Estimate
-from berth.predictor.learning.programs.suite import suite_profiles
 
 SPREAD = 0.9
 """Share of the kernels whose prediction is within the interval, before it is widened."""
@@ -78,3 +83,30 @@ def combined(
         width = own if spread == 0 else WIDENING * float(np.hypot(spread, own))
         found.append(replace(first, log_time=middle, log_width=width))
     return found
+
+
+COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
+"""Profiles of one repetition each, made by ``python -m lab.kernels.suite_counts``."""
+
+
+@cache
+def suite_profiles() -> Mapping[str, Profile]:
+    """By name (``Stream_TRIAD-1048576``), all at the first size before any at the second.
+
+    Raises DocumentError where the file is damaged.
+    """
+    try:
+        lines = gzip.decompress(COUNTS.read_bytes()).decode("utf-8").splitlines()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DocumentError(COUNTS, f"cannot be read: {error}") from None
+    found = (parse_json(line, Profile, source=COUNTS) for line in lines)
+    return {profile.name: profile for profile in found}
+
+
+def timed(platform: str, seconds: Mapping[str, float]) -> list[Profile]:
+    """The suite's profiles as if piloted on ``platform``; kernels without a time are left out."""
+    return [
+        profile.model_copy(update={"platform": platform, "runtime": runtime_of([seconds[name]])})
+        for name, profile in suite_profiles().items()
+        if name in seconds
+    ]

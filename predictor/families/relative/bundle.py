@@ -1,13 +1,18 @@
 """Bundles of relative performance: a manifest and one model, the cost model or any ONNX network.
 
-``law``: the cost model, arrays as JSON (``model.json``). ``onnx``: a model (``model.onnx``)
+Kind ``cost-model``: arrays as JSON (``model.json``). Kind ``onnx``: a model (``model.onnx``)
 from ``features`` (rows x counters + 1: log(1 + counter), log of the reference's time; float32)
 to ``log_speedup`` (rows x platforms), for any other family. ``trust.json``, where there are
 applications enough: what held-out errors say of the next prediction.
+
+Counters with one value in all training programs are kept in the manifest (``constants``): a model
+cannot look at them, so that a program of 32 threads would be answered like one of the
+single-threaded ones it learnt from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -15,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from pydantic import Field
 
+from berth.pilot.catalogue import BY_NAME
 from berth.pilot.documents import read_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.core.arrays import Floats
@@ -27,14 +33,14 @@ from berth.predictor.core.bundle import (
     read_manifest,
 )
 from berth.predictor.families.program.range_check import RangeCheck
-from berth.predictor.families.relative.cost_model_file import CostModelFile, cost_model_of
+from berth.predictor.families.relative.cost_model import CostModelFile, cost_model_of
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import Trust
-from berth.predictor.families.relative.trust_file import TrustFile, read_trust
+from berth.predictor.families.relative.trust import Trust, TrustFile, read_trust
 from berth.predictor.families.relative.views import check_counters
 
 if TYPE_CHECKING:
     import onnxruntime
+
 
 RELATIVE_SCHEMA = "berth.relative-bundle/1"
 MODEL_FILE, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
@@ -146,3 +152,57 @@ class OnnxModel:
         (speedup,) = self.session.run(["log_speedup"], {"features": features.astype(np.float32)})
         guess = rows.log_reference[:, None] - np.asarray(speedup, dtype=np.float64)
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
+
+
+WIDEST_SAME_FACTOR = 1.5
+"""Two threads are unlike one."""
+_LEAST, _LEAST_RATIO = 1.0, 0.1
+"""What is below counts as this: of nothing there is no factor. Of ratios the second."""
+_LEAST_EVENTS = 1000.0
+"""Of events: two page faults, or atomic updates, among millions of instructions are none."""
+_UNITS_OF_RUN = frozenset(("threads", "processes"))
+"""Counters of the run's shape, where 2 is not nearly 1."""
+_COUNTED_IN = 0.5
+"""Share of the training programs that must have the counter."""
+
+
+def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float]:
+    """Name -> value of those with one in all rows (rows x counters, NaN: missing) that have it.
+
+    A counter that fewer than half of the rows have says nothing of the training programs.
+    """
+    found = {}
+    for name, column in zip(names, values.T, strict=True):
+        known = column[np.isfinite(column)]
+        if len(known) and len(known) >= _COUNTED_IN * len(column) and (known == known[0]).all():
+            found[name] = float(known[0])
+    return found
+
+
+def unlike_constants(
+    constant_counters: Mapping[str, float], values: Mapping[str, float]
+) -> str | None:
+    """The first counter whose value is another than in training; None where there is none.
+
+    One that ``values`` lacks is not judged.
+    """
+    for name, usual in constant_counters.items():
+        if name not in values:
+            continue
+        least = _least(name)
+        low, high = sorted((max(values[name], least), max(usual, least)))
+        if high > WIDEST_SAME_FACTOR * low:
+            return (
+                f"{name} is {values[name]:.3g}, and {usual:.3g} in all programs that the bundle "
+                "was trained on"
+            )
+    return None
+
+
+def _least(name: str) -> float:
+    entry = BY_NAME.get(name)
+    if entry is None or name in _UNITS_OF_RUN:
+        return _LEAST
+    if entry.unit == "ratio":
+        return _LEAST_RATIO
+    return _LEAST_EVENTS if entry.unit == "count" else _LEAST

@@ -4,21 +4,97 @@
 
 All costs are positive and learnt in log time, so that launch-bound and serial workloads do not
 have to lie on one line with the large ones. Gaussian processes correct what is left; a trend
-over all features has a small say beside them, a large one on CPUs.
+over all features has a small say beside them, a large one on CPUs. In a process, rows of one
+application and of one kernel share an error of their own: a new application gets none of it,
+another size of a known kernel gets all of it, and 34 rows of one application do not count as 34
+applications. In a bundle the model is JSON, every array with its shape checked when it is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
-from berth.pilot.errors import UsageError
-from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.gaussian import Gaussian, Group
+from berth.pilot.documents import Document
+from berth.pilot.errors import DocumentError, UsageError
+from berth.predictor.core.arrays import Floats, Row, array_of, matern32, row_of
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.views import Seen, View, check_counters
+from berth.predictor.families.relative.views import TERMS, VIEWS, Seen, View, check_counters
+
+Group = tuple[str, str]
+"""Application and kernel of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Fitted processes over the same points, one output a platform.
+
+    mean = offset + amplitude x (constant + place . linear + sum over points of nearness x near,
+    and for points that share a group: own + nearness x own_near, once or twice).
+    """
+
+    centre: Floats
+    scale: Floats
+    points: Floats
+    """Training rows x features, centred and scaled."""
+    groups: tuple[Group, ...]
+    """Of each training row."""
+    lengths: Floats
+    """In features; rows much farther apart tell nothing of each other."""
+    constant: Floats
+    linear: Floats
+    """Features x outputs."""
+    near: Floats
+    """Lengths x training rows x outputs."""
+    own: Floats
+    """Training rows x outputs."""
+    own_near: Floats
+    """Lengths x training rows x outputs."""
+    offset: Floats
+    amplitude: Floats
+    _known: dict[str, list[int]] = field(init=False, repr=False, compare=False)
+    _norms: Floats = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known: dict[str, list[int]] = {}
+        for index, (application, _) in enumerate(self.groups):
+            known.setdefault(application, []).append(index)
+        object.__setattr__(self, "_known", known)
+        object.__setattr__(self, "_norms", (self.points**2).sum(axis=1))
+
+    def place(self, features: Floats) -> Floats:
+        """Features centred and scaled; an unknown one is put in the middle."""
+        places = (features - self.centre) / self.scale
+        return np.where(np.isfinite(places), places, 0.0)
+
+    def mean(self, features: Floats, groups: Sequence[Group]) -> Floats:
+        """Rows x outputs."""
+        places = self.place(features)
+        squared = (places**2).sum(axis=1)[:, None] + self._norms - 2 * (places @ self.points.T)
+        apart = np.sqrt(np.maximum(squared, 0.0))[:, None, :]
+        nearness = matern32(apart / self.lengths[:, None])
+        count, lengths, known = nearness.shape
+        found = self.constant + places @ self.linear
+        found += nearness.reshape(count, lengths * known) @ self.near.reshape(lengths * known, -1)
+        for row, group in enumerate(groups):
+            if group[0] in self._known:
+                found[row] += self._own(group, nearness[row])
+        return np.asarray(self.offset + self.amplitude * found)
+
+    def _own(self, group: Group, nearness: Floats) -> Floats:
+        """What rows of the same application, and once more of the same kernel, add."""
+        shared = self._known[group[0]]
+        common = np.array([1.0 + (self.groups[index] == group) for index in shared])
+        weights = self.own[shared] + np.einsum(
+            "lk,lko->ko", nearness[:, shared], self.own_near[:, shared]
+        )
+        return np.asarray(common @ weights)
+
 
 ABSENT = -1e3
 """Log cost of a term that a platform does not have."""
@@ -87,3 +163,123 @@ class CostModel:
         costs = self.costs.log_seconds(seen) + self.residual.mean(seen.features, groups)
         trend = log_reference[:, None] - self.trend.mean(seen.features, groups)
         return np.asarray(costs + self.trend_share * (trend - costs))
+
+
+COST_MODEL_SCHEMA = "berth.relative-law/1"
+Matrix = tuple[Row, ...]
+
+
+class GaussianFile(Document):
+    """A ``Gaussian``."""
+
+    centre: Row
+    scale: Row
+    points: Matrix = Field(min_length=1)
+    groups: tuple[tuple[str, str], ...]
+    lengths: tuple[Annotated[float, Field(gt=0)], ...]
+    constant: Row
+    linear: Matrix
+    near: tuple[Matrix, ...]
+    own: Matrix
+    own_near: tuple[Matrix, ...]
+    offset: Row
+    amplitude: Row
+
+
+class CostModelFile(Document):
+    """``model.json``."""
+
+    schema_: str = Field(default=COST_MODEL_SCHEMA, alias="schema")
+    view: str
+    counters: tuple[str, ...] = Field(min_length=1)
+    fill: Row
+    platforms: tuple[str, ...] = Field(min_length=2)
+    reference: str
+    terms: tuple[str, ...] = Field(min_length=1)
+    log_cost: Matrix
+    residual: GaussianFile
+    trend: GaussianFile
+    trend_share: Row
+
+
+def cost_model_file(model: CostModel) -> CostModelFile:
+    """``model`` as a document."""
+    return CostModelFile(
+        schema=COST_MODEL_SCHEMA,
+        view=model.view.name,
+        counters=model.counters,
+        fill=row_of(model.fill),
+        platforms=model.platforms,
+        reference=model.reference,
+        terms=model.costs.terms,
+        log_cost=_matrix(model.costs.log_cost),
+        residual=_gaussian_file(model.residual),
+        trend=_gaussian_file(model.trend),
+        trend_share=row_of(model.trend_share),
+    )
+
+
+def cost_model_of(file: CostModelFile, path: Path) -> CostModel:
+    """The document as a model. Raises DocumentError (naming ``path``) where it does not fit."""
+    if file.view not in VIEWS:
+        raise DocumentError(path, f"looks at workloads by {file.view!r}, unknown here", key="view")
+    view, platforms = VIEWS[file.view], len(file.platforms)
+    if absent := sorted(set(view.needs) - set(file.counters)):
+        raise DocumentError(path, f"lacks the counter {absent[0]!r}", key="counters")
+    if unknown := sorted(set(file.terms) - TERMS):
+        raise DocumentError(path, f"has a term {unknown[0]!r}, unknown here", key="terms")
+    features = len(file.residual.centre)
+    return CostModel(
+        view=view,
+        counters=file.counters,
+        fill=array_of(file.fill, (len(file.counters),), path, "fill"),
+        platforms=file.platforms,
+        reference=file.reference,
+        costs=Costs(
+            file.terms, array_of(file.log_cost, (platforms, len(file.terms)), path, "log_cost")
+        ),
+        residual=_gaussian(file.residual, features, platforms, path),
+        trend=_gaussian(file.trend, features, platforms, path),
+        trend_share=array_of(file.trend_share, (platforms,), path, "trend_share"),
+    )
+
+
+def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Gaussian:
+    rows, lengths = len(file.points), len(file.lengths)
+    if len(file.groups) != rows:
+        raise DocumentError(path, f"has {len(file.groups)} groups for {rows} points", key="groups")
+    return Gaussian(
+        centre=array_of(file.centre, (features,), path, "centre"),
+        scale=array_of(file.scale, (features,), path, "scale"),
+        points=array_of(file.points, (rows, features), path, "points"),
+        groups=file.groups,
+        lengths=np.array(file.lengths),
+        constant=array_of(file.constant, (outputs,), path, "constant"),
+        linear=array_of(file.linear, (features, outputs), path, "linear"),
+        near=array_of(file.near, (lengths, rows, outputs), path, "near"),
+        own=array_of(file.own, (rows, outputs), path, "own"),
+        own_near=array_of(file.own_near, (lengths, rows, outputs), path, "own_near"),
+        offset=array_of(file.offset, (outputs,), path, "offset"),
+        amplitude=array_of(file.amplitude, (outputs,), path, "amplitude"),
+    )
+
+
+def _gaussian_file(found: Gaussian) -> GaussianFile:
+    return GaussianFile(
+        centre=row_of(found.centre),
+        scale=row_of(found.scale),
+        points=_matrix(found.points),
+        groups=found.groups,
+        lengths=row_of(found.lengths),
+        constant=row_of(found.constant),
+        linear=_matrix(found.linear),
+        near=tuple(_matrix(each) for each in found.near),
+        own=_matrix(found.own),
+        own_near=tuple(_matrix(each) for each in found.own_near),
+        offset=row_of(found.offset),
+        amplitude=row_of(found.amplitude),
+    )
+
+
+def _matrix(values: Floats) -> Matrix:
+    return tuple(row_of(row) for row in values)

@@ -1,15 +1,39 @@
-"""A workload's times on many platforms together: what is known of one tells of the others."""
+"""A workload's times on many platforms together: what is known of one tells of the others.
+
+``joint_of`` makes the joint distribution of predictions that have intervals of their own; how
+their errors go together is measured on public data (``python -m lab uncertainty`` prints it). GPUs
+err alike, since what a program does badly on one it does badly on the next; CPUs hardly, since the
+pilot was on a CPU already. ``updated`` moves the predictions by runs elsewhere.
+
+``advise`` names the platforms on which a short pilot run would cut the expected regret most: the
+expected value of sample information for picking the best of correlated normals, of one probe by
+``core.value_of_run``, as where jobs are sent to learn; of two by seeded antithetic draws. Regret is
+time on the platform picked over the least time, in log:
+``E[min_j mean_j after the probe] - E[min_j time_j]``. Errors that are less than Gaussian make that
+too much; ``Joint.regret_share`` is what held-out applications had of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.value_of_run import RUN_NOISE
+from berth.predictor.core.intervals import NORMAL_90, around
+from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.value_of_run import (
+    GPU_CORRELATION,
+    OTHER_CORRELATION,
+    REGRET_SHARE,
+    RUN_NOISE,
+    expected_least,
+)
+from berth.predictor.families.program.predictor import WIDEST_USEFUL_FACTOR
 
 _JITTER = 1e-9
 
@@ -88,3 +112,166 @@ class Joint:
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         half = np.random.default_rng(seed).standard_normal((count // 2, len(self.platforms)))
         return np.asarray(np.vstack([half, -half]) @ root.T)
+
+
+_WIDEST = math.log(WIDEST_USEFUL_FACTOR)
+
+
+def joint_of(predictions: Sequence[Prediction]) -> Joint:
+    """The joint distribution of log times, one platform each. Raises ValueError for a double.
+
+    Intervals that are too wide to be useful count as just too wide: how wide says nothing then.
+    """
+    names = tuple(p.platform for p in predictions)
+    if len(set(names)) != len(names):
+        raise ValueError("one prediction a platform")
+    gpu = np.array([p.gpus > 0 for p in predictions])
+    correlation = np.where(gpu[:, None] & gpu, GPU_CORRELATION, OTHER_CORRELATION)
+    np.fill_diagonal(correlation, 1.0)
+    spread = np.array(
+        [
+            0.0 if p.basis is Basis.MEASURED else min(_log_width(p), _WIDEST) / NORMAL_90
+            for p in predictions
+        ]
+    )
+    mean = np.array([math.log(p.runtime_s.mid) for p in predictions])
+    return Joint(names, mean, correlation * spread[:, None] * spread, REGRET_SHARE)
+
+
+def updated(
+    predictions: Sequence[Prediction], measured: Mapping[str, Interval]
+) -> list[Prediction]:
+    """The predictions after runs of the same workload on some of their platforms.
+
+    ``measured`` are run times in seconds. Those platforms' times are then ``measured``; the
+    others move and narrow as far as their errors go along. Raises UsageError for a platform that
+    is not predicted.
+    """
+    before = joint_of(predictions)
+    after = before.knowing({name: math.log(time.mid) for name, time in measured.items()})
+    found = []
+    for index, prediction in enumerate(predictions):
+        if prediction.platform in measured:
+            runtime = measured[prediction.platform]
+            found.append(_moved(prediction, runtime, Basis.MEASURED))
+            continue
+        left = before.deviation[index]
+        if left == 0:
+            found.append(prediction)
+            continue
+        width = _log_width(prediction) * after.deviation[index] / left
+        runtime = around(math.exp(after.mean[index]), width)
+        found.append(_moved(prediction, runtime, prediction.basis))
+    return found
+
+
+def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Prediction:
+    """The same with another run time: speedup and energy go along, memory stays."""
+    reference_s = prediction.speedup.mid * prediction.runtime_s.mid
+    energy = prediction.energy_j
+    watts = 0.0 if energy is None else energy.mid / prediction.runtime_s.mid
+    return replace(
+        prediction,
+        runtime_s=runtime,
+        speedup=Interval(
+            reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
+        ),
+        energy_j=None if energy is None else runtime.scaled(watts),
+        basis=basis,
+        abstained=None if basis is Basis.MEASURED else prediction.abstained,
+    )
+
+
+def _log_width(prediction: Prediction) -> float:
+    return math.log(prediction.runtime_s.high / prediction.runtime_s.mid)
+
+
+DRAWS = 512
+MOST_IN_PAIRS = 16
+"""Pairs are tried among the so many best single probes."""
+WORTH_A_PROBE = 1.03
+"""A regret expected below this is not worth another run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One or more platforms to run on, and what is left to regret after that."""
+
+    platforms: tuple[str, ...]
+    regret: float
+    """Expected (geometric mean) time of the pick over the best, afterwards; 1: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to probe."""
+
+    pick: str
+    """What would be picked now."""
+    regret: float
+    """Expected now."""
+    one: Probe | None
+    """The best single probe; None: nothing is left to probe."""
+    two: Probe | None
+
+    @property
+    def worthwhile(self) -> bool:
+        """Is there a probe, and is there something to gain by it?"""
+        return self.one is not None and self.regret > WORTH_A_PROBE
+
+
+def expected_regret(joint: Joint, seed: int = 0) -> float:
+    """Expected time on the platform with the least mean log time over the least time."""
+    best = (joint.mean + joint.draws(DRAWS, seed)).min(axis=1).mean()
+    return math.exp(joint.regret_share * max(0.0, float(joint.mean.min() - best)))
+
+
+def advise(
+    joint: Joint,
+    among: Iterable[str] | None = None,
+    *,
+    noise: float = RUN_NOISE,
+    seed: int = 0,
+) -> Advice:
+    """The one and the two platforms (of ``among``; default: all) that are best to probe.
+
+    Platforms whose times are known are never named. The same input gives the same advice.
+    """
+    wanted = joint.platforms if among is None else tuple(among)
+    open_columns = [c for c in joint.columns(wanted) if joint.covariance[c, c] > 0]
+    deviation = joint.draws(DRAWS, seed)
+    seen = deviation + noise * np.random.default_rng(seed + 1).standard_normal(deviation.shape)
+    least = float((joint.mean + deviation).min(axis=1).mean())
+
+    def after(columns: Sequence[int]) -> float:
+        return joint.regret_share * max(0.0, _expected_pick(joint, columns, seen, noise) - least)
+
+    exact = {c: _expected_pick_of_one(joint, c, noise) for c in open_columns}
+    drawn = [_expected_pick(joint, [c], seen, noise) for c in open_columns]
+    # What the draws are off where the answer is known is taken off what they say of the least.
+    off = sum(exact.values()) / len(exact) - sum(drawn) / len(drawn) if exact else 0.0
+    singles = sorted((joint.regret_share * max(0.0, exact[c] - least - off), c) for c in exact)
+    one = two = None
+    if singles:
+        left, column = singles[0]
+        one = Probe((joint.platforms[column],), math.exp(left))
+    if len(singles) > 1:
+        tried = sorted(c for _, c in singles[:MOST_IN_PAIRS])
+        left, pair = min((after(p), p) for p in itertools.combinations(tried, 2))
+        order = {c: rank for rank, (_, c) in enumerate(singles)}
+        names = tuple(joint.platforms[c] for c in sorted(pair, key=order.__getitem__))
+        two = Probe(names, math.exp(left))
+    pick = joint.platforms[int(joint.mean.argmin())]
+    return Advice(pick, expected_regret(joint, seed), one, two)
+
+
+def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:
+    """As ``_expected_pick``, exactly."""
+    surprise = math.sqrt(float(joint.covariance[column, column]) + noise**2)
+    moved = joint.gain([column], noise)[:, 0] * surprise
+    return expected_least(joint.mean.tolist(), moved.tolist())
+
+
+def _expected_pick(joint: Joint, columns: Sequence[int], seen: Floats, noise: float) -> float:
+    means = joint.mean + seen[:, list(columns)] @ joint.gain(columns, noise).T
+    return float(means.min(axis=1).mean())

@@ -14,11 +14,10 @@ from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
 from berth.predictor.core.sizes import memory_on
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.predictor import size_growth, usable_cores
-from berth.predictor.families.relative.answer import answer
 from berth.predictor.families.relative.bundle import RelativeModel, load
 from berth.predictor.families.relative.explain import explain_row
-from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.workloads import row_of, values_of
+from berth.predictor.families.relative.predictor import answer
+from berth.predictor.families.relative.rows import Rows, row_of, values_of
 
 UNSEEN = "unseen application"
 

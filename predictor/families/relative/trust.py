@@ -1,21 +1,93 @@
 """How far a prediction of many platforms can be trusted: intervals and joint errors.
 
 All of it stands on residuals of training applications that the model had not seen (learnt in
-``training.relative.trust``). A residual is divided by its *difficulty*: a scale of the platform,
+``learning.relative.trust``). A residual is divided by its *difficulty*: a scale of the platform,
 stretched by how far the row is from the training rows and by how far the model is from what the
-nearest rows did. The family that predicts can be any.
+nearest rows did. The family that predicts can be any. In a bundle trust is JSON beside the model,
+every array with its shape checked when it is read.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
-from berth.predictor.core.arrays import Floats
+from berth.pilot.documents import Document
+from berth.pilot.errors import DocumentError
+from berth.predictor.core.arrays import Floats, Row, array_of, row_of
+from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.relative.joint import Joint
-from berth.predictor.families.relative.neighbours import Neighbours
 from berth.predictor.families.relative.rows import Rows
+
+_CLIP = 8.0
+_LEAST_SCALE = 1e-6
+_OPINION_WIDTH = 0.5
+"""Bandwidth of the second opinion, in root mean squared standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Training rows in standardised logs of counters and of the reference's time."""
+
+    centre: Floats
+    scale: Floats
+    points: Floats
+    log_speedup: Floats
+    """Rows x platforms; NaN: no label."""
+    weights: Floats
+    """One a row: applications weigh the same."""
+
+    @classmethod
+    def fit(cls, rows: Rows) -> Neighbours:
+        """From training rows."""
+        raw = _features(rows)
+        known = np.isfinite(raw)
+        count = np.maximum(known.sum(axis=0), 1)
+        centre = np.where(known, raw, 0.0).sum(axis=0) / count
+        spread = np.where(known, raw - centre, 0.0)
+        scale = np.maximum(np.sqrt((spread**2).sum(axis=0) / count), _LEAST_SCALE)
+        made = cls(centre, scale, np.empty((0, 0)), rows.log_speedup, rows.weights())
+        return cls(centre, scale, made.place(rows), made.log_speedup, made.weights)
+
+    def place(self, rows: Rows) -> Floats:
+        """Rows x features; a missing counter is put in the middle."""
+        places = (_features(rows) - self.centre) / self.scale
+        return np.asarray(np.clip(np.nan_to_num(places, nan=0.0), -_CLIP, _CLIP))
+
+    def squared(self, places: Floats) -> Floats:
+        """Places x training rows: mean of squared differences over features."""
+        return np.asarray(((places[:, None, :] - self.points[None]) ** 2).mean(axis=2))
+
+    def distance(self, places: Floats) -> Floats:
+        """To the nearest training row over the counters alone, one a place."""
+        apart = (places[:, None, :-1] - self.points[None, :, :-1]) ** 2
+        return np.asarray(np.sqrt(apart.mean(axis=2).min(axis=1)))
+
+    def nearness(self, places: Floats, width: float) -> Floats:
+        """Places x training rows: weights that fall off around each place and sum to 1."""
+        apart = self.squared(places)
+        near = np.exp(-(apart - apart.min(axis=1, keepdims=True)) / (2 * width**2))
+        near = near * self.weights
+        return np.asarray(near / near.sum(axis=1, keepdims=True))
+
+    def opinion(self, places: Floats) -> Floats:
+        """Places x platforms: log speedup of the rows around (Nadaraya 1964, Watson 1964)."""
+        near = self.nearness(places, _OPINION_WIDTH)
+        known = np.isfinite(self.log_speedup)
+        total = near @ known
+        found = near @ np.where(known, self.log_speedup, 0.0)
+        return np.asarray(np.where(total > 0, found / np.maximum(total, 1e-300), 0.0))
+
+
+def _features(rows: Rows) -> Floats:
+    return np.column_stack([np.log1p(np.maximum(rows.values, 0.0)), rows.log_reference])
+
 
 _AGREEMENT = 0.3
 """Added to disagreements in log time before their log is taken."""
@@ -120,3 +192,144 @@ def covariance(residuals: Floats, weights: Floats, shrinkage: float) -> Floats:
     np.fill_diagonal(shrunk, variance)
     values, vectors = np.linalg.eigh(shrunk)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+TRUST_SCHEMA = "berth.relative-trust/1"
+Share = Annotated[float, Field(ge=0, le=1)]
+Above = Annotated[float, Field(gt=0)]
+Holed = tuple[float | None, ...]
+"""None: not known."""
+
+
+class RangeFile(Document):
+    """A ``RangeCheck`` over logarithms of counters."""
+
+    names: tuple[str, ...] = Field(min_length=1)
+    centre: Row
+    scale: tuple[Above, ...]
+    rows: tuple[Holed, ...] = Field(min_length=1)
+    low: Holed
+    high: Holed
+    threshold: Above
+
+
+class TrustFile(Document):
+    """``trust.json``: a ``Trust`` and the range of the training rows."""
+
+    schema_: str = Field(default=TRUST_SCHEMA, alias="schema")
+    platforms: tuple[str, ...] = Field(min_length=2)
+    reference: str
+    centre: Row
+    scale: tuple[Above, ...]
+    points: tuple[Row, ...] = Field(min_length=1)
+    log_speedup: tuple[Holed, ...]
+    weights: tuple[Above, ...]
+    platform_scale: tuple[Above, ...]
+    signal_centre: Row
+    signal_spread: tuple[Above, ...]
+    slopes: Row
+    residuals: tuple[Holed, ...]
+    quantile: Above
+    width: Above
+    shrinkage: Share
+    regret_share: Share
+    range: RangeFile
+
+
+def fit_range(rows: Rows) -> RangeCheck:
+    """The range of ``rows``: applications held against each other, over logs of counters."""
+    names = [f"log(1 + {name})" for name in rows.counters]
+    return RangeCheck.fit(names, log_counters(rows), rows.applications)
+
+
+def log_counters(rows: Rows) -> Floats:
+    """Rows x counters; NaN: missing."""
+    return np.asarray(np.log1p(np.maximum(rows.values, 0.0)))
+
+
+def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
+    """Both as a document."""
+    near, hard = trust.neighbours, trust.difficulty
+    return TrustFile(
+        schema=TRUST_SCHEMA,
+        platforms=trust.platforms,
+        reference=trust.reference,
+        centre=row_of(near.centre),
+        scale=row_of(near.scale),
+        points=tuple(row_of(point) for point in near.points),
+        log_speedup=tuple(_holed(row) for row in near.log_speedup),
+        weights=row_of(near.weights),
+        platform_scale=row_of(hard.platform),
+        signal_centre=row_of(hard.centre),
+        signal_spread=row_of(hard.spread),
+        slopes=row_of(hard.slopes),
+        residuals=tuple(_holed(row) for row in trust.residuals),
+        quantile=trust.quantile,
+        width=trust.width,
+        shrinkage=trust.shrinkage,
+        regret_share=trust.regret_share,
+        range=RangeFile(
+            names=check.names,
+            centre=row_of(check.centre),
+            scale=row_of(check.scale),
+            rows=tuple(_holed(row) for row in check.rows),
+            low=_holed(check.low),
+            high=_holed(check.high),
+            threshold=min(check.threshold, _WIDE),
+        ),
+    )
+
+
+_WIDE = 1e9
+"""A threshold without other applications is infinite, which JSON has no number for."""
+
+
+def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
+    """What the document holds. Raises DocumentError (naming ``path``) where it does not fit."""
+    rows, features = len(file.points), len(file.centre)
+    platforms, signals = len(file.platforms), len(file.signal_centre)
+
+    def of(values: Sequence[object], shape: tuple[int, ...], key: str) -> Floats:
+        return array_of(values, shape, path, key)
+
+    neighbours = Neighbours(
+        centre=of(file.centre, (features,), "centre"),
+        scale=of(file.scale, (features,), "scale"),
+        points=of(file.points, (rows, features), "points"),
+        log_speedup=of(file.log_speedup, (rows, platforms), "log_speedup"),
+        weights=of(file.weights, (rows,), "weights"),
+    )
+    difficulty = Difficulty(
+        platform=of(file.platform_scale, (platforms,), "platform_scale"),
+        centre=of(file.signal_centre, (signals,), "signal_centre"),
+        spread=of(file.signal_spread, (signals,), "signal_spread"),
+        slopes=of(file.slopes, (signals + 1,), "slopes"),
+    )
+    trust = Trust(
+        platforms=file.platforms,
+        reference=file.reference,
+        neighbours=neighbours,
+        difficulty=difficulty,
+        residuals=of(file.residuals, (rows, platforms), "residuals"),
+        quantile=file.quantile,
+        width=file.width,
+        shrinkage=file.shrinkage,
+        regret_share=file.regret_share,
+    )
+    known, names = file.range, len(file.range.names)
+    if features != names + 1:
+        raise DocumentError(path, f"has {features} features for {names} counters", key="centre")
+    check = RangeCheck(
+        names=known.names,
+        centre=of(known.centre, (names,), "range.centre"),
+        scale=of(known.scale, (names,), "range.scale"),
+        rows=of(known.rows, (len(known.rows), names), "range.rows"),
+        low=np.nan_to_num(of(known.low, (names,), "range.low"), nan=-math.inf),
+        high=np.nan_to_num(of(known.high, (names,), "range.high"), nan=math.inf),
+        threshold=known.threshold,
+    )
+    return trust, check
+
+
+def _holed(values: Floats) -> Holed:
+    return tuple(float(v) if math.isfinite(v) else None for v in values)

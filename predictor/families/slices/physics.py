@@ -1,8 +1,8 @@
-"""What every slice prediction rests on: a smooth maximum of two times.
+"""The share of a GPU that a slice is, and how a time grows on it: a smooth maximum of two times.
 
-``A``: what a smaller slice does not stretch (kernel launches, the host). ``B``: work that is
-stretched by ``1 / effective share``. ``t = (A^p + B^p)^(1/p)``; a large ``p`` says that the two
-overlap perfectly (roofline), ``p = 1`` that they follow each other (Amdahl).
+``A``: the time that a smaller slice does not stretch (kernel launches, the host). ``B``: the work,
+which is stretched by ``1 / effective share``. ``t = (A^p + B^p)^(1/p)``; a large ``p`` says that
+the two overlap perfectly (roofline), ``p = 1`` that they follow each other (Amdahl).
 
 The effective share of a slice lies between its shares of compute and of memory bandwidth, and
 above both where a small slice clocks higher than the power-limited whole GPU.
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 
 LATENT_LEAST, LATENT_MOST = -5.0, 4.0
 _SAME = 1e-6
@@ -97,3 +98,21 @@ def launch_share(latent: float, effective: float, sharpness: float) -> float:
     """How much of the time on the slice is what it does not stretch: ``A^p / (A^p + B^p)``."""
     log_b = latent - math.log(effective)
     return 1 / (1 + math.exp(min(sharpness * log_b, 700.0)))
+
+
+def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
+    """The profile's parts of compute and memory."""
+    return Share(
+        min(1.0, profile.compute_slices / geometry.compute_slices),
+        min(1.0, profile.memory_slices / geometry.memory_slices),
+    )
+
+
+def plain_profiles(geometry: Geometry) -> tuple[SliceProfile, ...]:
+    """Without media variants, small before large; the last one is the whole GPU."""
+    return tuple(
+        sorted(
+            (p for p in geometry.profiles if p.is_plain),
+            key=lambda p: (p.memory_slices, p.compute_slices, p.name),
+        )
+    )

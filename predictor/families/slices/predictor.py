@@ -8,24 +8,34 @@ are unsteady on the whole GPU (mean far from median) cannot be predicted better 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
-from berth.predictor.families.slices.bundle import SliceModel
-from berth.predictor.families.slices.equivalence import IN_MANIFEST, log_slowdowns, mixed
+from berth.predictor.families.slices.bundle import MethodEntry, SliceModel, Width
 from berth.predictor.families.slices.latent import Family, Latents, features, latents, outside
-from berth.predictor.families.slices.manifest import MethodEntry, Width
-from berth.predictor.families.slices.physics import Share, launch_share
-from berth.predictor.families.slices.sweep import LoadModel, can_fit, fit
-from berth.predictor.families.slices.sweep_model import MOST_MISFIT, Loads, SeenProbe
+from berth.predictor.families.slices.physics import Share, launch_share, plain_profiles, share_of
+from berth.predictor.families.slices.sweep import (
+    IN_MANIFEST,
+    MOST_MISFIT,
+    LoadModel,
+    Loads,
+    SeenProbe,
+    can_fit,
+    equivalence_log_slowdowns,
+    fit,
+    mixed,
+)
 from berth.predictor.families.slices.workload import Point, SliceWorkload
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
+from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
 SWEEP, BATCHES = "sweep", "batches"
 EASE = 0.1
@@ -257,7 +267,9 @@ def _with_rule(
     entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
 ) -> tuple[Floats, tuple[SourceShare, ...]]:
     """Log slow-downs of the load model and of batch equivalence, where the points allow that."""
-    rule = log_slowdowns(workload.points, workload.target_batch, workload.processes, effective)
+    rule = equivalence_log_slowdowns(
+        workload.points, workload.target_batch, workload.processes, effective
+    )
     if rule is None or entry.sources is None:
         return load_model, ()
     logs, weights = mixed(load_model, rule)
@@ -297,3 +309,46 @@ def _bound(workload: SliceWorkload, launch: float) -> Bound:
         return Bound.COMPUTE
     running = point.sm_utilization or 1.0
     return Bound.MEMORY if point.memory_utilization >= MEMORY_BOUND * running else Bound.COMPUTE
+
+
+def predictions(
+    workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
+) -> dict[str, SlicePrediction]:
+    """By profile, all plain ones at once: slices with more of everything are never slower.
+
+    Raises UsageError where the workload was measured on another GPU model, a probe names no slice
+    of it, or nothing can be predicted at all.
+    """
+    if lookup(workload.gpu).gpu != geometry.gpu:
+        raise UsageError(
+            f"{workload.name} was measured on {workload.gpu}, not on {geometry.gpu}",
+            hint="measure it on the whole GPU that is to be sliced",
+        )
+    profiles = plain_profiles(geometry)
+    probes = [
+        (share_of(geometry, geometry.profile(probe.profile)), number)
+        for number, probe in enumerate(workload.probes)
+    ]
+    made = predictor.predict(
+        workload, [share_of(geometry, p) for p in profiles], gpu=geometry.gpu, probes=probes
+    )
+    return {p.name: one for p, one in zip(profiles, made, strict=True)}
+
+
+def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[str, SliceProfile]:
+    """By platform: the plain profile that it is of; the largest for a whole GPU of the model."""
+    plain = plain_profiles(geometry)
+    found: dict[str, SliceProfile] = {}
+    for name, platform in platforms.items():
+        cut = slice_of(platform)
+        if cut is not None and cut[0].gpu == geometry.gpu and cut[1] in plain:
+            found[name] = cut[1]
+        elif is_whole(geometry, platform):
+            found[name] = plain[-1]
+    return found
+
+
+def is_whole(geometry: Geometry, platform: Platform) -> bool:
+    """True for a platform that is a whole GPU of this model."""
+    found = geometry_of(platform) if platform.kind is PlatformKind.GPU else None
+    return found is not None and found.gpu == geometry.gpu

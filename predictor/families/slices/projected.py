@@ -19,14 +19,13 @@ from pathlib import Path
 from berth.predictor.core.family import Adjusted, Bundles, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
-from berth.predictor.families.slices.manifest import (
+from berth.predictor.families.slices.bundle import (
     DEFAULT_SLICES_BUNDLE,
     SLICES_SCHEMA,
     SliceManifest,
     verify,
 )
-from berth.predictor.families.slices.physics import Share
-from berth.predictor.families.slices.profiles import share_of
+from berth.predictor.families.slices.physics import Share, share_of
 from berth.predictor.hardware.mig.slices import slice_of
 
 EASE = 0.1

@@ -13,10 +13,14 @@ from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Interval, MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.slices.bundle import load
-from berth.predictor.families.slices.manifest import DEFAULT_SLICES_BUNDLE, SLICES_SCHEMA
-from berth.predictor.families.slices.on_gpu import is_whole, predictions, profiles_of
-from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
+from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, SLICES_SCHEMA, load
+from berth.predictor.families.slices.predictor import (
+    SlicePrediction,
+    SlicePredictor,
+    is_whole,
+    predictions,
+    profiles_of,
+)
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup

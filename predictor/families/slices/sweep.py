@@ -1,25 +1,39 @@
-"""The load model: one workload's times over batches and processes on the whole GPU, fitted.
+"""Slow-downs from one workload's times over batches and processes on the whole GPU.
 
-A closed system of ``n`` processes, each with one batch ``b`` in flight, sharing one GPU:
+The load model is fitted to those times. It is a closed system of ``n`` processes, each with one
+batch ``b`` in flight, that share one GPU:
 
 * alone, a batch takes at least ``A = s0 + s1 b`` (launches and host; no slice changes it);
 * together, ``n`` batches take at least ``B = n (b / C + w0) / share``, where ``C`` is the rate of
   the saturated whole GPU and ``w0`` the work that each batch costs anyway (reading the weights).
 
 These are the asymptotic bounds of operational analysis (Denning and Buzen, 1978) for a delay and
-a shared station; ``physics`` joins them. Five numbers, fitted in log time with a robust loss.
+a shared station; ``physics`` joins them. Five numbers are fitted in log time with a robust loss.
+``SweepModel`` extrapolates from there to a part of the GPU and adds a learnt correction
+(gradient boosting over the load model's own numbers; names of models are no input).
+
+Batch equivalence is a rule without learning: batch ``b`` on a slice takes as long as ``b / share``
+on the whole GPU, because a slice needs as many waves for it as the whole GPU for a batch that is
+larger by that part. It is read off the workload's own times over batches, log-log between them
+and in proportion beyond the largest; ``share`` is the effective one, and no slow-down exceeds
+``1 / share``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.combine import SourceEstimate, combine
+from berth.predictor.core.intervals import around
+from berth.predictor.core.prediction import Basis
 from berth.predictor.families.slices.physics import log_smooth_max
+from berth.predictor.families.slices.workload import Point
 
 LEAST_POINTS = 4
 LEAST_RANGE = 8.0
@@ -144,3 +158,144 @@ def _descend(
             if damping > 1e9:
                 break
     return least, theta
+
+
+ANCHOR = 0.5
+"""How far the load model is moved onto the time measured at the very point: between the two,
+whose errors are about as large."""
+MOST_MISFIT = 0.12
+"""Median log misfit above which the load model does not describe the workload (training: 0.04)."""
+CAPACITY_SPREAD = 0.25
+"""How far off a slice's capacity may be for one workload: what a probe is weighed against."""
+PROBE_NOISE = 0.03
+"""Log error of a probe's own time."""
+_GRID = np.linspace(-1.2, 1.2, 241)
+
+Residual = Callable[[Floats], Floats]
+"""Feature rows to log corrections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """What is in flight: arrays of one length."""
+
+    batch: Floats
+    processes: Floats
+    log_whole_s: Floats
+    """Log seconds a batch measured on the whole GPU; NaN where it was not."""
+
+    @classmethod
+    def one(cls, batch: float, processes: float, whole_s: float | None) -> Loads:
+        """A single load."""
+        log_s = math.nan if whole_s is None else math.log(whole_s)
+        return cls(np.array([batch]), np.array([float(processes)]), np.array([log_s]))
+
+    def times(self, count: int) -> Loads:
+        """This single load ``count`` times, for as many slices."""
+        return Loads(
+            np.repeat(self.batch, count),
+            np.repeat(self.processes, count),
+            np.repeat(self.log_whole_s, count),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SeenProbe:
+    """A slow-down that was measured on a slice."""
+
+    load: Loads
+    effective: float
+    log_slowdown: float
+
+
+@dataclass(frozen=True, slots=True)
+class SweepModel:
+    """The correction; the load model itself comes with the workload."""
+
+    residual: Residual | None
+
+    def log_slowdown(
+        self, load_model: LoadModel, loads: Loads, effective: Floats, capacity: Floats | float = 0.0
+    ) -> Floats:
+        """Log slow-downs; ``capacity`` moves the logs of the effective shares (from a probe)."""
+        able = np.minimum(effective * np.exp(capacity), 1.0)
+        base = load_model_log_slowdown(load_model, loads, able)
+        if self.residual is None:
+            return base
+        correction = self.residual(residual_features(load_model, loads, effective))
+        return np.asarray(base + correction, dtype=np.float64)
+
+    def capacity_from(self, load_model: LoadModel, probes: Sequence[SeenProbe]) -> float:
+        """The shift of capacity that probes speak for."""
+        cost = (_GRID / CAPACITY_SPREAD) ** 2
+        for probe in probes:
+            said = self.log_slowdown(
+                load_model,
+                probe.load.times(len(_GRID)),
+                np.full(len(_GRID), probe.effective),
+                _GRID,
+            )
+            cost = cost + ((said - probe.log_slowdown) / PROBE_NOISE) ** 2
+        return float(_GRID[int(np.argmin(cost))])
+
+
+def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
+    """What the load model alone says."""
+    whole = load_model.log_time(loads.batch, loads.processes, np.ones_like(loads.batch))
+    off = np.nan_to_num(loads.log_whole_s - whole, nan=0.0)
+    slice_ = load_model.log_time(loads.batch, loads.processes, effective)
+    return np.asarray(slice_ - whole - ANCHOR * off, dtype=np.float64)
+
+
+def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
+    """Rows in the order of ``manifest.RESIDUAL_FEATURES``."""
+    batch, processes = loads.batch, loads.processes
+    host, work = load_model.logs(batch, processes, effective)
+    ones = np.ones_like(batch)
+    host_whole, work_whole = load_model.logs(batch, processes, ones)
+    bare = load_model.log_time(batch, processes, effective) - load_model.log_time(
+        batch, processes, ones
+    )
+    columns = (
+        -np.log(effective), bare, work - host, work_whole - host_whole,
+        np.log(processes), np.log(batch),
+    )  # fmt: skip
+    return np.stack(columns, axis=1)
+
+
+LOAD_MODEL, EQUIVALENCE = "load model", "equivalence"
+IN_MANIFEST = {"law": LOAD_MODEL, EQUIVALENCE: EQUIVALENCE}
+"""Names of sources as bundles have them, from the first version on."""
+LEAST_BATCHES = 2
+ALIKE = 0.5
+"""Log width that stands for that of either source; any would do."""
+
+
+def equivalence_log_slowdowns(
+    points: Sequence[Point], batch: float, processes: int, effective: Floats
+) -> Floats | None:
+    """Log slow-downs by effective share; None: too few batches with so many processes."""
+    mine = sorted((p for p in points if p.processes == processes), key=lambda p: p.batch)
+    if len(mine) < LEAST_BATCHES:
+        return None
+    log_b = np.log([p.batch for p in mine])
+    log_t = np.maximum.accumulate(np.log([p.seconds for p in mine]))
+    here = next((p.seconds for p in mine if p.batch == batch), None)
+    base = math.log(here) if here is not None else float(np.interp(math.log(batch), log_b, log_t))
+    wanted = math.log(batch) - np.log(effective)
+    reached = np.interp(wanted, log_b, log_t) + np.maximum(wanted - log_b[-1], 0.0)
+    return np.asarray(np.clip(reached - base, 0.0, -np.log(effective)), dtype=np.float64)
+
+
+def mixed(load_model: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
+    """Both together in log, and the weight of each.
+
+    Weighed alike: the errors of eleven models do not say which is better. Weights by their inverse
+    variances, from the other models, were off 17.0 % in the mean, equal ones 11.2 %.
+    """
+    estimates = [
+        SourceEstimate(name, around(1.0, ALIKE), Basis.CALIBRATED)
+        for name in (LOAD_MODEL, EQUIVALENCE)
+    ]
+    weight = {share.source: share.weight for share in combine(estimates).shares}
+    return np.asarray(weight[LOAD_MODEL] * load_model + weight[EQUIVALENCE] * rule), weight

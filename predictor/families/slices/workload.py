@@ -1,4 +1,4 @@
-"""The file that describes a workload on its whole GPU (``berth.slice-workload/1``).
+"""The file that describes a workload on its whole GPU (``berth.slice-workload/1``), as a Workload.
 
 What was measured there decides how well slices can be predicted: one step time is little, times
 over batches and processes or the utilisation counters are much, a run on one slice is best.
@@ -12,13 +12,15 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from berth.pilot.documents import Document
-from berth.pilot.profile import Name
+from berth.pilot.profile import Name, RunsOn, Target
+from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Interval
+from berth.predictor.core.workload import WHOLE_JOB, Amount, Kind, Workload, digest_of
 
 WORKLOAD_SCHEMA = "berth.slice-workload/1"
 
 Positive = Annotated[float, Field(gt=0, lt=1e15)]
-Unit = Annotated[float, Field(gt=0, le=1)]
+Utilization = Annotated[float, Field(gt=0, le=1)]
 RESERVED_LEAST = 0.4
 """A program that an allocator reserved R for on a whole GPU has run in this part of R."""
 
@@ -55,9 +57,9 @@ class Point(Timed):
     mean_step_s: Positive | None = None
     """Mean where ``step_s`` is the median: their distance says how unsteady the steps are."""
     power_w: Positive | None = None
-    sm_utilization: Unit | None = None
+    sm_utilization: Utilization | None = None
     """Share of time with a kernel running (NVML's ``utilization.gpu``), of 1."""
-    memory_utilization: Unit | None = None
+    memory_utilization: Utilization | None = None
     """Share of time with the memory busy (NVML's ``utilization.memory``), of 1."""
 
     @property
@@ -154,3 +156,18 @@ class SliceWorkload(Document):
         if idle is not None and most is not None and idle >= most:
             raise ValueError("idle_power_w must be below power_limit_w")
         return self
+
+
+def describe(document: SliceWorkload) -> Workload:
+    """A whole job where the file says how long one takes; else a batch."""
+    runs_on = RunsOn(
+        targets=(Target.CUDA,),
+        architecture=document.architecture,
+        instruction_sets=document.instruction_sets,
+        gpus=1,
+    )
+    amount = Amount(unit=Unit.STEP) if document.runtime_s is None else WHOLE_JOB
+    return Workload("slices", document.name, digest_of(document), runs_on, amount, document)
+
+
+KIND = Kind("slices", SliceWorkload, describe)

@@ -3,6 +3,12 @@
 On a device that was measured: its cost model and what the learners add (``calibrated``). On
 another: the head of the nearest kind (GPU or CPU), each rate moved by the ratio of the two roofs
 (``prior``; the same processor with other cores: ``scaled``).
+
+Every learnt step is in a device's usual precision: mixed (``amp``) on a GPU, fp32 on a CPU. Others
+are moved by the ratio of roofs; ``step_precision.json``, written by ``python -m lab
+training-precision --train``, has how far off they are. ``step_widths.json`` has the widths for
+families of models that were not measured: nothing tells at prediction time whether a model's family
+was, so they hold for unseen models of measured families, too.
 """
 
 from __future__ import annotations
@@ -11,18 +17,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
+from berth.pilot.documents import Document, read_json
 from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.graph.latency.features import graph_features, work_of
 from berth.predictor.families.training_step import bundle as bundles
-from berth.predictor.families.training_step import step_precision
 from berth.predictor.families.training_step.bundle import Head, StepModel
 from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
-from berth.predictor.families.training_step.step_widths import family_widths
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of
@@ -117,11 +125,11 @@ def _moved(
     entry = head.entry
     families = family_widths().get(entry.platform)
     here = max(entry.here.log_width, families.log_width if families else 0.0)
-    asked = numbers or step_precision.usual(is_gpu=platform.is_gpu)
+    asked = numbers or usual(is_gpu=platform.is_gpu)
     second = roof_of(platform, platforms, cores)
-    if numbers is not None and not step_precision.computes_in(second, numbers):
+    if numbers is not None and not computes_in(second, numbers):
         return None
-    as_learnt = step_precision.is_usual(asked, is_gpu=platform.is_gpu)
+    as_learnt = is_usual(asked, is_gpu=platform.is_gpu)
     same_place = platform.name == entry.platform and (entry.is_gpu or cores == entry.cores)
     if same_place and as_learnt:
         return np.ones(len(head.rates)), Basis.CALIBRATED, here
@@ -133,7 +141,7 @@ def _moved(
     first = roof_of(home, {**platforms, home.name: home}, entry.cores)
     ratios = roof_ratios(first, second, asked)
     if not as_learnt:
-        other = step_precision.width().log_width
+        other = precision_width().log_width
         return ratios, Basis.PRIOR, max(entry.elsewhere.log_width, here, other)
     basis = Basis.SCALED if platform.name == entry.platform else Basis.PRIOR
     return ratios, basis, max(entry.elsewhere.log_width, here)
@@ -152,9 +160,72 @@ def roof_ratios(first: Roof, second: Roof, numbers: Numbers | None = None) -> Fl
 
     The first in its usual precision, the second in ``numbers`` (default: its usual one).
     """
-    here = step_precision.usual(is_gpu=first.is_gpu)
-    there = numbers or step_precision.usual(is_gpu=second.is_gpu)
+    here = usual(is_gpu=first.is_gpu)
+    there = numbers or usual(is_gpu=second.is_gpu)
     flops = first.matrix_flops[here] / second.matrix_flops[there]
     bandwidth = first.dram_bytes / second.dram_bytes * (there.bits / here.bits)
     launch = second.launch_s / first.launch_s
     return np.array([flops, flops, bandwidth, bandwidth, bandwidth, launch])
+
+
+PRECISION_FILE = Path(__file__).with_name("step_precision.json")
+_HALVES = (Numbers.FP16, Numbers.BF16)
+
+
+class PrecisionWidth(LearntFile):
+    """How far steps in another precision are from what their ratio of roofs gives."""
+
+    schema_: str = Field(default="berth.step-precision/1", alias="schema")
+    log_width: float = Field(gt=0)
+    """Half width of the 90 % interval."""
+
+
+@cache
+def precision_width() -> PrecisionWidth:
+    """The file that comes with Berth. Raises DocumentError."""
+    return read_json(PRECISION_FILE, PrecisionWidth)
+
+
+def usual(*, is_gpu: bool) -> Numbers:
+    """What steps were measured in; on GPUs fp16 stands for mixed precision."""
+    return Numbers.FP16 if is_gpu else Numbers.FP32
+
+
+def is_usual(numbers: Numbers, *, is_gpu: bool) -> bool:
+    """Whether steps in it need no ratio: mixed precision computes in either half."""
+    return numbers in _HALVES if is_gpu else numbers is Numbers.FP32
+
+
+def computes_in(roof: Roof, numbers: Numbers) -> bool:
+    """Whether training in it is possible there without conversions that nobody would want."""
+    return numbers is Numbers.FP32 or numbers in roof.native
+
+
+WIDTHS = Path(__file__).with_name("step_widths.json")
+
+
+class FamilyWidth(Document):
+    """Of one device that was measured."""
+
+    log_width: float = Field(gt=0)
+    groups: int = Field(ge=1)
+    rows: int = Field(ge=1)
+    coverage: float = Field(ge=0, le=1)
+    """Of families that the width is not from."""
+
+
+class StepWidths(Document):
+    """``step_widths.json``."""
+
+    schema_: str = Field(default="berth.step-widths/1", alias="schema")
+    command: str
+    created: str
+    split: str
+    widths: dict[str, FamilyWidth]
+    """By platform."""
+
+
+@cache
+def family_widths() -> dict[str, FamilyWidth]:
+    """Half widths of 90 % intervals in log, by platform. Raises DocumentError."""
+    return read_json(WIDTHS, StepWidths).widths

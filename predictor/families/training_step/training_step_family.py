@@ -26,8 +26,7 @@ from berth.predictor.families.training_step.bundle import (
     StepModel,
     load,
 )
-from berth.predictor.families.training_step.predictor import predict
-from berth.predictor.families.training_step.step_precision import is_usual, usual
+from berth.predictor.families.training_step.predictor import is_usual, predict, usual
 from berth.predictor.footprint.footprint import MOMENTUM, Footprint, Task, count, footprint
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.device import Numbers

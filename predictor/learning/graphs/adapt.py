@@ -6,6 +6,7 @@ noisy its samples are is chosen by their evidence (``posterior.Joint.moved``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import cho_solve
 
-from berth.pilot.dl.document import Device, ModelRun, Task
+from berth.pilot.dl.document import Device, ModelRun, Outcome, Task
 from berth.pilot.errors import UsageError
 from berth.pilot.host import sha256_of
 from berth.pilot.platform import Platform
@@ -24,15 +25,14 @@ from berth.predictor.core.bundle_writing import now, write_bundle
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.families.graph.latency.features import GraphWork, work_of
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
+from berth.predictor.families.graph.latency.transfer.bundle import TransferManifest
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes, case_of, stacked
 from berth.predictor.families.graph.latency.transfer.kernel import Own
 from berth.predictor.families.graph.latency.transfer.posterior import is_fused, stack_name
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of
-from berth.predictor.learning.graphs.card import card
 from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
-from berth.predictor.learning.graphs.run_seconds import seconds
 
 MODELS_FOR_WIDTH = 9
 """Models from which on their own errors, each left out, are the interval; with fewer it is that of
@@ -132,7 +132,7 @@ def samples_of(
         stack=np.array([names.index(name) for name in stacks]),
         model=np.array([models.index(_model_key(run)) for run, _ in found]),
     )
-    taken = np.array([float(seconds(run) or np.nan) / run.setting.batch for run, _ in found])
+    taken = np.array([float(run_seconds(run) or np.nan) / run.setting.batch for run, _ in found])
     return Samples(
         cases, np.log(taken) - cases.log_roof, tuple(names),
         tuple(run.model.name for run, _ in found), cores,
@@ -141,7 +141,7 @@ def samples_of(
 
 def _usable(run: ModelRun) -> bool:
     whole = run.setting.sm_percentage in (None, 100)
-    return run.setting.task is Task.INFERENCE and whole and seconds(run) is not None
+    return run.setting.task is Task.INFERENCE and whole and run_seconds(run) is not None
 
 
 def adapt(
@@ -247,3 +247,55 @@ def _corrected(after: Posterior, new: Cases, weights: Floats) -> Floats:
 def _recoded(codes: Codes, old: Sequence[str], new: Sequence[str]) -> Codes:
     place = np.array([new.index(name) if name in new else -1 for name in old])
     return np.asarray(place[codes], np.int64)
+
+
+def card(manifest: TransferManifest) -> str:
+    """``CARD.md`` as text."""
+    lines = [
+        "# Model card: latency of model graphs on a new platform",
+        "",
+        f"Made {manifest.created} by `{manifest.command}` with Berth {manifest.berth_version}.",
+        "",
+        "## What it is",
+        "A Gaussian process over graph, platform and software, around the time under the",
+        "platform's roofs (`predictor/latency/transfer/kernel.py`). `cases.npz` holds the measured",
+        "cases it stands on, as features and times, without names or graphs; a site adds its own",
+        "by `berth train --task models --adapt` (`docs/model-new-platform.md`).",
+        "",
+        "## Data",
+        *(f"- `{path}` sha256 `{sum_[:16]}`" for path, sum_ in manifest.training.sources.items()),
+        "",
+        f"pytorch-image-models, results, Apache-2.0: inference, {manifest.training.rows} rows of",
+        f"{', '.join(one.platform for one in manifest.platforms)}.",
+        "",
+        "## Widths",
+        "Factor from the middle to an end of the 90 % interval, by samples of the platform: the",
+        "widest of the held-out devices of its kind, of which there are three and two; not",
+        f"guaranteed. Split: {manifest.split}.",
+        "",
+        "| samples | GPU | CPU |",
+        "|---|---|---|",
+    ]
+    gpu, cpu = (
+        {one.samples: math.exp(one.log_width) for one in manifest.widths if one.gpu == kind}
+        for kind in (True, False)
+    )
+    lines += [
+        f"| {k} | {gpu[k]:.2f} | {cpu[k]:.2f} |" for k in sorted(gpu.keys() & cpu.keys())
+    ]  # fmt: skip
+    lines += [
+        "",
+        "## What is not verified",
+        "Language models, training steps, MIG slices and accelerators of other makers: no row of",
+        "them was learnt from. GPUs of data centres: none is in the data.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def run_seconds(run: ModelRun) -> float | None:
+    """What the run takes undisturbed: processor time on one core, else latency."""
+    if run.outcome is not Outcome.OK or run.latency is None or run.processor_time is None:
+        return None
+    single = run.setting.device is Device.CPU and run.setting.threads == 1
+    return run.processor_time.median_s if single else run.latency.median_s

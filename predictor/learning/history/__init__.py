@@ -6,8 +6,7 @@ interval online, ``confidence`` says which predictions are worth acting on; ``re
 jobs that ended long ago as if they ended now.
 """
 
-from berth.predictor.learning.history.jobs import AskedJob, EndedJob
-from berth.predictor.learning.history.replay import PastJob, learn_from
-from berth.predictor.learning.history.run_time import RunTime, RunTimePredictor
+from berth.predictor.learning.history.rings import AskedJob, EndedJob
+from berth.predictor.learning.history.run_time import PastJob, RunTime, RunTimePredictor, learn_from
 
 __all__ = ["AskedJob", "EndedJob", "PastJob", "RunTime", "RunTimePredictor", "learn_from"]

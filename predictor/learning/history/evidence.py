@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.predictor.learning.history.jobs import AskedJob
 from berth.predictor.learning.history.rings import (
     END,
     FAILED,
@@ -32,6 +31,7 @@ from berth.predictor.learning.history.rings import (
     SIMILAR,
     SUBMIT,
     USER,
+    AskedJob,
     Floats,
     Ring,
     code,

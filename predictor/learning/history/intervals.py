@@ -1,17 +1,23 @@
-"""Intervals whose coverage holds online: the level moves with each job that ends.
+"""How wide intervals must be and which predictions to trust, learnt online as jobs end.
 
 At each of some levels an interval is the shortest one that holds a share of the weights, with a
-margin on both sides. Which level is wanted is a site-wide term and one of the user: each is moved
+margin on both sides. The level in use is a site-wide term plus one of the user: each is moved
 by every job that ended, up where the present level would have missed it and down where it would
 have held it (quantile tracking; Gibbs and Candes 2021), so that in the long run 90 % hold. It is
 the present level that is compared, not that of the prediction: a thousand jobs that were predicted
 together move it no further than they must. As jobs come in such blocks, the share that the levels
 leave out is itself moved by the misses of the intervals that were given.
+
+The accuracy that evidence expects of itself is too high where a user has ended few jobs. So
+predictions are put into cells by the accuracy that they expected and by how many jobs of the user
+had ended; each cell remembers the accuracy that followed. A prediction is trusted unless it is
+among the least accurate share of the recent ones.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 
 import numpy as np
@@ -106,3 +112,58 @@ class Levels:
         self._users[user] = min(max(moved, -_HIGHEST), _HIGHEST)
         if len(self._users) > _USERS:
             self._users.popitem(last=False)
+
+
+DISTRUSTED = 0.05
+"""Share of predictions that is not acted on."""
+_EXPECTED_CELLS = 20
+_COUNT_CELLS = 8
+_CELL_PRIOR = 20.0
+"""Predictions that a cell's beginning counts for."""
+_RECENT = 4_000
+_RENEWED = 100
+"""Predictions between two looks at the recent ones."""
+_FIRST = 100
+
+
+class Confidence:
+    """Accuracy by cell, and what share of recent predictions was how accurate."""
+
+    def __init__(self) -> None:
+        expected = (np.arange(_EXPECTED_CELLS) + 0.5) / _EXPECTED_CELLS
+        # As on the trace that the weights are from: too sure of itself, most so after few jobs.
+        known = 1.0 - 0.5 ** (1.0 + np.arange(_COUNT_CELLS))
+        self._count = np.full((_EXPECTED_CELLS, _COUNT_CELLS), _CELL_PRIOR)
+        self._sum = _CELL_PRIOR * 0.8 * np.outer(expected, known)
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._least = 0.0
+        self._asked = 0
+
+    def of(self, expected: float, runs: int) -> float:
+        """The accuracy to expect after ``runs`` ended jobs of the user."""
+        cell = _cell(expected, runs)
+        return float(self._sum[cell] / self._count[cell])
+
+    def learn(self, expected: float, runs: int, accuracy: float) -> None:
+        """What came of a prediction."""
+        cell = _cell(expected, runs)
+        self._count[cell] += 1.0
+        self._sum[cell] += accuracy
+
+    def seen(self, accuracy: float) -> None:
+        """One more prediction was made."""
+        self._recent.append(accuracy)
+        self._asked += 1
+        if self._asked % _RENEWED == 0 and len(self._recent) >= _FIRST:
+            self._least = float(np.quantile(np.fromiter(self._recent, float), DISTRUSTED))
+
+    def trusts(self, accuracy: float) -> bool:
+        """Whether it is not among the least accurate."""
+        return accuracy >= self._least
+
+
+def _cell(expected: float, runs: int) -> tuple[int, int]:
+    return (
+        min(int(expected * _EXPECTED_CELLS), _EXPECTED_CELLS - 1),
+        min(int(math.log2(1 + runs)), _COUNT_CELLS - 1),
+    )

@@ -1,4 +1,7 @@
-"""The last ended jobs of each key, in arrays of bounded size; keys long unused are dropped."""
+"""A job as it was asked for and as it ended, and the last ended jobs of each key.
+
+Jobs are remembered in arrays of bounded size; keys long unused are dropped.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,44 @@ import math
 import zlib
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.predictor.learning.history.jobs import AskedJob, EndedJob
+
+@dataclass(frozen=True, slots=True)
+class AskedJob:
+    """What is known of a job at its submission. Empty texts and None: not known."""
+
+    user: str
+    submit_s: float
+    """Unix time."""
+    cores: int = 1
+    request_s: float | None = None
+    """Its time limit."""
+    request_bytes: float | None = None
+    """Memory asked for."""
+    account: str = ""
+    name: str = ""
+    script: str = ""
+    """Fingerprint of the batch script with its arguments."""
+    similar: str = ""
+    """What the script was given, but for numbers; a digest."""
+    platform: str = ""
+    """Where it shall run, or ran; runs elsewhere count less."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job that has run. Times are Unix seconds."""
+
+    asked: AskedJob
+    end_s: float
+    runtime_s: float
+    completed: bool = True
+
 
 Floats = NDArray[np.float64]
 

@@ -1,25 +1,70 @@
 """The run time of the next job from jobs that have ended, learnt one job at a time.
 
 It learns from starts and ends of jobs in the order of time. Memory is bounded: rings of a few
-ended jobs for each user, shape and account, the least recently used dropped.
+ended jobs for each user, shape and account, the least recently used dropped. Three guesses are
+made of a job's time: the best by the weights, the same with flattened weights, and the median of
+the last jobs of the same shape. Each user gets the one that was most accurate for that user
+lately, by decayed means that begin at the site's. ``learn_from`` teaches jobs that ended long ago
+as if they ended now: nothing is known of one before its end.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
 from berth.predictor.core.prediction import Interval
-from berth.predictor.learning.history.choice import Choice
-from berth.predictor.learning.history.confidence import Confidence
 from berth.predictor.learning.history.evidence import Evidence, Now, weigh
-from berth.predictor.learning.history.intervals import Levels, Nested
-from berth.predictor.learning.history.jobs import AskedJob, EndedJob
-from berth.predictor.learning.history.rings import LOG_RUN, Floats, Ring, Rings, column_of
+from berth.predictor.learning.history.intervals import Confidence, Levels, Nested
+from berth.predictor.learning.history.rings import (
+    LOG_RUN,
+    AskedJob,
+    EndedJob,
+    Floats,
+    Ring,
+    Rings,
+    column_of,
+)
+
+GUESSES = 3
+_DECAY = 0.99
+_PRIOR = 20.0
+_SITE_STEP = 0.001
+_USERS = 20_000
+
+
+class Choice:
+    """Accuracy of each guess by user."""
+
+    def __init__(self) -> None:
+        self._site = [0.6] * GUESSES
+        self._users: OrderedDict[Hashable, tuple[list[float], float]] = OrderedDict()
+
+    def of(self, user: Hashable) -> int:
+        """The place of the guess to take."""
+        sums, count = self._users.get(user, ([0.0] * GUESSES, 0.0))
+        means = [
+            (one + _PRIOR * site) / (count + _PRIOR)
+            for one, site in zip(sums, self._site, strict=True)
+        ]
+        return means.index(max(means))
+
+    def learn(self, user: Hashable, guesses: Sequence[float], real: float) -> None:
+        """A job of the user ended; logarithms of times."""
+        sums, count = self._users.pop(user, ([0.0] * GUESSES, 0.0))
+        for place, guess in enumerate(guesses):
+            accuracy = math.exp(-abs(real - guess))
+            sums[place] = _DECAY * sums[place] + accuracy
+            self._site[place] += _SITE_STEP * (accuracy - self._site[place])
+        self._users[user] = (sums, _DECAY * count + 1.0)
+        if len(self._users) > _USERS:
+            self._users.popitem(last=False)
+
 
 CAPACITIES = (64, 48, 12, 12)
 """Ended jobs remembered of a user; of a user and shape; of an account; of a shape."""
@@ -197,3 +242,51 @@ def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
         ("account", asked.account) if asked.account else None,
         ("any", *shape),
     )
+
+
+class Event(IntEnum):
+    """At one moment in this order."""
+
+    END = 0
+    ASKED = 1
+    START = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """A job that ran, with its start in Unix seconds."""
+
+    job_id: str
+    start_s: float
+    ended: EndedJob
+
+
+def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple[Event, int]]:
+    """Ends, submissions and starts of [jobs] by time: what ended at a moment is known then."""
+    jobs = len(submit_s)
+    times = np.concatenate([end_s, submit_s, start_s])
+    kinds = np.repeat([Event.END, Event.ASKED, Event.START], jobs)
+    order = np.lexsort((kinds, times))
+    for place in order.tolist():
+        yield Event(int(kinds[place])), place % jobs
+
+
+def learn_from(jobs: Sequence[PastJob], predictor: RunTimePredictor) -> None:
+    """Let every job be predicted at its submission and learnt from at its end.
+
+    Intervals and choices are then those that would have held for these jobs.
+    """
+    times = (
+        np.array([job.ended.asked.submit_s for job in jobs]),
+        np.array([job.start_s for job in jobs]),
+        np.array([job.ended.end_s for job in jobs]),
+    )
+    for event, place in in_order(*times):
+        job = jobs[place]
+        if event is Event.END:
+            predictor.ended(job.job_id, job.ended)
+        elif event is Event.ASKED:
+            asked = job.ended.asked
+            predictor.predict(asked, asked.submit_s, job_id=job.job_id)
+        else:
+            predictor.started(job.job_id, job.ended.asked, job.start_s)

@@ -27,23 +27,20 @@ from berth.predictor.families.program.bundle import Calibration, Labelled, Manif
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.learning.folds import folds
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
+from berth.predictor.learning.programs.columns import Columns, pair_columns, pairs_of, units_of
 from berth.predictor.learning.programs.model import (
+    ENOUGH_KERNELS,
     Model,
     Prior,
     Settings,
     check,
     fit_ensemble,
-    kernel_weights,
-)
-from berth.predictor.learning.programs.pairs import pair_columns, pairs_of, units_of
-from berth.predictor.learning.programs.shrunk import (
-    ENOUGH_KERNELS,
     honest_quantile,
+    kernel_weights,
     left_out_scores,
     shrunk_prior,
 )
-from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 
 RESIDUAL_KERNELS = 16
 """Fewer teach a residual nothing that holds for the next kernel."""
@@ -93,8 +90,8 @@ def adapt(
     found = adapted(data, manifest.priors[kind], seed)
     units = units_of(pairs, platform)
     name = f"residual-{platform.name}.onnx"
-    onnx = to_onnx(found.model.residual, len(FEATURES))
-    check_agreement(onnx, found.model.residual, data.features)
+    onnx = trees_to_onnx(found.model.residual, len(FEATURES))
+    check_trees_agree(onnx, found.model.residual, data.features)
     prior = found.model.prior
     own_range = _own_range(data, bundles.read_range(source / bundles.RANGE))
     entry = Labelled(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.neighbours import Neighbours
 from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.trust import Neighbours
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.cost_model import CostModel
-from berth.predictor.families.relative.gaussian import Gaussian, Group
+from berth.predictor.families.relative.cost_model import CostModel, Gaussian, Group
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import LAUNCH, Seen
 from berth.predictor.learning.onnx_export import OnnxGraph, agreement

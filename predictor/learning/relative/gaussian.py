@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats, matern32
-from berth.predictor.families.relative.gaussian import Gaussian, Group
+from berth.predictor.families.relative.cost_model import Gaussian, Group
 
 _LEAST_SCALE = 1e-6
 

@@ -23,10 +23,9 @@ from berth.pilot.documents import parse_json, read_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import NAME_PATTERN, Profile
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.constants import constants
-from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.bundle import constant_counters
+from berth.predictor.families.relative.rows import Rows, identity
 from berth.predictor.families.relative.views import VIEWS
-from berth.predictor.families.relative.workloads import identity
 
 _LABELS = ("name", "platform", "runtime_s")
 _MOST_FILES = 20_000
@@ -107,7 +106,7 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
     return Measurements(
         rows,
         tuple(c for c in counters if c not in kept),
-        constants(tuple(c for c in counters if c not in kept), values[:, ~varies]),
+        constant_counters(tuple(c for c in counters if c not in kept), values[:, ~varies]),
         tuple(sorted({name for name, _ in seconds} - set(names))),
         tuple(_doubts(rows)),
     )

@@ -27,10 +27,9 @@ from berth.predictor.families.relative.bundle import (
     RelativeManifest,
     RelativeTraining,
 )
-from berth.predictor.families.relative.cost_model import CostModel
-from berth.predictor.families.relative.cost_model_file import cost_model_file
+from berth.predictor.families.relative.cost_model import CostModel, cost_model_file
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust_file import fit_range, trust_file
+from berth.predictor.families.relative.trust import fit_range, trust_file
 from berth.predictor.learning.relative.baselines import BASELINES
 from berth.predictor.learning.relative.card import card
 from berth.predictor.learning.relative.checks import check_applications, check_rows

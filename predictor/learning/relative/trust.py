@@ -21,10 +21,9 @@ from scipy.stats import t as student
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.relative.neighbours import Neighbours
-from berth.predictor.families.relative.probes import expected_regret
+from berth.predictor.families.relative.joint import expected_regret
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import Difficulty, Trust, signals
+from berth.predictor.families.relative.trust import Difficulty, Neighbours, Trust, signals
 from berth.predictor.learning.relative.family import Family
 
 LEAST_APPLICATIONS = 4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from berth.predictor.learning.history import RunTimePredictor
-from berth.predictor.learning.history.replay import Event
+from berth.predictor.learning.history.run_time import Event
 from lab.datasets.ricc import Trace
 from lab.history.run_times import baselines, events, replay
 

@@ -14,9 +14,9 @@ from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.folds import folds
+from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from berth.predictor.learning.programs.columns import columns, kernel_and_size, read_profiles
 from berth.predictor.learning.programs.model import Settings, fit, fit_prior
-from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.kernels.examples import Example, join
 from lab.kernels.program_bundle import train
 from lab.kernels.select import Guess, select
@@ -142,14 +142,14 @@ def test_selection_never_fits_on_the_kernel_that_it_scores() -> None:
 def test_onnx_says_what_the_trainer_says_also_with_gaps() -> None:
     data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
     model = fit(data, Settings(rounds=50, depth=3, least_weight=1.0), seed=0)
-    onnx = to_onnx(model.residual, data.features.shape[1])
-    assert check_agreement(onnx, model.residual, data.features) <= 1e-5
+    onnx = trees_to_onnx(model.residual, data.features.shape[1])
+    assert check_trees_agree(onnx, model.residual, data.features) <= 1e-5
 
 
 def test_a_model_that_converts_wrongly_is_never_written() -> None:
     data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
     ours = fit(data, Settings(rounds=50, depth=3, least_weight=1.0), seed=0).residual
     theirs = fit(data, Settings(rounds=5, depth=1, least_weight=1.0), seed=0).residual
-    onnx = to_onnx(theirs, data.features.shape[1])
+    onnx = trees_to_onnx(theirs, data.features.shape[1])
     with pytest.raises(BerthError, match="differs"):
-        check_agreement(onnx, ours, np.asarray(data.features))
+        check_trees_agree(onnx, ours, np.asarray(data.features))

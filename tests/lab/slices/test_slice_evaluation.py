@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from berth.predictor.families.slices.manifest import verify
+from berth.predictor.families.slices.bundle import verify
 from lab import datasets
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.slices.latent import FAMILIES

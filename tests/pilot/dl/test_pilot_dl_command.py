@@ -12,7 +12,7 @@ from small_models import convolutional
 from berth.pilot.dl.document import Outcome, Task
 from berth.plugin.cli import main
 from berth.predictor.graphs.reader import read_graph
-from berth.predictor.learning.graphs.run_seconds import seconds
+from berth.predictor.learning.graphs.adapt import run_seconds
 from lab.graphs.model_runs import DATA, runs
 
 
@@ -77,7 +77,7 @@ def test_the_committed_measurements_are_sound() -> None:
     assert len(families) >= 10
     assert {Task.INFERENCE, Task.TRAINING} == {one.setting.task for one in fine}
     assert all(one.model.macs and one.measurements["host_peak_bytes"].value for one in fine)
-    assert all((value := seconds(one)) is not None and value > 0 for one in fine)
+    assert all((value := run_seconds(one)) is not None and value > 0 for one in fine)
     assert not any(one.provenance.user for one in found)
 
 

@@ -11,8 +11,8 @@ from berth.pilot.bench import times_rates
 from berth.pilot.platform import Signature
 from berth.plugin.calibrate.learning import Measured, as_at_home, with_better_ceilings
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
+from berth.predictor.families.program.time_only import suite_profiles
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.suite import suite_profiles
 
 GENOA = platforms.load()["epyc-genoa-vm"].model_copy(update={"processor": "AMD EPYC"})
 PRIOR = verify(DEFAULT_BUNDLE).priors["cpu"]

@@ -20,7 +20,7 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Interval
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.history.kind import HistoryWorkload
+from berth.predictor.families.history.workload import HistoryWorkload
 from berth.predictor.hardware.mig.slices import part_of
 
 GIB = 2**30

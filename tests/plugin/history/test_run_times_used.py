@@ -33,7 +33,7 @@ from berth.policies.codes import Code
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.history.history_family import UNTRUSTED, WEIGHED
-from berth.predictor.families.history.kind import PredictedRun
+from berth.predictor.families.history.workload import PredictedRun
 from berth.predictor.learning.history import (
     AskedJob,
     EndedJob,

@@ -17,7 +17,7 @@ from berth.policies.mig.by_memory import (
     thesis_by_utilisation,
 )
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.slices.manifest import verify
+from berth.predictor.families.slices.bundle import verify
 from berth.predictor.footprint.footprint import Fits
 from lab.footprint.printed_table import printed_figures
 

@@ -18,8 +18,8 @@ from berth.predictor.core.workload import (
     read_workload,
     workload_of,
 )
-from berth.predictor.families.history.kind import HistoryWorkload, PastRun
-from berth.predictor.families.language_model.kind import LanguageModelWorkload
+from berth.predictor.families.history.workload import HistoryWorkload, PastRun
+from berth.predictor.families.language_model.workload import LanguageModelWorkload
 
 LLAMA = {
     "model_type": "llama",

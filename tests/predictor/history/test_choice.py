@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from berth.predictor.learning.history.choice import Choice
+from berth.predictor.learning.history.run_time import Choice
 
 
 def test_each_user_gets_the_guess_that_was_best_for_them() -> None:

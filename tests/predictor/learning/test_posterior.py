@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from berth.predictor.learning.cells import Cell, Place, Row, Run, covariance
-from berth.predictor.learning.components import SHIPPED
-from berth.predictor.learning.drift import (
+from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, Run, covariance
+from berth.predictor.learning.posterior import MOST_RUNS, Information, Posterior, effects_of
+from berth.predictor.learning.surprises import (
     FEWEST,
     NORMAL_90,
     Change,
@@ -21,8 +21,6 @@ from berth.predictor.learning.drift import (
     OnlineLevel,
     holding,
 )
-from berth.predictor.learning.platform_effects import Information, effects_of
-from berth.predictor.learning.posterior import MOST_RUNS, Posterior
 
 CPU, GPU, OTHER_GPU = Place("c", "cpu"), Place("g", "gpu"), Place("h", "gpu")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from berth.predictor.learning.components import SHIPPED
-from berth.predictor.learning.widths import Held, HeldOfProgram, interval_factors
+from berth.predictor.learning.cells import SHIPPED
+from berth.predictor.learning.surprises import Held, HeldOfProgram, interval_factors
 
 
 def program(*scales: float, jobs: int = 40, seed: int = 0) -> HeldOfProgram:

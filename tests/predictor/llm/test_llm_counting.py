@@ -7,8 +7,7 @@ import math
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.memory import memory
+from berth.predictor.families.language_model.load import Load, memory
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import get_unit, unit_named, units
 from lab.llm import llm_baselines as thesis_features

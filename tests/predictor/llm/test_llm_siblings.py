@@ -7,8 +7,8 @@ import pytest
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.physics import sibling, stands_for
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
-from berth.predictor.families.language_model.siblings import sibling, stands_for
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import units
 

@@ -12,7 +12,7 @@ from site_profiles import profile, write_site
 
 from berth.plugin.cli import berth
 from berth.predictor.families.relative import bundle as bundles
-from berth.predictor.families.relative.constants import constants, unlike
+from berth.predictor.families.relative.bundle import constant_counters, unlike_constants
 
 NAN = float("nan")
 THREADS = {"value": 1.0, "quality": "measured", "source": "proc"}
@@ -81,7 +81,7 @@ def test_a_bundle_without_constants_keeps_its_id(one_thread: Path) -> None:
 
 def test_a_counter_that_few_programs_have_is_no_constant_of_all() -> None:
     values = np.array([[1.0, 7.0, NAN, 3.0], [1.0, NAN, NAN, 4.0], [NAN, NAN, NAN, 3.0]])
-    found = constants(("threads", "seldom", "never", "varies"), values)
+    found = constant_counters(("threads", "seldom", "never", "varies"), values)
     assert found == {"threads": 1.0}
 
 
@@ -101,5 +101,5 @@ def test_a_counter_that_few_programs_have_is_no_constant_of_all() -> None:
 def test_more_than_a_small_factor_is_unlike(
     name: str, usual: float, value: float, same: bool
 ) -> None:
-    assert (unlike({name: usual}, {name: value}) is None) is same
-    assert unlike({name: usual}, {}) is None
+    assert (unlike_constants({name: usual}, {name: value}) is None) is same
+    assert unlike_constants({name: usual}, {}) is None

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.relative.joint import Joint
-from berth.predictor.families.relative.probes import advise, expected_regret
+from berth.predictor.families.relative.joint import Joint, advise, expected_regret
 
 
 def joint(mean=(0.0, 0.1, 0.2), correlation=0.9, deviation=(0.0, 1.0, 1.0)) -> Joint:

@@ -18,7 +18,7 @@ from berth.plugin.cli import berth
 from berth.predictor.core.bundle import MANIFEST
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import MODEL_FILE, ONNX
-from berth.predictor.families.relative.cost_model_file import cost_model_file
+from berth.predictor.families.relative.cost_model import cost_model_file
 from berth.predictor.learning.relative import train as training
 from berth.predictor.learning.relative.train import Exported, steps, train, write
 

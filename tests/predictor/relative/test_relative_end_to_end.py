@@ -16,10 +16,10 @@ from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli import berth
 from berth.predictor.families.relative import bundle as bundles
-from berth.predictor.families.relative.answer import answer
 from berth.predictor.families.relative.bundle import TRUST
 from berth.predictor.families.relative.explain import explain_row
-from berth.predictor.families.relative.workloads import row_of
+from berth.predictor.families.relative.predictor import answer
+from berth.predictor.families.relative.rows import row_of
 from berth.predictor.learning.relative.measurements import read_measurements
 from lab.__main__ import lab
 from lab.relative.data import aiwc_rows

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from slice_workloads import saturating_s, sweep
 
-from berth.predictor.families.slices.bundle import load
-from berth.predictor.families.slices.equivalence import log_slowdowns, mixed
-from berth.predictor.families.slices.manifest import LARGE_BATCH, MethodEntry, Width
+from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, Width, load
 from berth.predictor.families.slices.physics import Share
 from berth.predictor.families.slices.predictor import BATCHES, SlicePredictor
+from berth.predictor.families.slices.sweep import equivalence_log_slowdowns, mixed
 from berth.predictor.families.slices.workload import Point
 
 SHARES = np.array([0.15, 0.3, 0.5, 1.0])
@@ -24,13 +23,13 @@ def points(*batches: int) -> list[Point]:
 
 
 def test_a_slice_is_as_slow_as_the_whole_gpu_with_a_larger_batch() -> None:
-    made = log_slowdowns(points(8, 16, 32, 64), 16, 1, np.array([0.5]))
+    made = equivalence_log_slowdowns(points(8, 16, 32, 64), 16, 1, np.array([0.5]))
     assert made is not None
     assert made[0] == pytest.approx(math.log(saturating_s(32, 1) / saturating_s(16, 1)))
 
 
 def test_it_is_between_the_whole_gpu_and_the_share_and_falls_with_the_share() -> None:
-    made = log_slowdowns(points(1, 4, 16, 64), 64, 1, SHARES)
+    made = equivalence_log_slowdowns(points(1, 4, 16, 64), 64, 1, SHARES)
     assert made is not None
     assert made[-1] == 0
     assert np.all(np.diff(made) <= 0)
@@ -38,8 +37,8 @@ def test_it_is_between_the_whole_gpu_and_the_share_and_falls_with_the_share() ->
 
 
 def test_one_batch_or_other_processes_say_nothing() -> None:
-    assert log_slowdowns(points(8), 8, 1, SHARES) is None
-    assert log_slowdowns(points(8, 16, 32), 8, 2, SHARES) is None
+    assert equivalence_log_slowdowns(points(8), 8, 1, SHARES) is None
+    assert equivalence_log_slowdowns(points(8, 16, 32), 8, 2, SHARES) is None
 
 
 def test_the_two_sources_weigh_alike() -> None:

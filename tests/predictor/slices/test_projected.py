@@ -20,8 +20,8 @@ from berth.predictor.core.prediction import (
     Prediction,
     PredictionCurve,
 )
-from berth.predictor.families.slices.manifest import verify
-from berth.predictor.families.slices.profiles import share_of
+from berth.predictor.families.slices.bundle import verify
+from berth.predictor.families.slices.physics import share_of
 from berth.predictor.families.slices.projected import SLACK, projected
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.mig.slices import every_slice, slice_of

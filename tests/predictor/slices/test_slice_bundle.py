@@ -12,7 +12,7 @@ from berth.pilot.errors import DocumentError
 from berth.plugin import cli
 from berth.predictor.core.bundle import MANIFEST
 from berth.predictor.families.slices import bundle as bundles
-from berth.predictor.families.slices.manifest import DEFAULT_SLICES_BUNDLE, LATENTS, RESIDUAL
+from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, LATENTS, RESIDUAL
 
 
 @pytest.fixture

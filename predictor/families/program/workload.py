@@ -1,4 +1,4 @@
-"""The kind of workload that a Profile is: a program, measured once."""
+"""A Profile as a Workload: a program that was measured once."""
 
 from __future__ import annotations
 

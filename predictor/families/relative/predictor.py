@@ -1,7 +1,7 @@
-"""What a bundle of relative performance says of one workload: times, intervals, advice.
+"""What a bundle of relative performance predicts of one workload: times, intervals, advice.
 
 The times of runs elsewhere are given back as they are; the others are moved and narrowed by them
-as far as held-out errors went along (``Trust``). A bundle without trust says its best guess of the
+as far as held-out errors went along (``Trust``). A bundle without trust gives its best guess of the
 times and abstains from all of them.
 """
 
@@ -17,13 +17,11 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.program.predictor import WIDEST_USEFUL_FACTOR
-from berth.predictor.families.relative import constants as constant
-from berth.predictor.families.relative.bundle import RelativeModel
+from berth.predictor.families.relative.bundle import RelativeModel, unlike_constants
 from berth.predictor.families.relative.cost_model import CostModel
-from berth.predictor.families.relative.joint import Joint
-from berth.predictor.families.relative.probes import Advice, advise
+from berth.predictor.families.relative.joint import Advice, Joint, advise
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust_file import log_counters
+from berth.predictor.families.relative.trust import log_counters
 
 NO_TRUST = "the bundle learnt from too few applications to say how far it can be trusted"
 
@@ -80,7 +78,7 @@ def answer(
     guess = model.log_seconds(row.knowing())
     mean, width, joint = guess[0], np.zeros(len(platforms)), None
     constants, beside = model.manifest.constants or {}, beside or {}
-    unlike = constant.unlike(constants, beside) or _unlike(model, row)
+    unlike = unlike_constants(constants, beside) or _unlike(model, row)
     labelled = [True] * len(platforms)
     if model.trust is not None:
         labelled = [bool(known.any()) for known in np.isfinite(model.trust.residuals).T]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from berth.pilot.documents import Document
+from berth.pilot.documents import Document, read_json
 from berth.pilot.profile import Name, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
+from berth.predictor.families.graph.from_file import plain_name
+from berth.predictor.families.language_model.config import RawConfig, from_mapping
 
 LANGUAGE_MODEL_WORKLOAD_SCHEMA = "berth.language-model-workload/1"
 _COUNT = Field(default=1, ge=1, le=10_000_000)
@@ -54,3 +57,14 @@ def describe(document: LanguageModelWorkload) -> Workload:
 
 
 KIND = Kind("language-model", LanguageModelWorkload, describe)
+
+
+def language_model_workload(path: Path, **load: Any) -> LanguageModelWorkload:
+    """The workload of a decoder's configuration; ``load``: fields of the document.
+
+    Raises DocumentError for a file that is no decoder's configuration.
+    """
+    raw = dict(read_json(path, RawConfig).model_extra or {})
+    from_mapping(raw, source=path, name=path.name)
+    given = {key: value for key, value in load.items() if value is not None}
+    return LanguageModelWorkload(**{"name": plain_name(path), "config": raw, **given})

@@ -1,4 +1,4 @@
-"""Has something changed? Sums of surprises, and a level of intervals that follows what is missed.
+"""What surprises tell: whether something has changed, and how wide intervals must be.
 
 A surprise is a finished job's log time less what was expected from all jobs before it, in
 standard deviations. CUSUM (Page, "Continuous inspection schemes", 1954) adds up what is over half
@@ -7,6 +7,12 @@ change. Adaptive conformal inference (Gibbs and Candes, "Adaptive conformal infe
 distribution shift", 2021; here the width itself is moved, as by Angelopoulos, Candes and
 Tibshirani, "Conformal PID control for time series prediction", 2023) widens intervals after each
 miss and narrows them after each hit, so that in the long run nine in ten hold whatever happens.
+
+A posterior's deviations are right for the data that its variances were fitted on; at another site
+first runs may be further off than stated and later ones nearer, or the other way round. So each
+program's surprises are counted by how many runs it had before, and another program's intervals get
+the factor at which nine in ten of these would have held. Programs weigh the same, whatever their
+number of jobs; the factors that ship count as ``PRIOR_PROGRAMS`` of them.
 """
 
 from __future__ import annotations
@@ -15,7 +21,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL, NORMAL_90
+from berth.predictor.learning.cells import PHASES, Components, phase
 
 ALLOWANCE = 0.5
 """Of a surprise that is not added up."""
@@ -118,3 +128,63 @@ def _wilson_high(hits: int, count: int) -> float:
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
     return min(1.0, middle + half)
+
+
+PRIOR_PROGRAMS = 2.0
+_KEPT = 0.99
+"""Of the weight of a program's jobs with each further one."""
+_GRID: Floats = np.geomspace(0.2, 12.0, 83)
+"""Factors on a normal 90 % half width; 5 % apart."""
+
+
+class Held:
+    """What share of surprises each factor would have held, by phase."""
+
+    __slots__ = ("programs", "shares")
+
+    def __init__(self) -> None:
+        self.shares: Floats = np.zeros((PHASES, len(_GRID)))
+        """[phases, factors] summed over programs."""
+        self.programs: Floats = np.zeros(PHASES)
+        """[phases] that had a job."""
+
+    def __add__(self, other: Held) -> Held:
+        found = Held()
+        found.shares = self.shares + other.shares
+        found.programs = self.programs + other.programs
+        return found
+
+    def __sub__(self, other: Held) -> Held:
+        found = Held()
+        found.shares = self.shares - other.shares
+        found.programs = self.programs - other.programs
+        return found
+
+
+class HeldOfProgram(Held):
+    """Of one program; a job counts the less the more of its phase came since."""
+
+    __slots__ = ("_jobs",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs = np.zeros(PHASES)
+
+    def add(self, runs: int, surprise: float) -> None:
+        """A job that came after so many ``runs`` of its program."""
+        at = phase(runs)
+        self._jobs[at] = _KEPT * self._jobs[at] + 1.0
+        inside = abs(surprise) <= NORMAL_90 * _GRID
+        self.shares[at] += (inside - self.shares[at]) / self._jobs[at]
+        self.programs[at] = 1.0
+
+
+def interval_factors(others: Held, parts: Components) -> tuple[float, ...]:
+    """[phases] factors on intervals of a program that is none of ``others``."""
+    found = []
+    for at, shipped in enumerate(parts.interval):
+        prior = np.array([math.erf(NORMAL_90 * f / shipped / math.sqrt(2)) for f in _GRID])
+        held = PRIOR_PROGRAMS * prior + others.shares[at]
+        held /= PRIOR_PROGRAMS + others.programs[at]
+        found.append(float(np.exp(np.interp(LEVEL, held, np.log(_GRID)))))
+    return tuple(found)
