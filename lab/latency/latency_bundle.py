@@ -81,7 +81,7 @@ def train(
     manifest = LatencyManifest(
         schema=LATENCY_SCHEMA, **made_by(command, figures),
         settings=tuple(sorted(entries, key=lambda one: one.name)), terms=TERMS,
-        likeness=DESCRIPTORS, split=SPLIT,
+        descriptors=DESCRIPTORS, split=SPLIT,
         novel=float(np.quantile(np.concatenate(difficulties), NOVEL_SHARE)),
         training=LatencyTraining(
             sources={d.path: d.sha256 for d in (BENCHMARK, GRAPHS)}, seed=seed,

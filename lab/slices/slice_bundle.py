@@ -24,7 +24,7 @@ from berth.predictor.families.slices.bundle import (
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
-from berth.predictor.families.slices.sweep import IN_MANIFEST
+from berth.predictor.families.slices.sweep import EQUIVALENCE, LOAD_MODEL
 from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.ground.report import (
@@ -140,7 +140,11 @@ def batches_entry(fitted: SweepFit, alone: SliceRows) -> MethodEntry:
     load_model, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
     entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(load_model, rule))
     return entry.model_copy(
-        update={"sources": dict(zip(IN_MANIFEST, map(width, (load_model, rule)), strict=True))}
+        update={
+            "sources": dict(
+                zip((LOAD_MODEL, EQUIVALENCE), map(width, (load_model, rule)), strict=True)
+            )
+        }
     )
 
 

@@ -48,7 +48,9 @@ def train(
         },
         graph_length=kernel.graph_length, place_length=kernel.place_length, noise=kernel.noise,
         offset=after.offset,
-        platforms=tuple(bundles.PlatformEntry(platform=name, bold=1.0) for name in devices),
+        platforms=tuple(
+            bundles.PlatformEntry(platform=name, novelty_scale=1.0) for name in devices
+        ),
         stacks=stacks, columns=bundles.COLUMNS,
         widths=tuple(
             bundles.WidthEntry(samples=w.samples, gpu=w.gpu, log_width=w.log_width) for w in widths

@@ -200,7 +200,7 @@ class ThreadScaling:
     """Of its time on one core; above 1, up to ``MOST_SERIAL``, where threads are in each other's
     way."""
     most_cores: float
-    """More than these do nothing; infinity where the law was fitted."""
+    """More than these do nothing; infinity where Amdahl's law was fitted."""
     measured: bool
     """With counts of its user's choice."""
 

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
 RELATIVE_SCHEMA = "berth.relative-bundle/1"
 MODEL_FILE, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
-Kind = Literal["law", "onnx"]
-"""``law``: the cost model, so named in bundles from the first version on."""
+Kind = Literal["cost-model", "onnx"]
 
 
 class RelativeTraining(Training):
@@ -101,7 +100,7 @@ class RelativeModel:
 def verify(folder: Path) -> RelativeManifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, RelativeManifest)
-    check_complete(folder, manifest, (MODEL_FILE if manifest.kind == "law" else ONNX,))
+    check_complete(folder, manifest, (MODEL_FILE if manifest.kind == "cost-model" else ONNX,))
     if manifest.reference not in manifest.platforms:
         raise DocumentError(folder / MANIFEST, "is not among the platforms", key="reference")
     return manifest
@@ -111,7 +110,7 @@ def load(folder: Path) -> RelativeModel:
     """Verify and load. Raises DocumentError where anything about it is wrong."""
     manifest = verify(folder)
     model: Model
-    if manifest.kind == "law":
+    if manifest.kind == "cost-model":
         model = cost_model_of(read_json(folder / MODEL_FILE, CostModelFile), folder / MODEL_FILE)
         if (model.counters, model.platforms, model.reference) != _described(manifest):
             raise DocumentError(folder / MODEL_FILE, "is not the model that the manifest describes")

@@ -165,7 +165,7 @@ class CostModel:
         return np.asarray(costs + self.trend_share * (trend - costs))
 
 
-COST_MODEL_SCHEMA = "berth.relative-law/1"
+COST_MODEL_SCHEMA = "berth.relative-cost-model/1"
 Matrix = tuple[Row, ...]
 
 

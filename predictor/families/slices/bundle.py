@@ -35,7 +35,7 @@ NO_RESIDUAL = "none"
 LARGE_BATCH = 64.0
 """From here on a batch is a situation of its own: it fills a GPU as few in training did."""
 RESIDUAL_FEATURES: tuple[str, ...] = (
-    "log_inverse_share", "log_law_slowdown", "log_work_over_host_slice",
+    "log_inverse_share", "log_load_model_slowdown", "log_work_over_host_slice",
     "log_work_over_host_whole", "log_processes", "log_batch",
 )  # fmt: skip
 """Columns of the correction's input."""

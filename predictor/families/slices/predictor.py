@@ -23,7 +23,8 @@ from berth.predictor.families.slices.bundle import MethodEntry, SliceModel, Widt
 from berth.predictor.families.slices.latent import Family, Latents, features, latents, outside
 from berth.predictor.families.slices.physics import Share, launch_share, plain_profiles, share_of
 from berth.predictor.families.slices.sweep import (
-    IN_MANIFEST,
+    EQUIVALENCE,
+    LOAD_MODEL,
     MOST_MISFIT,
     LoadModel,
     Loads,
@@ -275,8 +276,8 @@ def _with_rule(
     logs, weights = mixed(load_model, rule)
     hard = EASE - math.log(float(effective.min()))
     return logs, tuple(
-        SourceShare(shown, weights[shown], entry.sources[name].q90 * hard, "unseen model")
-        for name, shown in IN_MANIFEST.items()
+        SourceShare(source, weights[source], entry.sources[source].q90 * hard, "unseen model")
+        for source in (LOAD_MODEL, EQUIVALENCE)
     )
 
 

@@ -264,8 +264,7 @@ def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) ->
 
 
 LOAD_MODEL, EQUIVALENCE = "load model", "equivalence"
-IN_MANIFEST = {"law": LOAD_MODEL, EQUIVALENCE: EQUIVALENCE}
-"""Names of sources as bundles have them, from the first version on."""
+"""Names of the two sources, in manifests and for people."""
 LEAST_BATCHES = 2
 ALIKE = 0.5
 """Log width that stands for that of either source; any would do."""

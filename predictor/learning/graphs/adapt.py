@@ -189,8 +189,8 @@ def adapt(
     else:
         width = posterior.log_width_of(models, gpu=platform.is_gpu)
     entry = bundles.PlatformEntry(
-        platform=platform.name, bold=moved.novelty_scale, shift=moved.shift, samples=len(samples),
-        threads=samples.threads, log_width=width,
+        platform=platform.name, novelty_scale=moved.novelty_scale, shift=moved.shift,
+        samples=len(samples), threads=samples.threads, log_width=width,
     )  # fmt: skip
     made = replace(
         posterior, cases=cases.joined(new), weights=weights, devices=(*devices, platform.name),

@@ -167,7 +167,7 @@ def baseline_figures(rows: Rows, seed: int) -> dict[str, dict[str, float]]:
 def _exported(fitted: Fitted, rows: Rows) -> Exported:
     if isinstance(fitted, CostModel):
         _check_items(fitted)
-        return Exported("law", {MODEL_FILE: to_json(cost_model_file(fitted)).encode()})
+        return Exported("cost-model", {MODEL_FILE: to_json(cost_model_file(fitted)).encode()})
     if isinstance(fitted, AsOnnx):
         return Exported("onnx", {ONNX: fitted.onnx(rows)})
     raise TypeError(f"{type(fitted).__name__} has no form in a bundle")

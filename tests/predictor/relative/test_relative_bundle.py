@@ -129,7 +129,7 @@ def test_a_model_that_does_not_fit_together_is_never_written(
     rows = physical()
     fitted = FAMILY.fit(rows, 0)
     broken = cost_model_file(fitted).model_copy(update=change)
-    exported = Exported("law", {MODEL_FILE: to_json(broken).encode()})
+    exported = Exported("cost-model", {MODEL_FILE: to_json(broken).encode()})
     with pytest.raises(DocumentError, match=message):
         write(tmp_path / "new", trained, exported, fitted, rows)
     assert not (tmp_path / "new").exists()

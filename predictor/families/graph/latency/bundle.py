@@ -67,8 +67,7 @@ class LatencyManifest(BundleManifest):
     schema_: str = Field(default=LATENCY_SCHEMA, alias="schema")
     settings: tuple[SettingEntry, ...] = Field(min_length=1)
     terms: tuple[str, ...]
-    descriptors: tuple[str, ...] = Field(alias="likeness")
-    """Named as in bundles that sites have."""
+    descriptors: tuple[str, ...]
     split: str
     """That the widths are of."""
     novel: float = Field(gt=0)
@@ -111,7 +110,7 @@ def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
     if (manifest.terms, manifest.descriptors) != (TERMS, DESCRIPTORS):
         raise DocumentError(
             folder, "was made with other features than this version of Berth computes",
-            key="likeness", hint="run `python -m lab model-latency --train` with this version",
+            key="descriptors", hint="run `python -m lab model-latency --train` with this version",
         )  # fmt: skip
     return manifest
 

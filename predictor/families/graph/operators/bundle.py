@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     import onnxruntime
 
 OPERATORS_SCHEMA = "berth.operators-bundle/1"
-CONSTANTS_SCHEMA = "berth.operator-law/1"
-CONSTANTS = "law.json"
-"""Named so in bundles from the first version on."""
+CONSTANTS_SCHEMA = "berth.operator-constants/1"
+CONSTANTS = "constants.json"
 DEFAULT_OPERATORS_BUNDLE = SHIPPED_BUNDLES / "operators"
 
 
@@ -64,7 +63,7 @@ class Width(Document):
 
 
 class OperatorConstants(Document):
-    """``law.json``."""
+    """``constants.json``: the power limit, launches and widths."""
 
     schema_: str = Field(default=CONSTANTS_SCHEMA, alias="schema")
     watts: Positive

@@ -49,7 +49,7 @@ class PlatformEntry(Document):
     """A platform whose cases are in the bundle."""
 
     platform: str
-    novelty_scale: float = Field(gt=0, alias="bold")
+    novelty_scale: float = Field(gt=0)
     """How unlike others it is: factor on its own part of the covariance,"""
     shift: float = Field(default=0.0, ge=0)
     """and standard deviation of one more constant of its own."""
