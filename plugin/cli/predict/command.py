@@ -138,7 +138,7 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
     # ruff: noqa: PLC0415
     match workload.kind:
         case "program" if relative:
-            from berth.plugin.cli.predict.relative import predict_relative
+            from berth.plugin.cli.predict.program import predict_relative
 
             return predict_relative
         case "program":
@@ -147,10 +147,10 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
             return predict_program
         case "model-graph":
             if getattr(workload.document, "mode", "") == "training":
-                from berth.plugin.cli.predict.training_step import predict_training
+                from berth.plugin.cli.predict.model import predict_training
 
                 return predict_training
-            from berth.plugin.cli.predict.model_graph import predict_model
+            from berth.plugin.cli.predict.model import predict_model
 
             return predict_model
         case "language-model":
@@ -158,9 +158,32 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
 
             return predict_llm
         case _:
-            from berth.plugin.cli.predict.any_kind import predict_any
-
             return predict_any
+
+
+def predict_any(asked: Asked) -> None:
+    """Rank platforms by the forecast's time, for kinds of workload without a view of their own."""
+    from berth.plugin.report.of_forecast import (
+        best_points,
+        explained_data,
+        forecast_report,
+        usable,
+    )
+
+    asked.check("--picture")
+    workload, platforms = asked.workload, asked.chosen()
+    forecast = asked.forecast(platforms)
+    points = best_points(forecast)
+    asked.draw_times((point.platform, point.runtime_s, usable(point)) for point in points)
+    names = [point.platform for point in points] if asked.why else []
+    each = asked.forecaster.explain_each(
+        workload, [platforms[name] for name in names], asked.platforms, reference=asked.reference
+    )
+    explanations = dict(zip(names, each, strict=True))
+    asked.show(
+        lambda: forecast_report(workload, forecast, explanations),
+        lambda: explained_data(forecast, explanations),
+    )
 
 
 def _stored(store: str | None) -> tuple[Profile, ...]:
