@@ -154,9 +154,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
             )
         },
     ),
-    "why": Leaf(
-        f"{CLI}.jobs.why:why", "Explain where a job is, what it waits for, what was predicted."
-    ),
+    "why": Leaf(f"{CLI}.why:why", "Explain where a job is, what it waits for, what was predicted."),
     "jobs": JOBS,
     "replay": Leaf(
         f"{CLI}.replay.command:replay_command",
@@ -179,13 +177,13 @@ COMMANDS: dict[str, Leaf | Branch] = {
     ),
     "mig": MIG,
     "site": SITE,
-    "serve": Leaf(f"{CLI}.site.serve:serve", "Answer the scheduler's submit filter (the daemon)."),
+    "serve": Leaf(f"{CLI}.serve:serve", "Answer the scheduler's submit filter (the daemon)."),
     "ui": Leaf(
-        f"{CLI}.site.ui:ui",
+        f"{CLI}.ui.command:ui",
         "Show predictions, placements, jobs and the site in a browser.",
         {
             "report": Leaf(
-                f"{CLI}.site.report:report",
+                f"{CLI}.ui.report:report",
                 "Write a job, a workload, the site or the GPUs as one HTML file.",
             )
         },
