@@ -91,15 +91,6 @@ _ALIASES: Mapping[str, str] = {
     "x86-64": BASELINE, "armv8-a": "armv8", "armv8.0": "armv8", "armv9-a": "armv9",
     "armv9.0": "armv9",
 }  # fmt: skip
-KNOWN = frozenset(
-    (
-        *_LEVELS,
-        *_IMPLIED,
-        *_VECTOR_PARTS,
-        *_OTHERS,
-        *(n for names in _LEVELS.values() for n in names),
-    )
-)
 _MARKS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}), "x86-64-v4"),
     (frozenset({"avx2"}), "x86-64-v3"),

@@ -23,7 +23,7 @@ _NEW_FILE = 0o600
 
 
 class Clock(Protocol):
-    """As the module ``time``."""
+    """A clock with the functions of the module ``time``."""
 
     def time(self) -> float:
         """Return Unix seconds."""
@@ -174,7 +174,7 @@ class SystemFiles:
 
 
 class Event(Protocol):
-    """As ``threading.Event``."""
+    """An event like ``threading.Event``."""
 
     def set(self) -> None:
         """Let those who wait go on."""
@@ -190,7 +190,7 @@ class Event(Protocol):
 
 
 class Thread(Protocol):
-    """As ``threading.Thread``."""
+    """A thread like ``threading.Thread``."""
 
     def start(self) -> None:
         """Begin."""
@@ -228,7 +228,7 @@ class SystemThreads:
 
 
 class Poll(Protocol):
-    """As ``select.epoll``."""
+    """A selector like ``select.epoll``."""
 
     def register(self, fd: int, eventmask: int, /) -> None:
         """Watch a descriptor."""

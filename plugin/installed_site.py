@@ -19,7 +19,7 @@ SITE_FILE = Path("/etc/berth/berth.toml")
 
 
 def find_site(site_file: Path | None) -> Site | None:
-    """The site that is named, else the installed one, else None. Raises DocumentError."""
+    """Load the site that is named, else the installed one, else None. Raises DocumentError."""
     if site_file is None and not SITE_FILE.exists():
         return None
     from berth.plugin.site.load import load_site  # noqa: PLC0415 - the schedulers, pydantic
@@ -28,7 +28,7 @@ def find_site(site_file: Path | None) -> Site | None:
 
 
 def store_url_of(site: Site | None, store_url: str | None) -> str:
-    """The named store's URL, else the site's. Raises UsageError where neither is known."""
+    """Return the named store's URL, else the site's. Raises UsageError where neither is known."""
     url = store_url or (site.daemon.store if site else None)
     if url is None:
         raise UsageError(
@@ -42,13 +42,13 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
 def open_store(
     site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
 ) -> Store:
-    """The named store, else that of the named (or installed) site file."""
+    """Open the named store, else that of the named (or installed) site file."""
     url = store_url_of(None if store_url else find_site(site_file), store_url)
     return Store.open(url, busy_timeout_s=busy_timeout_s)
 
 
 def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
-    """Where this user's store is served; None: this process works on the store itself.
+    """Return where this user's store is served; None: this process works on the store itself.
 
     It does where a store is named, where nobody serves users, and as root or the daemon's user.
     """
@@ -65,7 +65,7 @@ def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
 def open_view(
     site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
 ) -> Store | RemoteStore:
-    """The store to read from, opened or over the users' socket."""
+    """Open the store to read from, directly or over the users' socket."""
     path = users_socket(site_file, store_url)
     if path is not None:
         from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked

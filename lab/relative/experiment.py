@@ -106,7 +106,7 @@ def _evaluated(options: Options, rows: Rows, entries: Sequence[Entry], data: str
 
 def _drawn(options: Options, rows: Rows, model: CostModelFamily, report: Report) -> Report:
     """Write a picture of each application where the cost model is among the families."""
-    families_shown = {result.family for result in report.data["results"]}
+    families_shown = {result["family"] for result in report.data["results"]}
     if options.report is not None and SHIPPED in families_shown:
         draw_applications(rows, model, options.report, options.seed)
     return report

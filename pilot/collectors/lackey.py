@@ -59,13 +59,10 @@ def parse(text: str) -> Counts | None:
     instructions = _number(rf"guest instrs:\s+{NUMBER}", text)
     if instructions is None:
         return None
-    jumps = re.search(
-        rf"Jccs:\s*\n==\d+==\s+total:\s+{NUMBER}\s*\n==\d+==\s+taken:\s+{NUMBER}", text
-    )
-    row = re.compile(rf"^==\d+==\s+([IFVD]\d+)\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*$", re.MULTILINE)
+    jumps = JUMPS.search(text)
     by_type = {
         match.group(1): (_int(match.group(2)), _int(match.group(3)), _int(match.group(4)))
-        for match in row.finditer(text)
+        for match in ROW.finditer(text)
         if match.group(1) in WIDTHS
     }
     taken = (_int(jumps.group(1)), _int(jumps.group(2))) if jumps else (0, 0)

@@ -20,9 +20,9 @@ from berth.plugin.calibrate.state import PAIR, CalibrationState, Folder, Step, o
 from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
 
 EXPECTED_S = {"quick": 60.0, "normal": 160.0, "full": 540.0}
-"""Of one node by depth, on an otherwise idle machine."""
+"""Expected seconds of one node's measurement by depth, on an otherwise idle machine."""
 LINK_S = 60.0
-"""Of two nodes together, for what connects them."""
+"""Expected seconds of measuring what connects two nodes, which are held together."""
 OLDER = ".older"
 """Ending of a result that is being measured again."""
 POLL_S = (0.5, 10.0)
@@ -62,7 +62,7 @@ class Todo:
     stale: str | None = None
     """Why its present result does not count."""
     second: NodeFacts | None = None
-    """With the first: what connects the two is to be measured."""
+    """The other node, where what connects the two is to be measured."""
 
     @property
     def nodes(self) -> tuple[NodeFacts, ...]:

@@ -19,7 +19,7 @@ class Kind:
     platform: Platform
     candidates: tuple[Candidate, ...]
     nodes: tuple[NodeFacts, ...]
-    """In the scheduler's order, each once."""
+    """Each node once, in the scheduler's order."""
 
     @property
     def name(self) -> str:

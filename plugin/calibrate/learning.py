@@ -48,11 +48,11 @@ class Measured:
     """A kind of nodes by what was measured on some of them."""
 
     platform: Platform
-    """Of the node in the middle, under the kind's name."""
+    """The platform of the node in the middle, under the kind's name."""
     seconds: Mapping[str, float]
     """Median over the nodes, by kernel and size."""
     nodes: Mapping[str, float]
-    """By node: its times over the kind's, geometric mean over the kernels."""
+    """Each node's times over the kind's, geometric mean over the kernels."""
 
     @property
     def kernels(self) -> int:

@@ -7,7 +7,6 @@ name, module and a one-line summary (``tree``), and imports the one that is call
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +16,6 @@ from click.shell_completion import CompletionItem
 
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
-
-_EXAMPLE = "Example:"
 
 
 @dataclass(frozen=True)
@@ -68,6 +65,8 @@ class LazyGroup(click.Group):
             command = self._load(cmd_name)
             if command is None:
                 return None
+            from berth.plugin.cli.every_command import prepared  # noqa: PLC0415 - not for --help
+
             self._loaded[cmd_name] = prepared(command)
         return self._loaded[cmd_name]
 
@@ -143,6 +142,14 @@ class CommandWithMore(LazyGroup):
             return _Below(self).make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the words of the command itself."""
+        return click.Command.collect_usage_pieces(self, ctx)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return its own; none where click writes the path of a command below it."""
+        return super().get_params(ctx) if ctx.command is self else []
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return click.Command.parse_args(self, ctx, args)
 
@@ -158,41 +165,15 @@ class _Below(LazyGroup):
         self._command = command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        own = click.Context(self._command, parent=ctx.parent, info_name=ctx.info_name)
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self._command, own, incomplete)
         items = super().shell_complete(ctx, incomplete)
         first = next((p for p in self._command.params if isinstance(p, click.Argument)), None)
-        if incomplete.startswith("-"):
-            return click.Command.shell_complete(self._command, ctx, incomplete)
-        return items if first is None else [*items, *first.shell_complete(ctx, incomplete)]
+        return items if first is None else [*items, *first.shell_complete(own, incomplete)]
 
 
 def branch(name: str, node: Branch) -> LazyGroup:
     """Return the click group of a branch of the tree."""
-    text = f"{node.summary}\n\n\b\n{_EXAMPLE}\n  {node.example}"
+    text = f"{node.summary}\n\n\b\nExample:\n  {node.example}"
     return LazyGroup(name, lazy=node.commands, more=node.more, help=text)
-
-
-def prepared(command: click.Command) -> click.Command:
-    """The command with ``--format`` where it prints tables, and its example before all else."""
-    from berth.plugin.cli.output.formats import with_format  # noqa: PLC0415 - of commands alone
-
-    with_format(command)
-    _put_example_first(command)
-    for below in getattr(command, "commands", {}).values():
-        prepared(below)
-    return command
-
-
-def _put_example_first(command: click.Command) -> None:
-    """Move the example of a command's docstring, or of its epilog, to the top of its help."""
-    text, _, example = inspect.cleandoc(command.help or "").partition(_EXAMPLE)
-    if not text.replace("\b", "").strip():
-        return  # it is at the top already
-    if not example and command.epilog:
-        example, command.epilog = command.epilog.partition(_EXAMPLE)[2], None
-    if not example:
-        return
-    text = text.rstrip("\b\n ")
-    command.short_help = command.short_help or click.Command("", help=text).get_short_help_str(70)
-    lines = inspect.cleandoc(f"\n{example.strip()}" if "\n" not in example else example.strip("\n"))
-    indented = "\n".join(f"  {line}" for line in lines.splitlines())
-    command.help = f"\b\n{_EXAMPLE}\n{indented}\n\n{text}"

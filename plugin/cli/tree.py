@@ -52,7 +52,7 @@ PILOT = Branch(
 )
 
 WORKLOAD = Branch(
-    "Say what can be placed: add workloads of every kind to the store, list, show, remove them.",
+    "Add workloads of every kind to the store, list, show and remove them.",
     "berth workload add stream.json --script job.sh",
     {
         "add": Leaf(f"{CLI}.workload.command:add", "Add a workload to the store."),
@@ -71,7 +71,7 @@ WORKLOAD = Branch(
 )
 
 JOBS = Branch(
-    "Look at jobs: what was decided, how predictions held, what past jobs teach.",
+    "Show what was decided for jobs, how it held, what jobs teach.",
     "berth jobs decisions --user alice --last 5",
     {
         "decisions": Leaf(
@@ -97,7 +97,7 @@ JOBS = Branch(
 )
 
 MIG = Branch(
-    "Cut GPUs into slices (NVIDIA MIG) that fit the jobs that are coming.",
+    "Cut GPUs into slices (NVIDIA MIG) that fit coming jobs.",
     "berth mig plan --fleet fleet.json --jobs jobs.json --output plan.json",
     {
         "show": Leaf(
@@ -154,17 +154,15 @@ COMMANDS: dict[str, Leaf | Branch] = {
             )
         },
     ),
-    "why": Leaf(
-        f"{CLI}.jobs.why:why", "Explain where a job is, what it waits for, what was predicted."
-    ),
+    "why": Leaf(f"{CLI}.why:why", "Explain where a job is, what it waits for, what was predicted."),
     "jobs": JOBS,
     "replay": Leaf(
         f"{CLI}.replay.command:replay_command",
-        "Show what would have happened to past jobs on another cluster or scheduler.",
+        "Run past jobs again on another cluster, policy or scheduler.",
         {
             "tune": Leaf(
                 f"{CLI}.replay.tune:tune",
-                "Try settings of the policy on past jobs, judge the best on later ones.",
+                "Try settings of the policy on past jobs, judge them on later ones.",
             )
         },
     ),
@@ -179,13 +177,13 @@ COMMANDS: dict[str, Leaf | Branch] = {
     ),
     "mig": MIG,
     "site": SITE,
-    "serve": Leaf(f"{CLI}.site.serve:serve", "Answer the scheduler's submit filter (the daemon)."),
+    "serve": Leaf(f"{CLI}.serve:serve", "Answer the scheduler's submit filter (the daemon)."),
     "ui": Leaf(
-        f"{CLI}.site.ui:ui",
+        f"{CLI}.ui.command:ui",
         "Show predictions, placements, jobs and the site in a browser.",
         {
             "report": Leaf(
-                f"{CLI}.site.report:report",
+                f"{CLI}.ui.report:report",
                 "Write a job, a workload, the site or the GPUs as one HTML file.",
             )
         },

@@ -19,7 +19,7 @@ _WORDS = {WRITE: "write to", READ: "read"}
 
 
 class Status(StrEnum):
-    """How a check came out."""
+    """The outcome of a check."""
 
     OK = "ok"
     WARN = "warn"

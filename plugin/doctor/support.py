@@ -47,7 +47,7 @@ _FIRST_PERSON = 1000
 _NOT_TAKEN = ("request", "edits", "ranked")
 _USER_IN_LOG = re.compile(r"\buser=([^\s=]+)")
 Names = tuple[set[str], set[str]]
-"""Of users, of accounts."""
+"""Names of users, and names of accounts."""
 
 
 class Pseudonyms:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options import answer, installed_site_option, json_option
 
 
 @click.group()
@@ -42,14 +42,7 @@ def mig_path(*, json_: bool) -> None:
 
 
 @flux.command("filter-config")
-@click.option(
-    "--site",
-    "site_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    help="Site file (berth.toml).",
-)
+@installed_site_option
 @click.option(
     "--path",
     type=click.Path(path_type=Path),

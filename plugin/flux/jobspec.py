@@ -102,7 +102,7 @@ def nodes_of(request: Request, edit: Edit, held: Resources) -> int:
 
 
 def workload_attribute(job: Job) -> str | None:
-    """``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
+    """Return ``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
     mark, _, name = (job.comment or "").partition(":")
     if mark != "berth" or not name:
         return None
@@ -119,7 +119,7 @@ _NESTED = ["flux", "broker", "{{tmpdir}}/script"]
 
 
 def jobspec(job: Job, request: Request, edit: Edit | None, *, folder: Path) -> dict[str, Any]:
-    """Return what the command of ``render`` would submit. Raises UsageError for an unreadable
+    """Return what the command of ``flux_submit`` would submit. Raises UsageError for an unreadable
     script."""
     edit = edit or Edit()
     system: dict[str, Any] = {

@@ -25,7 +25,7 @@ from berth.plugin.scheduler.host_lists import idset
 from berth.plugin.store.records import PastJobRecord
 
 SQLITE = "SQLite format 3"
-"""How an archive of jobs begins, see ``job_archive``."""
+"""How an archive of jobs begins, see ``read_archive``."""
 _RESULTS = {"COMPLETED": "completed", "FAILED": "failed", "CANCELED": "cancelled",
             "TIMEOUT": "timeout"}  # fmt: skip
 

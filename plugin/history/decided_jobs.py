@@ -45,7 +45,7 @@ def of_outcome(
 ) -> PastJobRecord | None:
     """Return the job of an outcome; None: it did not run, or its user is not known.
 
-    ``what``: its program, as the decision has it.
+    ``described``: its name, script and arguments, as the decision has them.
     """
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
     if not outcome.user or start_s is None or end_s is None or not elapsed_s:

@@ -89,7 +89,7 @@ def _recorder(recorder: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _breakers(breakers: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
-    """Return a daemon of an earlier version reports none."""
+    """Yield what the submit filters reported of their circuit breakers."""
     for key, family in (
         ("openings", CounterMetricFamily(
             "berth_filter_breaker_openings",

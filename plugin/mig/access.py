@@ -50,7 +50,7 @@ class GpuAccess(Protocol):
 
 
 class LocalAccess:
-    """In this process, with this process's rights."""
+    """Access in this process, with this process's rights."""
 
     def __init__(self, settings: MigSettings, tell: Tell = lambda _: None) -> None:
         self._settings = settings

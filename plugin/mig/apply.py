@@ -30,7 +30,7 @@ class GpuPreview:
     create: tuple[Instance, ...]
     keep: tuple[Instance, ...]
     busy: tuple[Instance, ...]
-    """Those of ``destroy`` that processes are using now."""
+    """Instances of ``destroy`` that processes are using now."""
 
 
 @dataclass(frozen=True, slots=True)

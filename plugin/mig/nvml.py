@@ -69,11 +69,6 @@ class Nvml:
             self._gpu(i, self._call("nvmlDeviceGetHandleByIndex", i)) for i in range(count)
         )
 
-    def read_gpu(self, uuid: str) -> GpuRecord:
-        """Read one GPU again."""
-        handle = self._device(uuid)
-        return self._gpu(self._call("nvmlDeviceGetIndex", handle), handle)
-
     def pids(self, uuid: str, record: InstanceRecord) -> tuple[int, ...]:
         """Return the ids of the processes on that instance at this moment."""
         device = self._device(uuid)

@@ -27,7 +27,7 @@ from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup
 
 FILE_ENDINGS = MODEL_FILES | {".json", ".toml"}
-"""Of texts that are read as files, whether there is one or not."""
+"""Endings of texts that are read as files, whether there is such a file or not."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class TriggerSettings(Document):
     min_gain: float = Field(default=0.05, ge=0)
     """Least relative improvement (jobs placed, ...) over leaving the layouts as they are."""
     objectives: str = "jobs"
-    """As ``berth mig plan --objective``."""
+    """Objectives as ``berth mig plan --objective`` takes them."""
 
 
 class OutlookSettings(Document):
@@ -49,11 +49,11 @@ class OutlookSettings(Document):
 
     enabled: bool = True
     window_s: float = Field(default=4 * 3600.0, gt=0, le=30 * 86400.0)
-    """So far back the rate is taken from."""
+    """How far back the rate is taken from."""
     horizon_s: float = Field(default=1800.0, gt=0, le=30 * 86400.0)
     """The jobs of so long a time are expected; what comes less than once in it is not cut for."""
     memory: str = "/var/lib/berth-mig-auto/arrivals.json"
-    """Where the jobs that were seen are remembered; whoever runs ``berth mig auto`` writes it."""
+    """File that remembers the jobs that were seen; whoever runs ``berth mig auto`` writes it."""
 
     @field_validator("memory")
     @classmethod

@@ -163,7 +163,7 @@ class _Correction:
 
 def _mean_of(by_workload: Mapping[str, list[float]]) -> _Correction:
     """Average real over predicted time, workloads weighing the same; none below
-    ``FEWEST_PROGRAMS``."""
+    ``FEWEST_WORKLOADS``."""
     if len(by_workload) < FEWEST_WORKLOADS:
         return _Correction()
     means = np.array([np.mean(logs) for logs in by_workload.values()])

@@ -94,7 +94,7 @@ class Compared:
     predicted_s: float
     real_s: float
     inside: bool
-    """Of its 90 % interval."""
+    """Whether the real time is inside the 90 % interval."""
 
 
 @dataclass(frozen=True, slots=True)

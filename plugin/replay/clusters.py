@@ -26,10 +26,10 @@ class SiteCluster:
 
     cluster: Cluster
     partition_of: Mapping[str, int]
-    """By candidate's name."""
+    """Numbers of partitions by candidate's name."""
     site: Site | None = None
     candidates: tuple[Candidate, ...] = ()
-    """As the site file has them, or as the changed cluster makes them."""
+    """The candidates of the site file, or those that the changed cluster makes."""
 
 
 def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:

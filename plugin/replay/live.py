@@ -53,7 +53,7 @@ class Known(NamedTuple):
 
     times: Times
     elsewhere: Mapping[str, Floats]
-    """By platform [jobs]: the middle; NaN: nothing is predicted."""
+    """Middle predicted seconds by platform [jobs]; NaN: nothing is predicted."""
     predicted: int
     """Jobs with a prediction of Berth's; the others by the jobs of their users."""
 

@@ -42,7 +42,7 @@ class PastJobs:
     read: ReadJobs
     trace: Trace
     predicted: Mapping[str, Floats]
-    """By platform [jobs], where the file says what was predicted."""
+    """Predicted seconds by platform [jobs], where the file has them."""
 
 
 def past_jobs(

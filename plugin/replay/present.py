@@ -33,9 +33,10 @@ class PresentQueue:
     queue: Queue
     cluster: Cluster
     jobs: tuple[PresentJob, ...]
-    """As the queue's rows; hidden ones, without an id, come last of those that run."""
+    """The jobs in the order of the queue's rows; hidden ones, without an id, come last of those
+    that run."""
     partition_of: Mapping[str, int]
-    """By candidate's name: its own partition."""
+    """Number of each candidate's own partition, by the candidate's name."""
     partitions: tuple[tuple[int, ...], ...]
     """[jobs] of the cluster: where each runs, or may start."""
     left_out: Mapping[str, int]
@@ -165,11 +166,11 @@ class _Mapped(NamedTuple):
 
     cluster: Cluster
     rows: tuple[_Row, ...]
-    """As the cluster's."""
+    """The rows in the order of the cluster's nodes."""
     rows_of: Mapping[str, tuple[int, ...]]
-    """By node's name."""
+    """Numbers of its rows by node's name."""
     partition_of: Mapping[str, int]
-    """By candidate's name."""
+    """Numbers of partitions by candidate's name."""
 
 
 def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:

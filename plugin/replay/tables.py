@@ -39,7 +39,7 @@ from berth.policies.values import Candidate
 _WORDS: tuple[str, ...] = ("user", "partition")
 """Columns that hold no numbers."""
 _DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
-"""Of an empty cell, and where there is no such column."""
+"""Values of empty cells, and of columns that are not there."""
 _PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
 _BY_JOB = ("job", "platform", "runtime_s")
 _BY_NAME = ("name", "platform", "gpus", "steps_per_s")
@@ -97,9 +97,11 @@ class JobTable:
     """A trace with true times by platform, and what was predicted."""
 
     trace: Trace
-    """Its own run times are not known: they follow from where a job is taken to have run."""
+    """The jobs without run times of their own: these follow from where a job is taken to have
+    run."""
     predicted: Mapping[str, Floats]
-    """By platform [jobs]; the true time where the table has no prediction of a platform."""
+    """Predicted seconds by platform [jobs]; the true ones where the table predicts nothing
+    there."""
 
 
 def begins_job_table(line: str) -> bool:

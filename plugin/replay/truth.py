@@ -47,11 +47,11 @@ class Truth:
     """Times elsewhere of the jobs of a trace."""
 
     trace: Trace
-    """With ``runtime_on`` from all sources that are certain."""
+    """The jobs, with ``runtime_on`` from all sources that are certain."""
     log_error: float = 0.0
-    """Of what is predicted of them, where Berth did not predict them itself."""
+    """Standard deviation (log) of predictions that are drawn, where Berth made none itself."""
     forecasts: Forecasts | None = None
-    """Where the truth is drawn from what was predicted."""
+    """What Berth predicted, where the truth is drawn from it."""
     known: Mapping[str, int] = field(default_factory=dict)
     """Jobs of which a source knows a time on another platform, by source."""
 

@@ -77,7 +77,7 @@ class FirstSite:
     reference_platform: str | None = None
     reference_queue: str | None = None
     nodes: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Of each kind of CPU node, by the name of its stub."""
+    """Names of the nodes of each kind of CPU node, by the name of its stub."""
     has_auto: bool = False
     left_out: list[QueueFacts] = field(default_factory=list)
     """Queues without candidates, as the site does not offer them to users."""

@@ -65,7 +65,7 @@ _SETS: Mapping[str, tuple[str, ...]] = {
     "power9": ("power9",),
     "power10": ("power10",),
 }
-"""By the name of a CPU: its level, and what compilers use beyond that."""
+"""Instruction sets by the name of a CPU: its level, and what compilers use beyond that."""
 _SET_FEATURE = re.compile(
     r"x86[-_]64[-_]?v[2-4]|armv[89](?:\.\d)?(?:-a)?|sse4[._]?[12]?|avx\w*|fma|bmi[12]|sve2?"
 )
@@ -94,7 +94,7 @@ class Guess:
     platform: Platform
     doubt: str = ""
     whole: Platform | None = None
-    """Of a slice: the stub of its GPU, where no known platform is that GPU."""
+    """The stub of a slice's GPU, where no known platform is that GPU."""
 
 
 def family(node: NodeFacts) -> frozenset[str]:

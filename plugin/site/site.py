@@ -134,7 +134,7 @@ class Site:
     source: str
     """The file it is from, or a name for it."""
     digest: str
-    """Of the file's text and the platforms it uses."""
+    """Digest of the file's text and the platforms it uses."""
     name: str
     scheduler: str
     """Its registered name."""
@@ -147,7 +147,7 @@ class Site:
     daemon: DaemonSettings
     coverage: Coverage
     platforms: Mapping[str, Platform]
-    """Those that candidates and the reference use, with the site's prices."""
+    """Platforms that candidates and the reference use, with the site's prices."""
     candidates: tuple[Candidate, ...]
     bundles: tuple[Path, ...] = ()
     """Folders of bundles in place of shipped ones."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options import answer, installed_site_option, json_option, table_json_option
 
 
 @click.group()
@@ -15,16 +15,6 @@ def slurm() -> None:
 
     Example: cp "$(berth site slurm filter-path)" /etc/slurm/job_submit.lua
     """
-
-
-_site_option = click.option(
-    "--site",
-    "site_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    help="Site file (berth.toml).",
-)
 
 
 @slurm.command("filter-path")
@@ -53,7 +43,7 @@ def putback() -> None:
 
 
 @putback.command("run")
-@_site_option
+@installed_site_option
 @click.option("--every", type=click.FloatRange(min=1), help="Look again and again, every N s.")
 @json_option
 def putback_run(site_file: Path, every: float | None, *, json_: bool) -> None:
@@ -105,9 +95,9 @@ def putback_run(site_file: Path, every: float | None, *, json_: bool) -> None:
 
 
 @putback.command("list")
-@_site_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def putback_list(site_file: Path, as_json: bool) -> None:
+@installed_site_option
+@table_json_option
+def putback_list(site_file: Path, json_: bool) -> None:
     """Print the places that jobs were put back from, and for whom they are ruled out.
 
     Example: berth site slurm putback list
@@ -121,7 +111,7 @@ def putback_list(site_file: Path, as_json: bool) -> None:
 
     path = load_site(site_file).daemon.ruled_out
     ruled = ruled_out.load(path)
-    if as_json:
+    if json_:
         click.echo(json.dumps([asdict(entry) for entry in ruled]))
         return
     for entry in ruled:
@@ -137,7 +127,7 @@ def putback_list(site_file: Path, as_json: bool) -> None:
 
 
 @putback.command("clear")
-@_site_option
+@installed_site_option
 @click.argument("candidate", required=False)
 @click.option("--all", "everything", is_flag=True, help="Of every place.")
 @json_option
@@ -161,7 +151,7 @@ def putback_clear(site_file: Path, candidate: str | None, everything: bool, *, j
 
 
 @slurm.command("filter-config")
-@_site_option
+@installed_site_option
 def config(site_file: Path) -> None:
     """Print the filter's configuration, made from the site file.
 

@@ -330,7 +330,7 @@ def check_time(
 ) -> None:
     """Raises UsageError, naming MaxTime, where no partition that is asked for gives so much time.
 
-    ``given``: the option as it was written; ``asked``: partitions as sbatch takes them, with
+    ``option``: the option as it was written; ``queues``: partitions as sbatch takes them, with
     commas, None: the default one; ``partitions``: all records of ``scontrol show partition``.
     Slurm counts whole minutes.
     """

@@ -38,7 +38,7 @@ class Order(Document):
     train_s: Positive
     """Jobs submitted so long after the first train; the later ones test."""
     first_s: NonNegative = 0.0
-    """Of the training jobs, those replayed first; 0: no trial is stopped early."""
+    """Seconds of the training jobs that are replayed first; 0: no trial is stopped early."""
     storage: str
     """Path of the journal, or URL of a database."""
     seed: int = 0

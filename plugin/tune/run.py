@@ -124,7 +124,7 @@ class Result:
     tuned: Tuned
     judgement: Judgement
     difference: str
-    """Of the site file; empty: keep it."""
+    """The site file's difference; empty: keep it."""
     slices: str
     """How to cut GPUs, as a text; empty: as now."""
     notes: tuple[str, ...] = ()

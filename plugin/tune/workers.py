@@ -82,7 +82,7 @@ def command_of(folder: Path) -> tuple[str, ...]:
 
 
 class LocalWorkers:
-    """So many processes of this machine; ended with the block."""
+    """Worker processes of this machine, which end with the block."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self._folder, self._count = folder, count

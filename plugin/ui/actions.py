@@ -39,7 +39,7 @@ class Action:
     question: str
     """What will happen; ``{target}`` is what it is done to."""
     label: str
-    """Of the field that names its target; empty: it has none."""
+    """Label of the field that names its target; empty: it has none."""
     run: Callable[[Context, str], str]
     """Does it and says what was done. Raises BerthError."""
     choices: Callable[[Context], list[str]] | None = None

@@ -15,7 +15,7 @@ from flask import Flask, Response, abort, redirect, request, session
 from werkzeug.wrappers import Response as AnyResponse
 
 MAX_UPLOAD_BYTES = 512 * 1024 * 1024
-"""Of a model's file; documents are bounded by what reads them."""
+"""Largest file of a model; documents are bounded by what reads them."""
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
@@ -37,17 +37,17 @@ class UiSettings:
     site_file: Path | None = None
     """None: the demo site, without a store."""
     store_url: str | None = None
-    """In place of the site's."""
+    """The store to read in place of the site's."""
     token: str | None = None
     """What a browser must show first; None: nothing."""
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
     """Names (without a port) that requests may come by; others are refused (DNS rebinding)."""
     root_path: str = ""
-    """Where a reverse proxy has it, such as ``/pun/berth``."""
+    """Path at which a reverse proxy serves the page, such as ``/pun/berth``."""
     user_header: str | None = None
     """A reverse proxy's header that names who asks; None: whoever started the page."""
     admins: tuple[str, ...] = ()
-    """With ``user_header``: who sees everybody's jobs."""
+    """Users that see everybody's jobs, where there is a ``user_header``."""
     reports: Path | None = None
     """Folder with reports: ``berth replay tune``, ``berth replay --html``, ``berth ui report``."""
     fleet: Path | None = None

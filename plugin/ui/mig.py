@@ -23,7 +23,7 @@ from berth.predictor.core.workload import parse_workload
 view = Blueprint("mig", __name__)
 OBJECTIVES = ("jobs", "throughput", "makespan", "energy", "gpus", "recuts")
 _SOLVE_S = 1.5
-"""For a plan that somebody waits for; `berth mig plan` takes longer and finds more."""
+"""Seconds for a plan that somebody waits for; `berth mig plan` takes longer and finds more."""
 
 
 class PlanForm(Form):

@@ -28,12 +28,12 @@ from berth.plugin.workloads.files import MODEL_FILES, WorkloadOptions, read_file
 from berth.predictor.core.workload import Workload, parse_workload
 
 ENDINGS = (".json", ".toml", ".onnx")
-"""Other frameworks' files need the framework and hold code: convert them to ONNX first."""
+"""Endings of files that are taken. Others need their framework and hold code: convert them to
+ONNX."""
 OPTIONS = (
     "mode", "batch", "precision", "input_tokens", "output_tokens", "concurrency", "amount",
     "steps_per_epoch",
 )  # fmt: skip
-DESCRIBED = ("described", "billions", "layers", "width", "sequence")
 view = Blueprint("predict", __name__)
 
 

@@ -35,25 +35,35 @@ _MOST = 1e15
 
 
 def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
-    """Parse a count and a unit: ``90 epochs``, ``1e6 tokens``. Raises UsageError."""
-    hint = "write a count and a unit: '90 epochs', '500 steps', '10000 requests', '1e6 tokens'"
-    words = text.split()
+    """Parse ``90 epochs of 500 steps``, ``1e6 tokens``. Raises UsageError.
+
+    ``steps_per_epoch``: where the text does not say it.
+    """
+    hint = "write: '90 epochs of 5004 steps', '500 steps', '10000 requests', '1e6 tokens'"
+    amount, of, steps_text = text.partition(" of ")
+    steps_words = steps_text.split()
+    if of and (len(steps_words) != 2 or _UNITS.get(steps_words[1].lower()) is not Unit.STEP):
+        raise UsageError(f"--amount {text!r}: not 'of N steps'", hint=hint)
+    words = amount.split()
     if len(words) != 2:
         raise UsageError(f"--amount {text!r} is not a count and a unit", hint=hint)
     unit = _UNITS.get(words[1].lower())
     if unit is None:
         raise UsageError(f"--amount {text!r}: {words[1]!r} is no unit of work", hint=hint)
     count = _positive(words[0], f"--amount {text!r}: {words[0]!r}", hint)
+    if of:
+        subject = f"--amount {text!r}: {steps_words[0]!r}"
+        steps_per_epoch = _positive(steps_words[0], subject, hint)
     if steps_per_epoch is None:
         if unit is Unit.EPOCH:
             raise UsageError(
                 f"--amount {text!r} also needs the steps of an epoch",
-                hint="add --steps-per-epoch N: samples of the data set by the batch",
+                hint="write '90 epochs of 5004 steps': samples of the data set by the batch",
             )
         return Amount(unit=unit, count=count)
     if unit is not Unit.EPOCH:
-        raise UsageError(f"--steps-per-epoch means nothing for --amount {text!r}")
-    steps = _positive(str(steps_per_epoch), f"--steps-per-epoch {steps_per_epoch:g}", None)
+        raise UsageError(f"--amount {text!r}: steps mean nothing but of an epoch")
+    steps = _positive(str(steps_per_epoch), f"{steps_per_epoch:g} steps of an epoch", None)
     return Amount(unit=unit, count=count, steps_per_epoch=steps)
 
 
@@ -103,7 +113,10 @@ _TAKES = {
     "history": ("name", "runs_on"),
 }
 _FLAGS = {
-    "sizes": "--dim", "weight_bits": "--quantise", "kv_bits": "--quantise-cache",
+    "sizes": "--dim", "weight_bits": "--quantise", "kv_bits": "--quantise cache",
+    "input_tokens": "--tokens", "output_tokens": "--tokens", "concurrency": "--batch",
+    "tensor_parallel": "--parallel tensor", "pipeline_parallel": "--parallel pipeline",
+    "data_parallel": "--parallel data", "expert_parallel": "--parallel expert",
     "runtime_s": "--runtime",
 }  # fmt: skip
 
@@ -243,7 +256,7 @@ def _changed(workload: Workload, options: Mapping[str, Any]) -> Document:
     if workload.kind == "language-model" and "batch" in changes:
         batch = changes.pop("batch")
         if changes.setdefault("concurrency", batch) != batch:
-            raise UsageError("--batch and --concurrency of a language model are the same thing")
+            raise UsageError("batch and requests at a time of a language model are the same thing")
     wanted = changes.pop("amount", None)
     per_epoch = changes.pop("steps_per_epoch", None)
     if wanted is not None or per_epoch is not None:
@@ -291,7 +304,7 @@ def _amount(
     workload: Workload, text: str | None, per_epoch: float | None, changes: Mapping[str, Any]
 ) -> Amount:
     if text is None:
-        raise UsageError("--steps-per-epoch needs --amount", hint="for example: '90 epochs'")
+        raise UsageError("steps of an epoch need --amount", hint="for example: '90 epochs'")
     amount = parse_amount(text, per_epoch)
     allowed = {Unit.REQUEST, Unit.TOKEN} if workload.kind == "language-model" else None
     if workload.kind == "model-graph":

@@ -4,7 +4,7 @@ An operator takes its launch, and the longest of what its arithmetic needs at th
 precision and what its bytes need at the memory's rate (at the second-level cache's, where its
 activations fit half of it), over the share of the roof that operators of its kind reach.
 Those shares and the interval around them were measured (``roof_shares.json``, see
-``predictor/training/graphs/roof_shares.py``); nothing of the model or the platform at hand was.
+``lab/graphs/roof_shares.py``); nothing of the model or the platform at hand was.
 The basis of all figures is therefore ``prior``.
 """
 

@@ -18,18 +18,22 @@ ALL = frozenset(Precision)
 
 
 def dominates(
-    a: Device | Unit, b: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
+    a: Device | Unit,
+    b: Device | Unit,
+    precisions: Collection[Precision] = ALL,
+    *,
+    linked: bool = True,
 ) -> bool:
     """Return whether ``a`` is at least as good as ``b`` and runs the same software.
 
-    Compared: memory, its bandwidth, second-level cache, link, and the peaks of the precisions
-    ``of`` (default: all; a precision without units counts as the wider one it is computed in).
+    Compared: memory, its bandwidth, second-level cache, link, and the peaks of ``precisions``
+    (default: all; a precision without units counts as the wider one that it is computed in).
     ``linked``: False leaves the link out, for what runs on one device. Slices are compared by
     their shares. Multiprocessors and clocks are in the peaks.
     """
     if a == b:
         return True
-    first, second = figures(a, of, linked=linked), figures(b, of, linked=linked)
+    first, second = figures(a, precisions, linked=linked), figures(b, precisions, linked=linked)
     if not first or not second or _sheet(a).software != _sheet(b).software:
         return False
     return all(name in first and first[name] >= value for name, value in second.items())
@@ -42,7 +46,7 @@ def better_pairs(
 
     By the data sheets, and by what platforms state beyond them: launch overhead, cache's rate.
     """
-    of = frozenset({Precision.FP32, numbers.precision})
+    compared_precisions = frozenset({Precision.FP32, numbers.precision})
     known = [(roof, unit_of(platforms[roof.platform], platforms)) for roof in roofs]
     places = [(roof, unit) for roof, unit in known if unit is not None]
     order = {
@@ -51,13 +55,13 @@ def better_pairs(
         for b, theirs in places
         if a is not b
         and (a.launch_s <= b.launch_s and a.l2_bytes >= b.l2_bytes)
-        and dominates(ours, theirs, of, linked=False)
+        and dominates(ours, theirs, compared_precisions, linked=False)
     }
     return sorted(pair for pair in order if pair[::-1] not in order)
 
 
 def figures(
-    place: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
+    place: Device | Unit, precisions: Collection[Precision] = ALL, *, linked: bool = True
 ) -> Mapping[str, float]:
     """Return what is compared, by name; empty where memory or peaks were not published."""
     share, peaks = (place.share, place.peaks) if isinstance(place, Unit) else (1.0, place.peaks)
@@ -71,7 +75,7 @@ def figures(
     }
     stated = {name: value for name, value in compared.items() if value is not None}
     reached = peaks.attainable
-    return stated | {p.value: reached[p] * share for p in of if p in reached}
+    return stated | {p.value: reached[p] * share for p in precisions if p in reached}
 
 
 def _sheet(place: Device | Unit) -> Device:

@@ -94,8 +94,8 @@ def unit_of(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | Non
         return None
     parent = platforms.get(platform.parent) if platform.parent else None
     if platform.kind is PlatformKind.MIG and parent is not None:
-        of = unit_of(parent, platforms)
-        return None if of is None else _slice(platform, parent, of)
+        whole_unit = unit_of(parent, platforms)
+        return None if whole_unit is None else _slice(platform, parent, whole_unit)
     sheet = _completed(device_of(platform), platform)
     own = platform.signature.peaks
     return Unit(
@@ -143,14 +143,14 @@ def get_unit(name: str, known: Mapping[str, Unit]) -> Unit:
     return same[0]
 
 
-def _slice(platform: Platform, parent: Platform, of: Unit) -> Unit:
+def _slice(platform: Platform, parent: Platform, gpu: Unit) -> Unit:
     share = min(platform.cores / parent.cores, 1.0)
     own, all_ = platform.signature.level("dram"), parent.signature.level("dram")
     memory = min(own.total_bytes_per_s / all_.total_bytes_per_s, 1.0) if own and all_ else share
     return Unit(
-        platform.name, of.sheet, of.peaks, share, float(platform.cores), platform.memory_bytes,
-        of.bytes_per_s * memory, of.l2_bytes * memory, platform.price_per_hour,
-        platform.power_w or (of.power_w and of.power_w * share),
+        platform.name, gpu.sheet, gpu.peaks, share, float(platform.cores), platform.memory_bytes,
+        gpu.bytes_per_s * memory, gpu.l2_bytes * memory, platform.price_per_hour,
+        platform.power_w or (gpu.power_w and gpu.power_w * share),
     )  # fmt: skip
 
 

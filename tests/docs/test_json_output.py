@@ -14,7 +14,7 @@ from json_outputs import FOLDER, Case, cases, not_as_written, printed
 from json_schema import problems, schema_of
 
 from berth.plugin import cli
-from berth.plugin.cli.options.common import SentenceJson
+from berth.plugin.cli.options import SentenceJson
 
 DOCS = FOLDER.parent
 WITHOUT = {

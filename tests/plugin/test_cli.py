@@ -7,12 +7,16 @@ import resource
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from warm_berth import run_berth
 
 from berth.plugin import cli
+from berth.plugin.cli.options import Rare
 
 BERTH = Path(sys.executable).parent / "berth"
 
@@ -39,11 +43,65 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize("name", list(cli.COMMANDS))
-def test_each_command_explains_itself_with_an_example(name: str) -> None:
-    shown = run_berth(name, "--help")
-    assert shown.returncode == 0
-    assert "Usage" in shown.stdout
+def commands(
+    command: click.Command, context: click.Context, path: tuple[str, ...] = ("berth",)
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Every command and group of the tree, with its words and its context."""
+    yield " ".join(path), command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            inner = click.Context(below, parent=context, info_name=name)
+            yield from commands(below, inner, (*path, name))
+
+
+TREE = {
+    words: (command, context)
+    for words, command, context in commands(
+        cli.berth, click.Context(cli.berth, info_name="berth", terminal_width=80)
+    )
+}
+SCREEN_LINES, SCREEN_OPTIONS = 44, 20
+
+
+def test_there_are_twelve_commands() -> None:
+    assert list(cli.COMMANDS) == [
+        "pilot", "workload", "predict", "place", "why", "jobs", "replay", "train", "mig", "site",
+        "serve", "ui",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", TREE)
+def test_help_begins_with_an_example_and_fits_a_screen(words: str) -> None:
+    command, context = TREE[words]
+    lines = command.get_help(context).splitlines()
+    assert lines[0].startswith(f"Usage: {words}")
+    example = lines[lines.index("  Example:") + 1]
+    assert words in example or isinstance(command, click.Group), "an example of this command"
+    assert lines.index("  Example:") <= 3, "before all else"
+    assert len(lines) <= SCREEN_LINES
+    shown = [p for p in command.params if isinstance(p, click.Option) and not isinstance(p, Rare)]
+    assert len(shown) <= SCREEN_OPTIONS
+
+
+@pytest.mark.parametrize("words", ["place", "replay", "serve"])
+def test_help_all_has_every_option(words: str) -> None:
+    done = CliRunner().invoke(cli.berth, [words, "--help-all"])
+    assert done.exit_code == 0
+    known = [p for p in TREE[f"berth {words}"][0].params if isinstance(p, click.Option)]
+    assert any(isinstance(option, Rare) for option in known)
+    assert [p.opts[0] for p in known if f"{p.opts[0]} " not in f"{done.output} "] == []
+
+
+def test_a_command_with_others_below_it_runs_by_itself(tmp_path: Path) -> None:
+    """The first word decides: a file of such a name is given as ./NAME."""
+    run = CliRunner().invoke
+    assert "absent" in str(run(cli.berth, ["place", "absent", "--demo"]).exception)
+    assert "say which jobs" in str(run(cli.berth, ["place", "replace"]).exception)
+    file = run(cli.berth, ["place", "./replace", "--demo"])
+    assert "replace: does not exist" in str(file.exception)
+    assert "No such command" in run(cli.berth, ["jobs", "replace"]).output
 
 
 def test_an_unknown_command_is_wrong_usage() -> None:

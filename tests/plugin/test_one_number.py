@@ -29,7 +29,7 @@ KINDS = {
     "triad.json": (),
     "net.onnx": ("--batch", "4"),
     "step.onnx": ("--mode", "training", "--batch", "4"),
-    "config.json": ("--concurrency", "8"),
+    "config.json": ("--batch", "8"),
 }
 GPU = """
 gres = "gpu:{name}"

@@ -175,7 +175,7 @@ def cases(folder: Path) -> dict[str, Case]:
         ),
         "predict-training": Case(
             ("predict", at["net.onnx"], "--mode", "training", *two),
-            also=(("predict", at["net.onnx"], "--mode", "training", "--data-parallel", "16"),),
+            also=(("predict", at["net.onnx"], "--mode", "training", "--parallel", "data=16"),),
         ),
         "place-replace": Case(("place", "replace", "--all", *here), stand_ins.replaced),
         "replay": Case(("replay", at["jobs.swf"], "--cores", "2", "--backfill", "easy",

@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli.options.common import json_option
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import json_option, store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, Advice, advise
 from berth.plugin.history.matching import plain_name

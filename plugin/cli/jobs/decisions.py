@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import store_options, table_json_option
 from berth.plugin.installed_site import open_view
 from berth.plugin.report.of_decision import (
     decided,
@@ -26,8 +26,6 @@ from berth.plugin.workloads.names import caller
 if TYPE_CHECKING:
     from berth.plugin.users.client import RemoteStore
 
-_json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
-
 
 @click.command()
 @click.argument("decision", required=False, metavar="[ID]")
@@ -39,7 +37,7 @@ _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @click.option("--workload", help="Only of this workload.")
 @click.option("--job", help="The decision for this job id.")
 @click.option("--short", is_flag=True, help="Fewer columns, as squeue has them.")
-@_json_option
+@table_json_option
 @store_options
 def decisions(
     decision: str | None,

@@ -13,8 +13,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.reading import ReadJobs, summary
@@ -89,9 +88,10 @@ def import_(
 
     \b
     Example:
+      berth jobs history import --slurm --days 30
+      berth jobs history import jobs.txt    # of this command:
       sacct -a -P --noconvert -S 2026-10-01 -o JobID,User,Account,Partition,State,Submit,Start,\\
         End,ElapsedRaw,TimelimitRaw,AllocCPUS,NNodes,NTasks,ReqMem,MaxRSS,JobName > jobs.txt
-      berth jobs history import jobs.txt
       berth jobs history import --swf trace.swf --store /tmp/store.sqlite
     """
     if len(formats) > 1:

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.common import json_option
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import json_option, store_options
 from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.learning.learner import Learner, Learnt
 

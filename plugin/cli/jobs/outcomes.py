@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import store_options, table_json_option
 from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
@@ -59,7 +59,7 @@ _DAY_S = 86_400.0
     metavar="CANDIDATE",
     help="With --gain: compare with this place. Default: that of the reference partition.",
 )
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@table_json_option
 @store_options
 def outcomes(
     *,

@@ -12,7 +12,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_elapsed
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import store_options, table_json_option
 from berth.plugin.installed_site import SITE_FILE, find_site, open_store
 from berth.plugin.replay.live import expected_times, next_hours, wait_tables
 from berth.plugin.replay.present import present_queue
@@ -23,7 +23,7 @@ from berth.policies.waits import WaitTable
 
 
 @click.command()
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@table_json_option
 @store_options
 def waits(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
     """Expected waits at each place of the site, for a job that comes now.

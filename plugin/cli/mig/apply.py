@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options.common import SentenceJson, json_option, seconds_of
+from berth.plugin.cli.options import SentenceJson, json_option, seconds_of
 from berth.plugin.mig import wire
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report, previews

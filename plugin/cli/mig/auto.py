@@ -13,8 +13,7 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig.apply import preview_text
 from berth.plugin.cli.mig.plan import workload_jobs_option
-from berth.plugin.cli.options.common import json_option
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import json_option, store_options
 from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.automatic import expected_demands, think

@@ -9,8 +9,7 @@ import click
 
 from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.common import seconds_of
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import Rare, seconds_of, store_options
 from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.report.terminal import columns
@@ -60,8 +59,8 @@ workload_jobs_option = click.option(
 )
 @click.option("--horizon", default="0s", help="Wait so long for running instances, e.g. 30m.")
 @click.option("--recut/--no-recut", default=True, help="Leave every layout as it is.")
-@click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True)
-@click.option("--time-limit", default="30s", show_default=True, help="For the solver.")
+@click.option("--solver", cls=Rare, type=click.Choice(SOLVERS), default="auto", show_default=True)
+@click.option("--time-limit", cls=Rare, default="30s", show_default=True, help="For the solver.")
 @click.option("--json", "json_", is_flag=True, help="Print the plan document.")
 @click.option(
     "--output",

@@ -12,7 +12,7 @@ import click
 from berth.pilot.documents import read_json, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_count, format_seconds
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import Rare, bundles_option, store_options, table_json_option
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import predictions_for, workload_named
@@ -46,31 +46,27 @@ from berth.predictor.hardware.mig.slices import lookup
     "--aim", type=click.Choice([a.value for a in Aim]), default="smallest", show_default=True
 )
 @click.option("--latency-limit-ms", type=float, help="A batch must be done in it.")
-@click.option("--price-per-hour", type=float, help="Of the whole GPU; for the aim cost.")
+@click.option("--price-per-hour", cls=Rare, type=float, help="Of the whole GPU; for the aim cost.")
 @click.option(
     "--fleet",
     "fleet_file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Only slices that this fleet has (berth.mig-fleet/1).",
 )
-@click.option("--recut", is_flag=True, help="With --fleet: or that it can be cut to.")
+@click.option("--recut", cls=Rare, is_flag=True, help="With --fleet: or that it can be cut to.")
 @click.option(
     "--jobs",
     "jobs_file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the slices it may have here, for berth mig plan (berth.mig-jobs/1).",
 )
-@click.option("--count", type=click.IntRange(min=1), default=1, help="With --jobs: equal jobs.")
 @click.option(
-    "--bundle",
-    "bundles",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Bundle in place of the shipped one of its kind; several can be given.",
+    "--count", cls=Rare, type=click.IntRange(min=1), default=1, help="With --jobs: equal jobs."
 )
+@bundles_option
 @workload_options
 @store_options
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@table_json_option
 def recommend(
     *,
     name: str,

@@ -11,7 +11,7 @@ from berth.pilot.campaign import DEFAULT_SIZES, CampaignOptions, run_campaign
 from berth.pilot.errors import UsageError
 from berth.pilot.options import check_name
 from berth.pilot.suite import build_suite
-from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options import Rare, answer, json_option
 from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
 
 
@@ -39,11 +39,17 @@ from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
     default=lambda: os.environ.get("BERTH_PLATFORM", "local"),
     help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
 )
-@click.option("--native-only", is_flag=True, help="Only times and memory: on a quiet machine.")
-@click.option("--emulated-only", is_flag=True, help="Only counters: works on a busy machine.")
-@click.option("--no-openmp", is_flag=True, help="Leave out what only the OpenMP build shows.")
+@click.option(
+    "--native-only", cls=Rare, is_flag=True, help="Only times and memory: on a quiet machine."
+)
+@click.option(
+    "--emulated-only", cls=Rare, is_flag=True, help="Only counters: works on a busy machine."
+)
+@click.option(
+    "--no-openmp", cls=Rare, is_flag=True, help="Leave out what only the OpenMP build shows."
+)
 @click.option("--refresh", is_flag=True, help="Measure again what the file already has.")
-@click.option("--nice", type=click.IntRange(0, 19), default=0, help="Lower priority.")
+@click.option("--nice", cls=Rare, type=click.IntRange(0, 19), default=0, help="Lower priority.")
 @json_option
 def campaign(  # noqa: PLR0917
     suite: str,  # noqa: ARG001

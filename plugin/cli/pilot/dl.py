@@ -27,6 +27,7 @@ from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
 from berth.pilot.units import format_bytes, format_seconds, parse_bytes
+from berth.plugin.cli.options import Rare
 from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
 from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.cli.workload.options import read_sizes
@@ -36,8 +37,7 @@ from berth.predictor.graphs.values import TYPE_NAMES
 from berth.predictor.hardware import platforms as catalogue
 
 MEMORY_SHARE = 0.9
-"""Of the memory that is free, unless asked otherwise."""
-_WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
+"""Share of the free memory that a measurement may take, unless asked otherwise."""
 
 
 @click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")
@@ -66,18 +66,21 @@ _WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
 )
 @click.option(
     "--framework",
+    cls=Rare,
     type=click.Choice(["onnxruntime", "torch"]),
     help="[default: torch on a GPU and for training, else onnxruntime]",
 )
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
 @click.option(
     "--input-shape",
+    cls=Rare,
     callback=parse_counts,
     default="",
     help="Of one input of a Python factory, as 3,224,224.",
 )
 @click.option(
     "--optimizer",
+    cls=Rare,
     type=click.Choice(["sgd", "adamw"]),
     default="sgd",
     show_default=True,
@@ -86,14 +89,16 @@ _WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
 @click.option(
     "--sm-percentage",
     "shares",
+    cls=Rare,
     callback=parse_counts,
     default="",
     help="Hold the run to such shares of the GPU (CUDA MPS), as 14,28,100.",
 )
-@click.option("--warmup", type=click.IntRange(min=0), default=5, show_default=True)
+@click.option("--warmup", cls=Rare, type=click.IntRange(min=0), default=5, show_default=True)
 @click.option("--repeats", type=click.IntRange(min=1), default=30, show_default=True)
 @click.option(
     "--cool-down",
+    cls=Rare,
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
@@ -101,14 +106,18 @@ _WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
 )
 @click.option(
     "--energy-window",
+    cls=Rare,
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
     help="Seconds of back-to-back runs to measure energy over; 0: none.",
 )
-@click.option("--memory-limit", help="Of one measurement [default: 90 % of what is free].")
+@click.option(
+    "--memory-limit", cls=Rare, help="Of one measurement [default: 90 % of what is free]."
+)
 @click.option(
     "--run-limit",
+    cls=Rare,
     type=click.FloatRange(min=1),
     default=300.0,
     show_default=True,
@@ -128,6 +137,7 @@ _WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
 )
 @click.option(
     "--advise",
+    cls=Rare,
     type=click.IntRange(min=1),
     metavar="N",
     help="Measure nothing: name the N MODELs that would tell most about --platform.",

@@ -20,6 +20,7 @@ from berth.pilot.profile import Measurement, Profile, Quality, SizePoint, Target
 from berth.pilot.run import run_pilot
 from berth.pilot.runs_on import Overrides
 from berth.pilot.units import counted, format_bytes, format_count, format_seconds
+from berth.plugin.cli.options import Rare
 from berth.plugin.cli.pilot.common import (
     check_output,
     parse_counts,
@@ -63,31 +64,41 @@ def _targets(
 @click.option("--json", "as_json", is_flag=True, help="Print the Profile as JSON.")
 @click.option("--size", type=float, help="Problem size; replaces {size} in the command.")
 @click.option("--sizes", callback=parse_numbers, help="Also time these sizes, as 100,200,400.")
-@click.option("--threads-sweep", callback=parse_counts, help="Also time with 1,2,4 threads.")
+@click.option(
+    "--threads-sweep", cls=Rare, callback=parse_counts, help="Also time with 1,2,4 threads."
+)
 @click.option("--repeats", default=3, show_default=True, help="Native runs; long ones get fewer.")
 @click.option("--time-limit", default=600.0, show_default=True, help="Seconds for the whole pilot.")
 @click.option(
     "--max-slowdown",
+    cls=Rare,
     default=300.0,
     show_default=True,
     help="Emulation takes at most this times the native runtime (at least 10 s).",
 )
 @click.option(
-    "--collectors", callback=parse_words, help=f"Only these of {','.join(COLLECTORS.own())}."
+    "--collectors",
+    cls=Rare,
+    callback=parse_words,
+    help=f"Only these of {','.join(COLLECTORS.own())}.",
 )
 @click.option("--no-emulation", is_flag=True, help="Leave the emulated run out.")
 @click.option("--runs-on", callback=_targets, help="Say what it runs on: cpu, cuda, hip.")
-@click.option("--needs", callback=parse_words, help="Instruction sets that it needs, as avx512f.")
+@click.option(
+    "--needs", cls=Rare, callback=parse_words, help="Instruction sets that it needs, as avx512f."
+)
 @click.option("--threads", type=click.IntRange(min=1), help="Threads that it uses.")
 @click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks that it uses.")
 @click.option(
     "--follows-shape",
+    cls=Rare,
     is_flag=True,
     help="Its job script takes SLURM_NTASKS and SLURM_CPUS_PER_TASK: both may change.",
 )
 @click.option("--stdin", help="File to give as standard input [default: empty].")
 @click.option(
     "--in-place",
+    cls=Rare,
     is_flag=True,
     help="Run in the working folder itself, several times, not in private copies of it.",
 )
@@ -98,7 +109,9 @@ def _targets(
     is_flag=True,
     help="Add the Profile to the site's store (--site, or BERTH_STORE) and predict from it.",
 )
-@click.option("--replace", is_flag=True, help="With --store: in place of a workload of that name.")
+@click.option(
+    "--replace", cls=Rare, is_flag=True, help="With --store: in place of a workload of that name."
+)
 @click.option(
     "--site",
     "site_file",

@@ -28,7 +28,7 @@ from berth.pilot.ranks import (
     with_ranks,
 )
 from berth.pilot.suite import build_suite
-from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options import answer, json_option
 from berth.plugin.cli.pilot.common import check_output, parse_words, progress
 
 

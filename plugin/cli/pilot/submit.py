@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from berth.plugin.cli.options.common import COUNTS, SentenceJson
+from berth.plugin.cli.options import COUNTS, Rare, SentenceJson
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 
@@ -29,51 +29,55 @@ _COUNT = click.IntRange(min=1)
     envvar="BERTH_SITE",
     help="Site file (berth.toml); the compute nodes must see it.",
 )
-@click.option("--name", help="Name of the profile. Default: the program's file name.")
+@click.option("--name", help="Name of the profile [the program's].")
 @click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Folder for profile, scripts and logs; the compute nodes must see it. Default: here.",
+    help="Folder for its files; the compute nodes must see it [here].",
 )
 @click.option(
     "--spool",
+    cls=Rare,
     type=click.Path(path_type=Path, file_okay=False),
     envvar="BERTH_SPOOL",
     help="Shared folder for profiles, where the nodes do not reach the store.",
 )
 @click.option("--tasks", "-n", type=_COUNT, default=1, show_default=True,
-              help="Tasks (ranks); with several numbers of nodes, of each node.")  # fmt: skip
+              help="Tasks (ranks); with several --nodes, of each.")  # fmt: skip
 @click.option(
     "--cpus-per-task", "-c", type=_COUNT, default=1, show_default=True, help="Cores each."
 )
 @click.option("--nodes", "-N", type=COUNTS, default=(),
-              help="Keep to so many nodes; 1,2,4 measures on each of these.")  # fmt: skip
+              help="Keep to so many; 1,2,4: measure on each.")  # fmt: skip
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option(
     "--time-limit",
     "-t",
-    help="Of the real job: 90m, 12h, or as sbatch reads it (a number: minutes).",
+    help="Of the real job: 90m, 12h, or as sbatch reads it.",
 )
 @click.option("--partition", "-p", help="Of the real job where the pilot decides nothing.")
-@click.option("--constraint", "-C", help="Node features to keep.")
+@click.option("--constraint", "-C", cls=Rare, help="Node features to keep.")
 @click.option("--account", "-A", help="Account to charge.")
-@click.option("--qos", help="Quality of service.")
-@click.option("--pilot-time", default="30m", show_default=True, help="Time limit of the pilot job.")
+@click.option("--qos", cls=Rare, help="Quality of service.")
+@click.option(
+    "--pilot-time", cls=Rare, default="30m", show_default=True, help="Time limit of the pilot job."
+)
 @click.option(
     "--give-up-after",
+    cls=Rare,
     default="12h",
     show_default=True,
     help="A pilot job that is not done by then is dropped; the real job then runs as asked.",
 )
-@click.option("--size", help="See berth pilot run.")
-@click.option("--sizes", help="See berth pilot run.")
-@click.option("--threads-sweep", help="See berth pilot run.")
-@click.option("--repeats", help="See berth pilot run.")
-@click.option("--max-slowdown", help="See berth pilot run.")
-@click.option("--runs-on", help="See berth pilot run.")
-@click.option("--needs", help="See berth pilot run.")
-@click.option("--follows-shape", is_flag=True, help="See berth pilot run.")
+@click.option("--size", cls=Rare, help="See berth pilot run.")
+@click.option("--sizes", cls=Rare, help="See berth pilot run.")
+@click.option("--threads-sweep", cls=Rare, help="See berth pilot run.")
+@click.option("--repeats", cls=Rare, help="See berth pilot run.")
+@click.option("--max-slowdown", cls=Rare, help="See berth pilot run.")
+@click.option("--runs-on", cls=Rare, help="See berth pilot run.")
+@click.option("--needs", cls=Rare, help="See berth pilot run.")
+@click.option("--follows-shape", cls=Rare, is_flag=True, help="See berth pilot run.")
 @click.option("--dry-run", is_flag=True, help="Print the scripts and commands; submit nothing.")
 @click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="Print the job ids as JSON.")
 def submit(command: tuple[str, ...], **options: Any) -> None:
@@ -84,8 +88,7 @@ def submit(command: tuple[str, ...], **options: Any) -> None:
     place by then, and runs where it was asked if the pilot fails for any reason.
 
     COMMAND may begin with srun, mpirun or mpiexec: every rank's time and memory is then measured
-    in one launch, and two ranks are counted in a second one. With several numbers of --nodes there
-    is a pilot job for each, one after another; the profile then tells of more nodes, too.
+    in one launch, and two ranks are counted in a second one. Several --nodes: a pilot job each.
     """
     site = load_site(options["site_file"])
     plan = open_scheduler(site).plan_pilot(site, command, options)

@@ -10,8 +10,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options.named import Named
-from berth.plugin.cli.options.where import site_option
+from berth.plugin.cli.options import Named, Rare, bundles_option, site_option
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
 from berth.plugin.installed_site import find_site, users_socket
@@ -42,28 +41,32 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option("--time-limit", help="For example 90m, 12h or 2-00:00:00.")
-@click.option("--finish-within", help="Deadline from now, for --policy deadline, for example 6h.")
+@click.option(
+    "--finish-within", cls=Rare, help="Deadline from now, for --policy deadline, for example 6h."
+)
 @click.option("--partition", help="Stay in this partition.")
-@click.option("--constraint", help="Stay on nodes with these features.")
-@click.option("--gres", help="GPU resources to keep, for example gpu:h100:1.")
-@click.option("--policy", type=Named(OBJECTIVES), help="Default: the site's.")
-@click.option("--user", help="Decide for this user. Default: you.")
+@click.option("--constraint", cls=Rare, help="Stay on nodes with these features.")
+@click.option("--gres", cls=Rare, help="GPU resources to keep, for example gpu:h100:1.")
+@click.option("--policy", type=Named(OBJECTIVES), metavar="OBJECTIVE", help="Default: the site's.")
+@click.option("--user", cls=Rare, help="Decide for this user. Default: you.")
 @click.option("--account", help="Account to charge.")
-@click.option("--qos", help="Quality of service to keep.")
-@click.option("--size", type=float, help="Problem size, where it is not the measured one.")
+@click.option("--qos", cls=Rare, help="Quality of service to keep.")
+@click.option(
+    "--size", cls=Rare, type=float, help="Problem size, where it is not the measured one."
+)
 @site_option
 @click.option("--demo", is_flag=True, help="The demo site, whatever is installed.")
-@click.option("--scheduler", type=Named(SCHEDULERS), default=None, help="Default: the site's.")
-@click.option("--jobspec", is_flag=True, help="Print a jobspec, checked by Flux where it is here.")
 @click.option(
-    "--bundle",
-    "bundles",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Bundle in place of the shipped one of its kind; several can be given.",
+    "--scheduler", cls=Rare, type=Named(SCHEDULERS), default=None, help="Default: the site's."
 )
-@click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
-@click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
+@click.option(
+    "--jobspec", cls=Rare, is_flag=True, help="Print a jobspec, checked by Flux where it is here."
+)
+@bundles_option
+@click.option("--strict", cls=Rare, is_flag=True, help="Decide as the submit filter does.")
+@click.option(
+    "--state/--no-state", cls=Rare, default=True, help="Ask the scheduler for its present state."
+)
 @click.option(
     "--explain", is_flag=True, help="Show what each score is made of, and each time's sources."
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.common import json_option
+from berth.plugin.cli.options import installed_site_option, json_option
 from berth.plugin.scheduler.registry import open_scheduler
 
 if TYPE_CHECKING:
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 @click.argument("jobs", nargs=-1, metavar="[JOBID...]")
 @click.option("--all", "all_", is_flag=True, help="Every pending job that Berth placed.")
 @click.option("--apply", "apply_", is_flag=True, help="Move them; else only say what would be.")
-@click.option(
-    "--site",
-    "site_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    help="Site file (berth.toml).",
-)
+@installed_site_option
 @json_option
 def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json_: bool) -> None:
     """Ask Berth again about pending jobs that it has placed, and move them with --apply.

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options.common import COUNTS
+from berth.plugin.cli.options import COUNTS, Rare, bundles_option
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
@@ -30,7 +30,10 @@ RELATIVE = "berth.relative-bundle/1"
 @click.option("--platform", "names", multiple=True, help="Only these (default: all known).")
 @click.option("--size", type=float, help="Programs: at this problem size.")
 @click.option(
-    "--cores", type=click.IntRange(min=1), help="Programs: on so many cores of CPU platforms."
+    "--cores",
+    cls=Rare,
+    type=click.IntRange(min=1),
+    help="Programs: on so many cores of CPU platforms.",
 )
 @click.option(
     "--nodes",
@@ -39,7 +42,11 @@ RELATIVE = "berth.relative-bundle/1"
     help="Programs: on each of these numbers of nodes, as 1,2,4.",
 )
 @click.option(
-    "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
+    "--platforms",
+    "folder",
+    cls=Rare,
+    type=click.Path(path_type=Path),
+    help="A site's own platform files.",
 )
 @click.option(
     "--site",
@@ -48,22 +55,20 @@ RELATIVE = "berth.relative-bundle/1"
     envvar="BERTH_SITE",
     help="Site file: its platforms and bundles, as `berth place` has them.",
 )
-@click.option(
-    "--bundle",
-    "bundles",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Bundle in place of the shipped one of its kind; several can be given.",
-)
+@bundles_option
 @click.option(
     "--known",
+    cls=Rare,
     multiple=True,
     metavar="PLATFORM=PROFILE",
     help="Programs: a profile of the same program run on PLATFORM.",
 )
-@click.option("--store", help="Programs: use its profiles of the same program too.")
+@click.option("--store", cls=Rare, help="Programs: use its profiles of the same program too.")
 @click.option(
-    "--probe", is_flag=True, help="Programs: say which one or two runs elsewhere would help most."
+    "--probe",
+    cls=Rare,
+    is_flag=True,
+    help="Programs: say which one or two runs elsewhere would help most.",
 )
 @click.option(
     "--explain", "why", is_flag=True, help="Show sources, weights, what moved each and limits it."
@@ -74,13 +79,15 @@ RELATIVE = "berth.relative-bundle/1"
     help="Model graphs: where the time goes under a platform's roofs, and what would help.",
 )
 @click.option(
-    "--carbon-intensity", type=click.FloatRange(min=0), help="Language models: grams of CO2 a kWh."
+    "--carbon-intensity",
+    cls=Rare,
+    type=click.FloatRange(min=0),
+    help="Language models: grams of CO2 a kWh.",
 )
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
-    help="Draw the explanation of a program, the --roofline of a model, else the ranked times "
-    "(.svg, .png, .pdf; needs berth[ui] or berth[train]).",
+    help="Draw the explanation, the --roofline, else the ranked times (.svg, .png, .pdf).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @workload_options
@@ -97,15 +104,13 @@ def predict(
     names: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Rank platforms for the workload of FILE by predicted time.
+    """Rank platforms for the workload of FILE by predicted time, as `berth place` does.
 
     FILE is a Profile, an ONNX file, the config.json of a Hugging Face model (a decoder is a served
-    language model), TOML of MIG slices, or a document of a berth.*-workload/1 schema. The numbers
-    are those of `berth place` and of the store.
-    OTHERS are profiles of the same program on other platforms, of the same problem size: those
-    times are then known, and what is predicted for the rest learns from them. On the same platform
-    they are runs on other numbers of nodes: its time on several nodes is fitted to them.
-    With --bundle of `berth train --task relative-performance` its own platforms are ranked.
+    language model), TOML of MIG slices, or a document of a berth.*-workload/1 schema.
+    OTHERS are profiles of the same program and size on other platforms, whose times are then
+    known and taught from; or on the same platform with other numbers of nodes. With --bundle of
+    `berth train --task relative-performance` its own platforms are ranked.
     """
     site = None
     if site_file is not None:

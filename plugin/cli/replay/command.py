@@ -63,20 +63,17 @@ _LIVE = "live"
 def replay_command(options: Options) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
-    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, a trace of Gavel's or
-    Alibaba's (openb), or a table as berth replay tune takes it, packed by gzip or not;
-    --accounting asks the scheduler instead.
-    With --set every replay is shown with and without the changes; the first column is what the
-    others are compared with, user by user.
+    TRACE (gzip or not): of sacct or Flux, Standard Workload Format, of Gavel or Alibaba (openb), or
+    a table as `berth replay tune` takes it. With --set every replay is shown with and without the
+    changes. The first column is what the others are compared with, user by user.
 
-    With --live the jobs that run and wait now are replayed forward, on the nodes as they
-    are: when each starts, with intervals, under the present way and under each --policy.
+    --live: when each job that waits now will start, with intervals, by the present way and by each
+    --policy.
 
     \b
     Example:
       berth replay ricc.swf.gz --cores 8192 --backfill easy --backfill fcfs
       berth replay jobs.txt --site berth.toml --set nodes.gpu.count=+4
-      berth replay jobs.txt --site berth.toml --set nodes.a100.mig=10 --recut
       berth replay --accounting --days 30 --site berth.toml --mtbf 90
       berth replay --live --policy fastest
     """

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options.common import seconds_of
+from berth.plugin.cli.options import Rare, seconds_of
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import Scheduler
@@ -59,23 +59,23 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
 @click.option("--parameters", callback=_words, default="",
               help=f"Of {', '.join(PARAMETERS)}. Default: all.")  # fmt: skip
 @click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, show_default=True)
-@click.option("--train", "train_share", type=click.FloatRange(0.1, 0.9), default=0.7,
+@click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.7,
               show_default=True, help="Part of the time that trains; the rest tests.")  # fmt: skip
-@click.option("--first", "first_share", type=click.FloatRange(0.0, 1.0), default=0.125,
+@click.option("--first", "first_share", cls=Rare, type=click.FloatRange(0.0, 1.0), default=0.125,
               show_default=True, help="Part of the training time in which hopeless trials are "
               "stopped; 0: none is.")  # fmt: skip
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=FOLDER,
               show_default=True, help="Where everything is kept; workers must see it.")  # fmt: skip
-@click.option("--storage", help="URL of a database instead of the folder's journal.")
+@click.option("--storage", cls=Rare, help="URL of a database instead of the folder's journal.")
 @click.option("--workers", type=click.IntRange(1, 10_000), default=1, show_default=True)
 @click.option("--on", "on", metavar="SCHEDULER:QUEUE",
               help="Submit the workers there. Default: processes of this machine.")  # fmt: skip
 @click.option("--time-limit", "time_limit_s", callback=_seconds, default="4h", show_default=True,
               help="Of each submitted worker.")  # fmt: skip
-@click.option("--account", "-A", help="Account to charge submitted workers to.")
-@click.option("--qos", help="Quality of service of submitted workers.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE",
+@click.option("--account", "-A", cls=Rare, help="Account to charge submitted workers to.")
+@click.option("--qos", cls=Rare, help="Quality of service of submitted workers.")
+@click.option("--seed", cls=Rare, type=int, default=0, show_default=True)
+@click.option("--option", "options", cls=Rare, multiple=True, metavar="KEY=VALUE",
               help="How jobs are replayed; see berth replay.")  # fmt: skip
 @click.option("--join", type=click.Path(path_type=Path, file_okay=False),
               help="Work for the tune in this folder, and nothing else.")  # fmt: skip

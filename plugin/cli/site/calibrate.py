@@ -21,7 +21,7 @@ from berth.plugin.calibrate.state import (
     is_ours,
     program_bundle,
 )
-from berth.plugin.cli.options.common import seconds_of
+from berth.plugin.cli.options import Rare, seconds_of, table_json_option
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.cli.train.training_input import command_line, require_training
 from berth.plugin.installed_site import SITE_FILE, find_site
@@ -65,15 +65,16 @@ def _duration(
 )
 @click.option(
     "--results",
+    cls=Rare,
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder that compute nodes see, too. Default: calibration/ beside the site file.",
 )
-@click.option("--account", "-A", help="Account to charge.")
-@click.option("--qos", help="Quality of service.")
-@click.option("--links/--no-links", default=True, show_default=True,
+@click.option("--account", "-A", cls=Rare, help="Account to charge.")
+@click.option("--qos", cls=Rare, help="Quality of service.")
+@click.option("--links/--no-links", cls=Rare, default=True, show_default=True,
               help="Measure what connects two free nodes of a kind.")  # fmt: skip
-@click.option("--again", is_flag=True, help="Measure again what was measured already.")
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@click.option("--again", cls=Rare, is_flag=True, help="Measure again what was measured already.")
+@table_json_option
 def calibrate(
     *,
     site_file: Path | None,

@@ -13,8 +13,7 @@ import click
 
 from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.options.where import site_option
+from berth.plugin.cli.options import answer, json_option, site_option
 from berth.plugin.cli.tree import REGISTERED
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status

@@ -10,8 +10,7 @@ import click
 from berth.pilot.documents import read_json, validate, write_json, write_text
 from berth.pilot.errors import SchedulerError, UsageError
 from berth.pilot.platform import Platform
-from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.options.named import Named
+from berth.plugin.cli.options import Named, answer, json_option
 from berth.plugin.scheduler import SCHEDULERS, scheduler_named
 from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.document import SiteDocument

@@ -12,7 +12,7 @@ from berth.pilot.documents import Document, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
-from berth.plugin.cli.options.common import SentenceJson, answer, json_option
+from berth.plugin.cli.options import SentenceJson, answer, json_option, table_json_option
 from berth.plugin.report.terminal import columns
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
@@ -29,20 +29,23 @@ _FOLDER = click.option(
 
 @click.group()
 def platform() -> None:
-    """Kinds of hardware with their measured or published ceilings."""
+    """List, show and add kinds of hardware with their measured or published ceilings.
+
+    Example: berth site platform list
+    """
 
 
 @platform.command("list", epilog="Example: berth site platform list")
 @_FOLDER
 @click.option("--devices", is_flag=True, help="Accelerators by their data sheets instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_platforms(folder: Path | None, devices: bool, as_json: bool) -> None:
+@table_json_option
+def list_platforms(folder: Path | None, devices: bool, json_: bool) -> None:
     """Every platform with its main ceilings and their source."""
     if devices:
-        _list_devices(as_json=as_json)
+        _list_devices(json_=json_)
         return
     platforms = known.load(folder)
-    if as_json:
+    if json_:
         click.echo(json.dumps([_summary(p) for p in platforms.values()], indent=2))
         return
     header = ("platform", "kind", "cores", "memory", "flop/s f64", "byte/s", "source")
@@ -106,8 +109,8 @@ def add(source: Path, folder: Path | None, *, json_: bool) -> None:
     )
 
 
-def _list_devices(*, as_json: bool) -> None:
-    if as_json:
+def _list_devices(*, json_: bool) -> None:
+    if json_:
         click.echo(json.dumps([d.model_dump(mode="json") for d in catalogue().values()], indent=2))
         return
     shown = (Precision.FP64, Precision.FP32, Precision.BF16, Precision.FP16, Precision.FP8)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options.common import answer, json_option
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import answer, json_option, store_options
 from berth.plugin.installed_site import find_site, store_url_of
 from berth.plugin.store import Store
 from berth.plugin.store.database import Database

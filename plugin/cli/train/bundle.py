@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from berth.plugin.bundle_readers import reader_of
-from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options import answer, json_option, table_json_option
 from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.report.terminal import columns
 from berth.predictor.core.bundle import CARD, BundleManifest
@@ -31,7 +31,10 @@ _MADE = ("id", "created", "command", "berth_version", "schema")
 
 @click.group()
 def bundle() -> None:
-    """Trained predictors (default: the shipped one)."""
+    """Show, verify and compare trained predictors (default: the shipped one).
+
+    Example: berth train bundle verify my-bundle
+    """
 
 
 @bundle.command(epilog="Example: berth train bundle show")
@@ -77,7 +80,7 @@ def verify(folder: Path, *, json_: bool) -> None:
 @bundle.command(epilog="Example: berth train bundle diff old-bundle new-bundle")
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@table_json_option
 def diff(first: Path, second: Path, json_: bool) -> None:
     """What differs between two bundles: data, figures, widths of intervals, files.
 

@@ -12,7 +12,7 @@ import numpy as np
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options import answer, json_option
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import (
     SiteInput,

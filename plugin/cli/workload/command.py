@@ -13,8 +13,13 @@ import click
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
-from berth.plugin.cli.options.common import json_option
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import (
+    Rare,
+    bundles_option,
+    json_option,
+    store_options,
+    table_json_option,
+)
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
 from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
@@ -52,20 +57,12 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Platforms in the first view of a workload."""
-_bundle_option = click.option(
-    "--bundle",
-    "bundles",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Bundle in place of the shipped one of its kind; several can be given.",
-)
-_json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("others", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--name", help="Store it under this name instead of the file's.")
+@click.option("--name", help="Store it under this name [the file's].")
 @click.option(
     "--script",
     type=click.Path(path_type=Path),
@@ -73,21 +70,25 @@ _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 )
 @click.option(
     "--for-file",
+    cls=Rare,
     type=click.Path(path_type=Path),
     help="Jobs that name this file (--comment=berth-file:PATH) run it, whatever their script.",
 )
-@click.option("--argument", "arguments", multiple=True, help="The script's arguments, in order.")
-@click.option("--size", type=float, help="Problem size that the script runs.")
+@click.option(
+    "--argument", "arguments", cls=Rare, multiple=True, help="The script's arguments, in order."
+)
+@click.option("--size", cls=Rare, type=float, help="Problem size that the script runs.")
 @click.option("--replace", is_flag=True, help="Replace a different workload of the same name.")
 @click.option("--share", is_flag=True, help="Ask that it serve all users, not only you.")
 @click.option(
     "--follows-shape",
+    cls=Rare,
     is_flag=True,
     help="Its job script takes SLURM_NTASKS and SLURM_CPUS_PER_TASK: both may change.",
 )
 @workload_options
-@_bundle_option
-@_json_option
+@bundles_option
+@table_json_option
 @store_options
 def add(
     file: Path,
@@ -114,15 +115,15 @@ def add(
     or a document of a berth.*-workload/1 schema. A running daemon sees it within a second.
     OTHERS are profiles of the same program on other numbers of nodes of the same platform.
 
-    Where the site serves users, the workload is yours (USER/NAME) and places your jobs only, until
-    an admin shares it. Elsewhere whoever may write to the store adds it for all.
+    Where the site serves users, the workload is yours (USER/NAME) and places your jobs only,
+    until an admin shares it.
 
     \b
     Example:
       berth workload add stream.json --script job.sh --argument big.inp
       berth workload add lmp-n1.json lmp-n2.json lmp-n4.json
       berth workload add bert.onnx --batch 32 --dim sequence=128 --amount "10000 requests"
-      berth workload add llama/config.json --concurrency 16 --amount "1e6 tokens"
+      berth workload add llama/config.json --batch 16 --amount "1e6 tokens"
     """
     if size is not None and not size > 0:
         raise UsageError(f"--size {size:g} is not a positive number")
@@ -180,7 +181,7 @@ def add(
 
 
 @click.command(name="list")
-@_json_option
+@table_json_option
 @store_options
 def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
     """List the workloads of the store.
@@ -234,7 +235,7 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
 
 @click.command()
 @click.argument("name")
-@_json_option
+@table_json_option
 @store_options
 def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | None) -> None:
     """Show one workload: what it is, what is predicted of it, which scripts use it.
@@ -339,7 +340,7 @@ def remove(
 
 @click.command(name="refresh")
 @click.argument("names", nargs=-1)
-@_bundle_option
+@bundles_option
 @json_option
 @store_options
 def refresh_(

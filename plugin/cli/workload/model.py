@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.units import format_bytes, format_count
+from berth.plugin.cli.options import table_json_option
 from berth.plugin.cli.workload.options import read_sizes
 from berth.plugin.report.terminal import columns
 from berth.predictor.graphs.front_ends.any_model import of_path
@@ -19,15 +20,15 @@ from berth.predictor.graphs.summary import KindRow, Summary, intensity, summaris
 @click.argument("path", metavar="MODEL", type=click.Path(path_type=Path))
 @click.option("--batch", type=int, help="Samples at once (default: 1, or the model's fixed batch).")
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def model(path: Path, batch: int | None, sizes: tuple[str, ...], as_json: bool) -> None:
+@table_json_option
+def model(path: Path, batch: int | None, sizes: tuple[str, ...], json_: bool) -> None:
     """Operations, parameters and bytes of MODEL, operator by operator.
 
     MODEL is an ONNX file, or a Hugging Face config.json (its weights are not needed; the libraries
     of berth[frameworks] are).
     """
     page = summarise(of_path(path, batch=batch, sizes=read_sizes(sizes)))
-    if as_json:
+    if json_:
         click.echo(json.dumps(page.as_dict(), indent=1))
         return
     _show(path.name, page)

@@ -11,43 +11,38 @@ import click
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Target
 from berth.pilot.units import whole_number
-from berth.plugin.cli.options.common import seconds_of
+from berth.plugin.cli.options import Rare, seconds_of
 from berth.plugin.workloads.files import WorkloadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 BITS = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0, "int4": 4.0}
-"""As ``families.language_model.load.QUANTISED``, which is slow to import."""
-_COUNT = click.IntRange(min=1)
+"""Bits of a number; the same as ``families.language_model.load.QUANTISED``, which is slow to
+import."""
 _GRAPHS, _MODELS = "Model graphs:", "Language models:"
-_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--mode", {"type": click.Choice(("inference", "training")),
-                "help": f"{_GRAPHS} one run, or a training step [inference]."}),
-    ("--batch", {"type": _COUNT, "help": f"{_GRAPHS} samples at once. {_MODELS} requests at "
-                                         "once, as --concurrency."}),
-    ("--precision", {"type": click.Choice(PRECISIONS),
-                     "help": f"{_GRAPHS} computed in [the file's]."}),
-    ("--dim", {"multiple": True, "help": f"{_GRAPHS} NAME=SIZE of an open dimension."}),
-    ("--input-tokens", {"type": _COUNT, "help": f"{_MODELS} tokens of a prompt [1024]."}),
-    ("--output-tokens", {"type": _COUNT, "help": f"{_MODELS} tokens of an answer [128]."}),
-    ("--concurrency", {"type": _COUNT, "help": f"{_MODELS} requests at a time [1]."}),
-    ("--framework", {"help": f"{_MODELS} what serves them [vllm]."}),
-    ("--quantise", {"type": click.Choice(tuple(BITS)),
-                    "help": f"{_MODELS} weights in so many bits [the checkpoint's]."}),
-    ("--quantise-cache", {"type": click.Choice(tuple(BITS)),
-                          "help": f"{_MODELS} KV cache in so many bits [fp16]."}),
-    ("--tensor-parallel", {"type": _COUNT, "help": f"{_MODELS} GPUs that share layers [1]."}),
-    ("--pipeline-parallel", {"type": _COUNT, "help": f"{_MODELS} stages of layers [1]."}),
-    ("--data-parallel", {"type": _COUNT, "help": "Graphs, language models: copies that share the "
-                                                 "work, of a graph one on each GPU [1]."}),
-    ("--expert-parallel", {"type": _COUNT, "help": f"{_MODELS} groups of experts [1]."}),
-    ("--amount", {"help": "How much work a job does: '90 epochs', '500 steps', '10000 requests', "
-                          "'1e6 tokens'. Default: not known."}),
-    ("--steps-per-epoch", {"type": float, "help": "With --amount in epochs."}),
-    ("--runs-on", {"help": "Devices it can run on, of cpu,cuda,hip. Default: the file's."}),
-    ("--runtime", {"help": "Slices: of a job on the whole GPU, for example 2h."}),
+_PARALLEL = ("tensor", "pipeline", "data", "expert")
+_OPTIONS: tuple[click.Option, ...] = (
+    click.Option(["--mode"], type=click.Choice(("inference", "training")),
+                 help=f"{_GRAPHS} one run, or a training step [inference]."),
+    click.Option(["--batch"], type=click.IntRange(min=1),
+                 help=f"{_GRAPHS} samples at once. {_MODELS} requests at once."),
+    click.Option(["--precision"], type=click.Choice(PRECISIONS),
+                 help=f"{_GRAPHS} computed in [the file's]."),
+    click.Option(["--amount"],
+                 help="Work of a job: '500 steps', '90 epochs of 5004 steps', '1e6 tokens'."),
+    Rare(["--dim"], multiple=True, help=f"{_GRAPHS} NAME=SIZE of an open dimension."),
+    Rare(["--tokens"], metavar="IN,OUT",
+         help=f"{_MODELS} tokens of a prompt and of an answer [1024,128]."),
+    Rare(["--framework"], help=f"{_MODELS} what serves them [vllm]."),
+    Rare(["--quantise"], metavar="BITS|weights=BITS,cache=BITS",
+         help=f"{_MODELS} weights in so many bits [the checkpoint's], KV cache [fp16]; "
+              f"of {', '.join(BITS)}."),
+    Rare(["--parallel"], metavar="KIND=N,...",
+         help=f"{_MODELS} tensor=N GPUs that share layers, pipeline=N stages of layers, expert=N "
+              "groups of experts. These and graphs: data=N copies, of a graph one on each GPU."),
+    Rare(["--runs-on"], help="Devices it can run on, of cpu,cuda,hip. Default: the file's."),
+    Rare(["--runtime"], help="Slices: of a job on the whole GPU, for example 2h."),
 )  # fmt: skip
-_NAMES = tuple(flag.removeprefix("--").replace("-", "_") for flag, _ in _OPTIONS)
 
 
 def workload_options(command: F) -> F:
@@ -55,27 +50,71 @@ def workload_options(command: F) -> F:
 
     @functools.wraps(command)
     def read(**arguments: Any) -> Any:  # click's arguments
-        asked = {name: arguments.pop(name) for name in _NAMES}
-        return command(described=_described(asked), **arguments)
+        values = {option.name: arguments.pop(option.name) for option in _OPTIONS if option.name}
+        return command(described=_described(values), **arguments)
 
-    decorated: Any = read
-    for flag, settings in reversed(_OPTIONS):
-        decorated = click.option(flag, **settings)(decorated)
-    return decorated  # type: ignore[no-any-return]
+    parameters = getattr(command, "__click_params__", [])
+    read.__click_params__ = [*parameters, *reversed(_OPTIONS)]  # type: ignore[attr-defined]
+    return read  # type: ignore[return-value]
 
 
-def _described(asked: dict[str, Any]) -> WorkloadOptions:
+def _described(values: dict[str, Any]) -> WorkloadOptions:
     """Raises UsageError."""
-    bits, cache_bits = asked.pop("quantise"), asked.pop("quantise_cache")
-    runtime = asked.pop("runtime")
+    bits = _bits(values.pop("quantise"))
+    shares = _pairs("--parallel", values.pop("parallel"), _PARALLEL)
+    parallel = {kind: _count("--parallel", text) for kind, text in shares.items()}
+    runtime = values.pop("runtime")
+    input_tokens, output_tokens = _tokens(values.pop("tokens"))
     return WorkloadOptions(
-        sizes=read_sizes(asked.pop("dim")),
-        weight_bits=None if bits is None else BITS[bits],
-        kv_bits=None if cache_bits is None else BITS[cache_bits],
-        runs_on=_targets(asked.pop("runs_on")),
+        sizes=read_sizes(values.pop("dim")),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        weight_bits=bits.get("weights"),
+        kv_bits=bits.get("cache"),
+        runs_on=_targets(values.pop("runs_on")),
         runtime_s=None if runtime is None else seconds_of("--runtime", runtime),
-        **asked,
+        tensor_parallel=parallel.get("tensor"),
+        pipeline_parallel=parallel.get("pipeline"),
+        data_parallel=parallel.get("data"),
+        expert_parallel=parallel.get("expert"),
+        **values,
     )
+
+
+def _pairs(option: str, text: str | None, names: Sequence[str]) -> dict[str, str]:
+    """Read ``tensor=2,data=4``. Raises UsageError."""
+    pairs = dict(word.strip().partition("=")[::2] for word in (text or "").split(",") if word)
+    for name, value in pairs.items():
+        if name not in names or not value:
+            shown = ",".join(f"{known}=..." for known in names)
+            raise UsageError(f"{option} {text!r}: {name!r}", hint=f"write of: {shown}")
+    return pairs
+
+
+def _count(option: str, text: str) -> int:
+    number = whole_number(text, 10**8)
+    if not number:
+        raise UsageError(f"{option}: {text!r} is not a whole number from 1 on")
+    return number
+
+
+def _tokens(text: str | None) -> tuple[int | None, int | None]:
+    if text is None:
+        return None, None
+    prompt, comma, answer = text.partition(",")
+    if not comma:
+        raise UsageError(f"--tokens {text!r} is not IN,OUT", hint="write: --tokens 1024,128")
+    return _count("--tokens", prompt), _count("--tokens", answer)
+
+
+def _bits(text: str | None) -> dict[str, float]:
+    if text is not None and "=" not in text:
+        text = f"weights={text}"
+    named = _pairs("--quantise", text, ("weights", "cache"))
+    for value in named.values():
+        if value not in BITS:
+            raise UsageError(f"--quantise {value!r}: there are {', '.join(BITS)}")
+    return {name: BITS[value] for name, value in named.items()}
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, int]:

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError, DocumentError
-from berth.plugin.cli.options.common import answer, installed_site_option, json_option
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import answer, installed_site_option, json_option, store_options
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.installed_site import find_site, open_store, users_socket

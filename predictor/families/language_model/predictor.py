@@ -172,7 +172,7 @@ class LlmPredictor:
         whole_sibling = replace(case, device=unit_named(near))
         (found,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
         limit = math.log(found.seconds.mid)
-        better = partial(dominates, of=_SERVED, linked=False)
+        better = partial(dominates, precisions=_SERVED, linked=False)
         if better(case.device, whole_sibling.device):
             return min(log_time, limit)
         return max(log_time, limit) if better(whole_sibling.device, case.device) else log_time

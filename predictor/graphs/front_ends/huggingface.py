@@ -2,7 +2,7 @@
 
 The module is made on torch's ``meta`` device from ``config.json`` alone; code that a configuration
 points to is never run. For predictions of language models from their configuration see
-``predictor.llm``, which needs no framework.
+``families/language_model``, which needs no framework.
 """
 
 from __future__ import annotations

@@ -76,9 +76,9 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]
             ("net-jobs", "net.onnx", "--name", "net-jobs", "--amount", "100000 steps"),
             (
                 "net-training", "net.onnx", "--name", "net-training", "--mode", "training",
-                "--amount", "2 epochs", "--steps-per-epoch", "500",
+                "--amount", "2 epochs of 500 steps",
             ),
-            ("llama", "config.json", "--name", "llama", "--concurrency", "8"),
+            ("llama", "config.json", "--name", "llama", "--batch", "8"),
             ("hist", "hist.json"),
             ("resnet-slice", "slice.toml"),
         ):  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from ui_store import decision
 
+from berth.plugin.cli.every_command import prepared
 from berth.plugin.cli.jobs.decisions import decisions
-from berth.plugin.cli.output.formats import with_format
 from berth.plugin.report import of_decision
 from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.html import html
@@ -29,7 +29,7 @@ def test_a_new_column_of_a_jobs_report_is_one_line_and_comes_everywhere(
     record = replace(decision(1), ranked=json.dumps([ROW]))
     store = Store.open(tmp_path / "store.db")
     store.decisions.add([record])
-    command = with_format(decisions)
+    command = prepared(decisions)
 
     def shown(*words: str) -> str:
         done = CliRunner().invoke(

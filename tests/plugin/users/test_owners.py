@@ -165,7 +165,7 @@ def test_the_page_of_each_user_shows_their_own_jobs_and_workloads(users: Users) 
         with acting_as(uid):
             seen = {view: client.get(view).text for view in views}
         assert (DECISION.id in seen["/jobs"]) is is_alice
-        assert ("no-workload" in seen[f"/jobs/{DECISION.id}"]) is is_alice
+        assert ("mode enforce" in seen[f"/jobs/{DECISION.id}"]) is is_alice
         assert ("uid:23001/app" in seen["/predict"]) is is_alice
         assert "for its administrators" in seen["/site"]
         if not is_alice:

@@ -34,7 +34,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_every_accelerator_is_ranked(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("--batch", 8, "--input-tokens", 1024, "--output-tokens", 128, "--json")
+    arguments = ("--batch", 8, "--tokens", "1024,128", "--json")
     assert run("predict", config, *arguments) == 0
     data = json.loads(capsys.readouterr().out)
     found = data["predictions"]
@@ -99,10 +99,15 @@ def test_an_unknown_framework_abstains_everywhere(
     [
         (("--platform", "h100-80g"), "did you mean"),
         (("--size", "5"), "--size means nothing for a language-model service"),
-        (("--tensor-parallel", "64", "--pipeline-parallel", "64"), "stages"),
-        (("--expert-parallel", "2", "--tensor-parallel", "2"), "experts"),
+        (("--parallel", "tensor=64,pipeline=64"), "stages"),
+        (("--parallel", "expert=2,tensor=2"), "experts"),
         (("--batch", "0"), "batch"),
         (("--quantise", "fp3"), "quantise"),
+        (("--quantise", "cache=fp3"), "there are fp16"),
+        (("--parallel", "sideways=2"), "'sideways'"),
+        (("--parallel", "tensor=0"), "not a whole number"),
+        (("--tokens", "1024"), "is not IN,OUT"),
+        (("--tokens", "1024,x"), "not a whole number"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(
@@ -131,8 +136,8 @@ def test_options_of_language_models_do_not_go_with_profiles(
 ) -> None:
     path = tmp_path / "profile.json"
     path.write_text(to_json(toy_profiles.profile()))
-    assert run("predict", path, "--tensor-parallel", 2) == 2
-    assert "--tensor-parallel means nothing for a program's profile" in capsys.readouterr().err
+    assert run("predict", path, "--parallel", "tensor=2") == 2
+    assert "--parallel tensor means nothing for a program's profile" in capsys.readouterr().err
 
 
 def test_a_sites_price_gives_the_price_of_tokens(

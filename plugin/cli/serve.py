@@ -11,7 +11,7 @@ from types import ModuleType
 import click
 
 from berth.pilot.errors import ToolMissing
-from berth.plugin.cli.options.common import SentenceJson, installed_site_option
+from berth.plugin.cli.options import Rare, SentenceJson, installed_site_option
 
 
 def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
@@ -26,6 +26,7 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="With --status: as JSON.")
 @click.option(
     "--socket-mode",
+    cls=Rare,
     callback=_mode,
     default="0660",
     show_default=True,
@@ -39,9 +40,11 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
     show_default=True,
     help="With --metrics: HOST:PORT, or unix:PATH.",
 )
-@click.option("--allow-remote", is_flag=True, help="With --metrics: an address others can reach.")
+@click.option(
+    "--allow-remote", cls=Rare, is_flag=True, help="With --metrics: an address others can reach."
+)
 @click.option("--once", is_flag=True, help="With --metrics: print them and end.")
-@click.option("--log-decisions", is_flag=True, help="Log a line for each decision.")
+@click.option("--log-decisions", cls=Rare, is_flag=True, help="Log a line for each decision.")
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def serve(
     site_file: Path,

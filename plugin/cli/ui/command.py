@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import ToolMissing, UsageError
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import Rare, store_options
 from berth.plugin.installed_site import SITE_FILE
 
 _folder = click.Path(path_type=Path, exists=True)
@@ -23,16 +23,23 @@ _folder = click.Path(path_type=Path, exists=True)
 @click.option("--demo", is_flag=True, help="The demo site, whatever is installed.")
 @click.option(
     "--no-token",
+    cls=Rare,
     is_flag=True,
     help="On a loopback address: let everybody on this machine look. Default: a token.",
 )
-@click.option("--host", "hosts", multiple=True, help="Another name that it may be asked by.")
-@click.option("--root-path", default="", help="Where a reverse proxy has it, for example /berth.")
+@click.option(
+    "--host", "hosts", cls=Rare, multiple=True, help="Another name that it may be asked by."
+)
+@click.option(
+    "--root-path", cls=Rare, default="", help="Where a reverse proxy has it, for example /berth."
+)
 @click.option(
     "--user-header",
     help="A reverse proxy's header that names who asks; each then sees their own jobs.",
 )
-@click.option("--admin", "admins", multiple=True, help="With --user-header: who sees all jobs.")
+@click.option(
+    "--admin", "admins", cls=Rare, multiple=True, help="With --user-header: who sees all jobs."
+)
 @click.option(
     "--reports",
     type=_folder,

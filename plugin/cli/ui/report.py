@@ -12,7 +12,7 @@ import click
 
 from berth.pilot.documents import read_json, write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import store_options
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.installed_site import find_site, open_store, open_view
 from berth.plugin.workloads.files import WorkloadOptions

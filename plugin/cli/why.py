@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options.where import store_options
+from berth.plugin.cli.options import store_options, table_json_option
 from berth.plugin.installed_site import open_view
 from berth.plugin.report.known_job import known_job
 from berth.plugin.report.of_job import JOBS, why_text
@@ -19,7 +19,7 @@ from berth.plugin.report.terminal import table_text
 @click.command()
 @click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
 @click.option("--short", is_flag=True, help="A line a job, as squeue has them.")
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@table_json_option
 @store_options
 def why(
     jobs: tuple[str, ...],

@@ -1,1 +1,0 @@
-"""Options that mean the same in several commands."""
