@@ -68,7 +68,7 @@ def commands(rows: int, site: Path) -> list[list[str]]:
         ["jobs", "outcomes"],
         ["jobs", "outcomes", "--days", "1"],
         ["jobs", "outcomes", "--jobs"],
-        ["jobs", "outcomes", "--gain", "--against", "cpu"],
+        ["jobs", "gain", "--against", "cpu"],
         ["ui", "report", "site", *of_site],
         ["serve", "--metrics", "--once", *of_site],
         ["workload", "list"],

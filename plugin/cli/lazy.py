@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ JOBS = Branch(
             f"{CLI}.jobs.outcomes:outcomes",
             "Show how well predicted times held for jobs that have run.",
         ),
+        "gain": Leaf(f"{CLI}.jobs.gain:gain", "Show what placements saved or cost in run time."),
         "waits": Leaf(
             f"{CLI}.jobs.waits:waits", "Show how long a job that comes now would wait, by place."
         ),
