@@ -203,7 +203,7 @@ def test_json_is_the_decision(profile: str, site: str) -> None:
 def test_explain_shows_what_each_score_is_made_of(profile: str, site: str) -> None:
     words = ("--site", site, "--no-state", "--policy", "balanced")
     text = run(profile, *words, "--explain").output
-    assert "BALANCED (SMALLER IS BETTER)" in text
+    assert "balanced (smaller is better)" in text
     assert "predicted time 2 s, cost 0.00" in text
     assert "MADE OF" not in run(profile, *words).output
     terms = answer(profile, *words)["terms"]
