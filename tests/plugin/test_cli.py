@@ -104,6 +104,22 @@ def test_a_command_with_others_below_it_runs_by_itself(tmp_path: Path) -> None:
     assert "No such command" in run(cli.berth, ["jobs", "replace"]).output
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["doctor"], "There is: berth site doctor"),
+        (["site", "outcomes"], "There is: berth jobs outcomes"),
+        (["show"], "berth workload show or berth mig show"),
+        (["jobz"], "Did you mean 'jobs'?"),
+        (["nothing-like-it"], "No such command 'nothing-like-it'."),
+    ],
+)
+def test_a_command_in_another_place_is_named(words: list[str], says: str) -> None:
+    done = CliRunner().invoke(cli.berth, words)
+    assert done.exit_code == 2
+    assert says in done.output
+
+
 def test_an_unknown_command_is_wrong_usage() -> None:
     done = run_berth("plot")
     assert done.returncode == 2
