@@ -70,7 +70,7 @@ def commands(rows: int, site: Path) -> list[list[str]]:
         ["jobs", "outcomes", "--jobs"],
         ["jobs", "gain", "--against", "cpu"],
         ["ui", "report", "site", *of_site],
-        ["serve", "--metrics", "--once", *of_site],
+        ["site", "metrics", "--once", *of_site],
         ["workload", "list"],
         ["jobs", "learn"],
         ["site", "doctor", *of_site],

@@ -132,6 +132,7 @@ SITE = Branch(
             "Measure the site's kinds of nodes by jobs, and learn from it.",
         ),
         "doctor": Leaf(f"{CLI}.site.doctor:doctor", "Check this installation and say what to do."),
+        "metrics": Leaf(f"{CLI}.site.metrics:metrics", "Serve Prometheus metrics, or print them."),
         "platform": Leaf(f"{CLI}.site.platform:platform", "List, show and add kinds of hardware."),
         "store": Leaf(f"{CLI}.site.store:store", "Make, upgrade and prune the store."),
         "support": Leaf(

@@ -42,13 +42,6 @@ RELATIVE = "berth.relative-bundle/1"
     help="Programs: on each of these numbers of nodes, as 1,2,4.",
 )
 @click.option(
-    "--platforms",
-    "folder",
-    cls=Rare,
-    type=click.Path(path_type=Path),
-    help="A site's own platform files.",
-)
-@click.option(
     "--site",
     "site_file",
     type=click.Path(path_type=Path),
@@ -95,7 +88,6 @@ def predict(
     *,
     file: Path,
     described: WorkloadOptions,
-    folder: Path | None,
     site_file: Path | None,
     bundles: tuple[Path, ...],
     store: str | None,
@@ -120,7 +112,7 @@ def predict(
     workload, others = with_nodes(read_file(file, described), others)
     forecaster = forecaster_for(site, bundles)
     named = bundles_for(forecaster, workload, bundles, site)
-    platforms = {**catalogue.load(folder), **(site.platforms if site else {})}
+    platforms = {**catalogue.load(), **(site.platforms if site else {})}
     asked = Asked(
         path=file,
         workload=workload,
