@@ -30,8 +30,9 @@ from berth.plugin.daemon.service import Service  # noqa: E402
 from berth.plugin.daemon.shelf import Shelf  # noqa: E402
 from berth.plugin.daemon.view import Snapshot  # noqa: E402
 from berth.plugin.report.html import html  # noqa: E402
-from berth.plugin.report.of_decision import Decided, decision_text  # noqa: E402
+from berth.plugin.report.of_decision import Decided, decision_part  # noqa: E402
 from berth.plugin.report.of_job import job_report  # noqa: E402
+from berth.plugin.report.terminal import part_text  # noqa: E402
 from berth.plugin.site.load import load_site  # noqa: E402
 from berth.policies.values import CandidateState, QueueBounds  # noqa: E402
 
@@ -86,7 +87,7 @@ def main() -> None:
             "submission, its shape seen before": walked(lambda: service.handle(seen)),
         }
     decided = Decided(record_of(answered[0], "host"))
-    walks["decision to the screen"] = walked(lambda: decision_text(decided))
+    walks["decision to the screen"] = walked(lambda: part_text(decision_part(decided)))
     walks["decision to the page"] = walked(
         lambda: html(job_report(decided, None, pictures=False), made_by="benchmark")
     )

@@ -96,7 +96,7 @@ class Outcome:
         return self.exit_code == 0 and self.cut is None
 
     def describe(self) -> str:
-        """Return how it ended, in words."""
+        """Say how it ended, in words."""
         if self.cut == "time limit":
             return f"was cut at the time limit after {self.wall_s:.3g} s"
         if self.cut:

@@ -27,6 +27,13 @@ EARLIEST = 315532800
 """1980-01-01, before which a zip file has no times."""
 OLDEST_GLIBC = 28
 UNITS = "usr/lib/systemd/system"
+COMPLETIONS = {
+    "usr/share/bash-completion/completions/berth": "berth.bash",
+    "usr/share/fish/vendor_completions.d/berth.fish": "berth.fish",
+    "usr/share/zsh/site-functions/_berth": "berth.zsh",
+    "usr/share/zsh/vendor-completions/_berth": "berth.zsh",
+}
+"""Where shells look for completion (zsh: of Fedora and its kin, of Debian and its kin)."""
 LAUNCHER = """\
 #!/{home}/bin/python -I
 import sys
@@ -168,6 +175,9 @@ def _system_files(root: Path, project: Path) -> None:
     named = ("berth-*.toml", "berth-*.conf", "berth-*.sudoers", "berth-*_keys", "prometheus/*")
     _copy((path for name in named for path in deploy.glob(name)), share / "examples")
     _copy((HERE / "slurm").iterdir(), share / "examples/slurm")
+    for place, name in COMPLETIONS.items():
+        path = root / place
+        _copy([deploy / "completions" / name], path.parent, name=path.name)
     (root / "etc/berth").mkdir(parents=True)
 
 

@@ -100,7 +100,7 @@ class Collector(Protocol):
         return None
 
     def watch(self, shepherd_pid: int) -> None:
-        """Called every fraction of a second while the program runs."""
+        """Look at the program; called every fraction of a second while it runs."""
         return
 
     @abstractmethod

@@ -117,7 +117,7 @@ def totals(events: list[Event]) -> dict[str, Event]:
 
 
 def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
-    """Return a catalogue formula over events: ``"r01c7 + 2*r04c7"``."""
+    """Evaluate a catalogue formula over events: ``"r01c7 + 2*r04c7"``."""
     total, share = 0.0, 1.0
     for weight, name in terms(formula):
         event = events.get(name)

@@ -241,7 +241,7 @@ class Counts:
 
     @property
     def instructions(self) -> int:
-        """Return all executions."""
+        """Return the number of executed instructions."""
         return sum(sum(counts.values()) for counts in self.executed.values())
 
 

@@ -7,15 +7,17 @@ name, module and a one-line summary (``tree``), and imports the one that is call
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,20 @@ class LazyGroup(click.Group):
 
             self._loaded[cmd_name] = prepared(command)
         return self._loaded[cmd_name]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names. Raises NoSuchCommand with where it is."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            root = ctx.find_root().command
+            known = root.lazy if isinstance(root, LazyGroup) else {}
+            paths = " or ".join(f"berth {path}" for path in _paths_to(error.command_name, known))
+            names = None if paths else self.list_commands(ctx)
+            text = f"{error.message} There is: {paths}" if paths else error.message
+            raise click.NoSuchCommand(error.command_name, text, names, ctx) from None
 
     def _load(self, name: str) -> click.Command | None:
         node = self.lazy.get(name)
@@ -171,6 +187,15 @@ class _Below(LazyGroup):
         items = super().shell_complete(ctx, incomplete)
         first = next((p for p in self._command.params if isinstance(p, click.Argument)), None)
         return items if first is None else [*items, *first.shell_complete(own, incomplete)]
+
+
+def _paths_to(name: str, nodes: Mapping[str, Leaf | Branch]) -> Iterator[str]:
+    """Yield where commands of that name stand in the tree: ``site doctor``."""
+    for word, node in nodes.items():
+        if word == name:
+            yield word
+        below = node.commands if isinstance(node, Branch) else node.below
+        yield from (f"{word} {path}" for path in _paths_to(name, below))
 
 
 def branch(name: str, node: Branch) -> LazyGroup:

@@ -81,6 +81,7 @@ JOBS = Branch(
             f"{CLI}.jobs.outcomes:outcomes",
             "Show how well predicted times held for jobs that have run.",
         ),
+        "gain": Leaf(f"{CLI}.jobs.gain:gain", "Show what placements saved or cost in run time."),
         "waits": Leaf(
             f"{CLI}.jobs.waits:waits", "Show how long a job that comes now would wait, by place."
         ),
@@ -131,6 +132,7 @@ SITE = Branch(
             "Measure the site's kinds of nodes by jobs, and learn from it.",
         ),
         "doctor": Leaf(f"{CLI}.site.doctor:doctor", "Check this installation and say what to do."),
+        "metrics": Leaf(f"{CLI}.site.metrics:metrics", "Serve Prometheus metrics, or print them."),
         "platform": Leaf(f"{CLI}.site.platform:platform", "List, show and add kinds of hardware."),
         "store": Leaf(f"{CLI}.site.store:store", "Make, upgrade and prune the store."),
         "support": Leaf(
@@ -154,9 +156,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
             )
         },
     ),
-    "why": Leaf(
-        f"{CLI}.jobs.why:why", "Explain where a job is, what it waits for, what was predicted."
-    ),
+    "why": Leaf(f"{CLI}.why:why", "Explain where a job is, what it waits for, what was predicted."),
     "jobs": JOBS,
     "replay": Leaf(
         f"{CLI}.replay.command:replay_command",
@@ -179,13 +179,13 @@ COMMANDS: dict[str, Leaf | Branch] = {
     ),
     "mig": MIG,
     "site": SITE,
-    "serve": Leaf(f"{CLI}.site.serve:serve", "Answer the scheduler's submit filter (the daemon)."),
+    "serve": Leaf(f"{CLI}.serve:serve", "Answer the scheduler's submit filter (the daemon)."),
     "ui": Leaf(
-        f"{CLI}.site.ui:ui",
+        f"{CLI}.ui.command:ui",
         "Show predictions, placements, jobs and the site in a browser.",
         {
             "report": Leaf(
-                f"{CLI}.site.report:report",
+                f"{CLI}.ui.report:report",
                 "Write a job, a workload, the site or the GPUs as one HTML file.",
             )
         },

@@ -1,4 +1,4 @@
-"""``berth serve --metrics``: metrics over HTTP on a local address or socket, or once as text."""
+"""``berth site metrics``: metrics over HTTP on a local address or socket, or once as text."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
@@ -16,8 +17,12 @@ from berth.policies.replay.cluster import (
     slices_of,
     whole,
 )
+from berth.policies.replay.trace import Trace
 from berth.policies.values import Candidate
 from berth.predictor.hardware.mig.slices import slice_of
+
+MOST_NAMED = 5
+"""Partitions by name in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -181,3 +186,20 @@ def _kind(candidate: Candidate, sliced: Mapping[str, SlicedGpus]) -> NodeKind:
 def _longest(candidates: Sequence[Candidate]) -> float | None:
     limits: Iterable[float | None] = [candidate.max_time_s for candidate in candidates]
     return None if None in limits else max(limit for limit in limits if limit is not None)
+
+
+def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]:
+    """Return how many jobs ask for each partition, by its number, that is not among ``present``."""
+    asked = Counter(trace.queue.tolist())
+    return {
+        number: asked[number]
+        for number, name in enumerate(trace.queues)
+        if name not in present and asked[number]
+    }
+
+
+def with_jobs(trace: Trace, asked: Mapping[int, int]) -> str:
+    """Write names of partitions, each with its number of jobs; the first ``MOST_NAMED`` of them."""
+    names = [f"{trace.queues[at] or 'none'} ({count} jobs)" for at, count in asked.items()]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{more}"

@@ -238,7 +238,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Column:
+class VariantReplays:
     """A variant's replays, which differ by their seed only, and their figures."""
 
     name: str
@@ -248,9 +248,9 @@ class Column:
     """On which job the policy failed first, and how; empty: on none."""
 
 
-def columns_of(
+def replays_of(
     trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
-) -> Iterator[Column]:
+) -> Iterator[VariantReplays]:
     """Replay the variants one after the other."""
     for variant in variants:
         random = events.mean_s is not None or (
@@ -260,7 +260,7 @@ def columns_of(
         done = tuple(each for each, _ in pairs)
         figures = [metrics(each, seed=seed) for seed, each in enumerate(done)]
         failure = next((words for _, words in pairs if words), "")
-        yield Column(variant.name, done, over_seeds(figures), failure)
+        yield VariantReplays(variant.name, done, over_seeds(figures), failure)
 
 
 def _replayed(

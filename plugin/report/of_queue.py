@@ -12,67 +12,93 @@ from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.replay.live import HORIZONS_H, Figure, Known, figures
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.replay.queue_replay import Live, why_never
-from berth.plugin.report.parts import Part, Picture, Report, drawn, text_table
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn
 from berth.policies.replay.live import Foreseen
 
 MOST_JOBS = 200
-_SHOWN = 20
+"""Jobs whose start is shown."""
 NAMED = 5
 """Jobs that never start, by name."""
+FIGURES = {
+    "mean_start_s": "mean wait from now", "last_start_s": "last of them starts in",
+    **{f"started_in_{hours}_h": f"started within {hours} h" for hours in HORIZONS_H},
+    "moved": "moved",
+}  # fmt: skip
+"""Figures of the jobs that wait, by their key."""
 UNKNOWN = "Jobs that are yet to be submitted are not known to this."
 
 
-def queue_report(live: Live, only: str | None) -> Report:
-    """``only``: the user whose jobs are shown one by one; None: everybody's."""
-    present, found = live.present, live.replays
-    names = [name for name, _ in found]
+def queue_report(
+    live: Live, only: str | None, *, most_jobs: int = MOST_JOBS, pictures: bool = True
+) -> Report:
+    """Report how the queue goes on; ``only``: the user whose jobs are shown one by one, None:
+    everybody's; ``most_jobs``: so many of them."""
+    present, replays = live.present, live.replays
     lines = live_notes(present, live.known)
     if not present.waiting:
         return Report("The queue", "No job waits.", [Part("Now", lines)])
     own = [k for k, job in enumerate(present.waiting) if only is None or job.user == only]
-    shown = [present.waiting[k] for k in own[:MOST_JOBS]]
-    rows = [
-        (job.job_id, job.user, job.queues[0], *(start_cell(one, k) for _, one in found))
-        for k, job in zip(own, shown, strict=False)
-    ]
-    left = len(own) - len(shown)
+    left = max(0, len(own) - most_jobs)
     return Report(
         "The queue",
         lines[0] + ".",
         [
-            Part(
-                "The next hours",
-                [*lines[1:], UNKNOWN],
-                tables=[
-                    text_table(
-                        "Of the jobs that wait now, with 90 % intervals",
-                        ("Figure", *names),
-                        live_figures(present, found),
-                    ),
-                ],
-            ),
+            Part("The next hours", [*lines[1:], UNKNOWN], tables=[_figures_table(live)]),
             Part(
                 "When jobs start",
                 [
                     *([f"{left} more jobs wait."] if left else ()),
-                    *never_starting(present, found, own),
+                    *never_starting(present, replays, own),
                 ],
-                _starts(live, own),
-                [
-                    text_table(
-                        "Waiting jobs",
-                        ("Job", "User", "Queue", *(f"Start, {name}" for name in names)),
-                        rows,
-                    )
-                ],
+                _starts(live, own[:most_jobs]) if pictures else (),
+                [_starts_table(live, own[:most_jobs])],
             ),
         ],
     )
 
 
+def _figures_table(live: Live) -> Table[str]:
+    """Return a line for each figure of the jobs that wait, a column for each way to replay."""
+
+    def column(name: str, foreseen: Foreseen) -> Column[str]:
+        known = figures(foreseen, live.present)
+        return Column(
+            name, name, known.__getitem__, words=lambda key: _figure_text(key, known[key]),
+            ends=("low", "mid", "high"),
+        )  # fmt: skip
+
+    columns: list[Column[str]] = [Column("Figure", "figure", str, words=FIGURES.get)]
+    columns += [column(name, foreseen) for name, foreseen in live.replays]
+    return Table("Of the jobs that wait now, with 90 % intervals", columns, list(FIGURES))
+
+
+def _starts_table(live: Live, waiting: Sequence[int]) -> Table[int]:
+    """Return a line for each of these waiting jobs, with its start by each way to replay."""
+    jobs = live.present.waiting
+
+    def column(name: str, foreseen: Foreseen) -> Column[int]:
+        return Column(
+            f"Start, {name}", f"start_s, {name}", lambda k: _start_s(foreseen, k),
+            words=lambda k: start_text(foreseen, k), unit="s", ends=("low", "mid", "high"),
+        )  # fmt: skip
+
+    columns: list[Column[int]] = [
+        Column("Job", "job", lambda k: jobs[k].job_id),
+        Column("User", "user", lambda k: jobs[k].user),
+        Column("Queue", "queue", lambda k: jobs[k].queues[0]),
+    ]
+    columns += [column(name, foreseen) for name, foreseen in live.replays]
+    return Table("Waiting jobs", columns, waiting)
+
+
+def _start_s(foreseen: Foreseen, k: int) -> list[float | None]:
+    """Return low, middle and high of the start of waiting job ``k``; None: it never starts."""
+    ends = (foreseen.low_s[k], foreseen.mid_s[k], foreseen.high_s[k])
+    return [float(end) if np.isfinite(end) else None for end in ends]
+
+
 def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
-    """By the first way."""
+    """Return a picture of the starts by the first way to replay."""
     first, now_s = live.replays[0][1], live.present.queue.now_s
     shown = []
     for row in own:
@@ -90,27 +116,8 @@ def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
     )
 
 
-def queue_text(live: Live) -> str:
-    """Return the next hours of the queue for a terminal."""
-    present, replays, waiting = live.present, live.replays, live.present.waiting
-    lines = live_notes(present, live.known)
-    if not waiting:
-        return "\n".join(lines)
-    lines.append(columns(["", *(name for name, _ in replays)], live_figures(present, replays)))
-    starts = [
-        [job.job_id, job.user, job.queues[0], *(start_cell(one, k) for _, one in replays)]
-        for k, job in enumerate(waiting[:_SHOWN])
-    ]
-    lines.append(columns(["job", "user", "queue", *(f"start, {n}" for n, _ in replays)], starts))
-    if len(waiting) > _SHOWN:
-        lines.append(f"and {len(waiting) - _SHOWN} more: --json has all")
-    lines += never_starting(present, replays, range(len(waiting)))
-    lines.append(UNKNOWN)
-    return "\n".join(lines)
-
-
 def live_notes(present: PresentQueue, known: Known) -> list[str]:
-    """What was replayed, in sentences."""
+    """Say what was replayed."""
     waiting = present.waiting
     if not present.running and not waiting:
         left = [f"{count} left out: they {why}" for why, count in present.left_out.items()]
@@ -124,31 +131,15 @@ def live_notes(present: PresentQueue, known: Known) -> list[str]:
     return lines
 
 
-def live_figures(present: PresentQueue, found: Sequence[tuple[str, Foreseen]]) -> list[list[str]]:
-    """A line for each figure of the jobs that wait, a column for each way."""
-    made = [(name, figures(one, present)) for name, one in found]
-    titles = {
-        "mean_start_s": "mean wait from now", "last_start_s": "last of them starts in",
-        **{f"started_in_{h}_h": f"started within {h} h" for h in HORIZONS_H}, "moved": "moved",
-    }  # fmt: skip
-    return [
-        [title, *(_cell(one[key], elapsed=key.endswith("_s")) for _, one in made)]
-        for key, title in titles.items()
-    ]
-
-
-def _cell(figure: Figure, *, elapsed: bool) -> str:
-    shown = [
-        format_elapsed(value) if elapsed else f"{value:.0f}"
-        for value in (figure.mid, figure.low, figure.high)
-    ]
-    return f"{shown[0]} ({shown[1]}..{shown[2]})"
+def _figure_text(key: str, figure: Figure) -> str:
+    write = format_elapsed if key.endswith("_s") else "{:.0f}".format
+    return f"{write(figure.mid)} ({write(figure.low)}..{write(figure.high)})"
 
 
 def never_starting(
     present: PresentQueue, found: Sequence[tuple[str, Foreseen]], rows: Iterable[int]
 ) -> list[str]:
-    """Which of these waiting jobs never start, by way and reason, in lines."""
+    """Say which of these waiting jobs never start, by way and reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, one in found:
@@ -162,24 +153,20 @@ def never_starting(
     ]
 
 
-def start_cell(found: Foreseen, row: int) -> str:
-    """When a waiting job starts, with its interval."""
-    if not np.isfinite(found.mid_s[row]):
-        return "-"
+def start_text(foreseen: Foreseen, k: int) -> str | None:
+    """Write when waiting job ``k`` starts, with its interval; None: it never does."""
+    if not np.isfinite(foreseen.mid_s[k]):
+        return None
     low, mid, high = (
-        time.strftime("%m-%d %H:%M", time.localtime(float(column[row])))
-        if np.isfinite(column[row]) else "?"
-        for column in (found.low_s, found.mid_s, found.high_s)
-    )  # fmt: skip
+        "?" if end is None else time.strftime("%m-%d %H:%M", time.localtime(end))
+        for end in _start_s(foreseen, k)
+    )
     return f"{mid} ({low}..{high})"
 
 
 def queue_data(live: Live) -> dict[str, object]:
     """Return the next hours of the queue, for JSON."""
     present, known = live.present, live.known
-
-    def whole(value: float) -> float | None:
-        return float(value) if np.isfinite(value) else None
 
     return {
         "as_of_s": present.queue.now_s,
@@ -195,10 +182,7 @@ def queue_data(live: Live) -> dict[str, object]:
                     key: [value.low, value.mid, value.high]
                     for key, value in figures(one, present).items()
                 },
-                "starts_s": {
-                    job.job_id: [whole(c[k]) for c in (one.low_s, one.mid_s, one.high_s)]
-                    for k, job in enumerate(present.waiting)
-                },
+                "starts_s": {job.job_id: _start_s(one, k) for k, job in enumerate(present.waiting)},
             }
             for name, one in live.replays
         ],

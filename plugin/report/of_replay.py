@@ -1,19 +1,35 @@
-"""What would have happened to past jobs: two replays side by side, in pictures and tables."""
+"""What would have happened to past jobs: replays side by side, in tables and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from berth.pilot.units import format_elapsed, format_seconds
 from berth.plugin.pictures import tuning as pictures
-from berth.plugin.replay.shown import figure_rows
-from berth.plugin.report.parts import Part, Report, TextTable, drawn, text_table
+from berth.plugin.replay.clusters import lacking_partitions, with_jobs
+from berth.plugin.report.parts import (
+    Column,
+    Part,
+    Report,
+    Table,
+    TextTable,
+    data_of,
+    drawn,
+    text_table,
+)
+from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
+from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.tuning.replayer import Figures
+
+if TYPE_CHECKING:
+    from berth.plugin.replay.truth import VariantReplays
 
 _LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 _SAME = 0.0005
@@ -22,6 +38,199 @@ _FIRST = 20
 """Jobs in the table beside the Gantt chart."""
 MOST_COMPARED = 4
 """Replays beside the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of replays: a line of their table."""
+
+    title: str
+    key: str
+    """Of the metrics, whose interval over weeks is shown beside it."""
+    write: Callable[[float], str]
+    shown: Literal["always", "known", "above 0"] = "above 0"
+    """When there is a line for it: where a replay has it so."""
+    count: Callable[[Counts], int] | None = None
+    """Return it of the counts of jobs, where it is one of these."""
+
+    def value(self, metrics: Metrics) -> float | None:
+        """Return the figure of one replay; None: not known."""
+        value = getattr(metrics, self.key) if self.count is None else self.count(metrics.counts)
+        return None if value is None or not math.isfinite(value) else value
+
+    def text(self, metrics: Metrics) -> str | None:
+        """Write the figure of one replay, with its interval where there are several weeks."""
+        value, interval = self.value(metrics), metrics.intervals.get(self.key)
+        if value is None:
+            return None
+        if interval is None or not math.isfinite(interval.low):
+            return self.write(value)
+        low, high = self.write(interval.low), self.write(interval.high)
+        return f"{self.write(value)} ({low}..{high})"
+
+
+def _count(
+    title: str, key: str, shown: Literal["always", "known", "above 0"] = "above 0"
+) -> Figure:
+    return Figure(title, key, str, shown, lambda counts: getattr(counts, key))
+
+
+FIGURES = (
+    Figure("mean wait", "mean_wait_s", format_elapsed, "always"),
+    Figure("p95 wait", "p95_wait_s", format_elapsed, "always"),
+    Figure("p99 wait", "p99_wait_s", format_elapsed, "always"),
+    Figure("mean finish", "mean_finish_s", format_elapsed, "always"),
+    Figure("makespan", "makespan_s", format_elapsed, "always"),
+    Figure("bounded slowdown", "mean_bounded_slowdown", "{:.4g}".format, "known"),
+    Figure("energy kWh", "energy_kwh", "{:.4g}".format, "known"),
+    Figure("cost", "cost", "{:.4g}".format, "known"),
+    Figure("carbon kg", "carbon_kg", "{:.4g}".format, "known"),
+    Figure("cores used", "utilisation", "{:.1%}".format, "known"),
+    Figure("GPUs used", "gpu_utilisation", "{:.1%}".format, "known"),
+    Figure("fairness", "fairness", "{:.3f}".format, "always"),
+    Figure("killed by limit", "killed", "{:.0f}".format, "always"),
+    Figure("killed by memory", "killed_memory", "{:.0f}".format),
+    Figure("GPUs cut anew", "recuts", str),
+    Figure("GPU-hours drained", "drained_gpu_h", "{:.3g}".format),
+    _count("never started", "never"),
+    _count("lost", "lost"),
+    _count("began again", "requeued"),
+    Figure("refused", "refused", str, count=lambda counts: sum(counts.refused.values())),
+    _count("jobs moved", "moved", "always"),
+    _count("not judged", "not_judged", "always"),
+    _count("policy failed", "policy_failed"),
+)
+
+
+def figures_table(replays: Sequence[tuple[str, Metrics]]) -> Table[Figure]:
+    """Return a line for each figure and a column for each replay, by its name."""
+
+    def is_shown(figure: Figure) -> bool:
+        values = [figure.value(metrics) for _, metrics in replays]
+        is_known = any(value is not None for value in values)
+        return {"always": True, "known": is_known, "above 0": any(values)}[figure.shown]
+
+    def column(name: str, metrics: Metrics) -> Column[Figure]:
+        return Column(
+            name, name, lambda figure: figure.value(metrics),
+            words=lambda figure: figure.text(metrics),
+        )  # fmt: skip
+
+    columns: list[Column[Figure]] = [
+        Column("Figure", "figure", lambda figure: figure.key, words=lambda figure: figure.title)
+    ]
+    columns += [column(name, metrics) for name, metrics in replays]
+    caption = "With 90 % intervals over weeks, where there are several"
+    return Table(caption, columns, [figure for figure in FIGURES if is_shown(figure)])
+
+
+def replays_report(
+    variants: Sequence[VariantReplays], notes: Sequence[str], *, most_users: int
+) -> Report:
+    """Report replays side by side for a terminal; ``notes``: about the jobs that were read.
+
+    ``most_users``: users that lose, and that gain, most; 0: none.
+    """
+    table = figures_table([(variant.name, variant.metrics) for variant in variants])
+    unknown = unknown_partitions(variants[0].replays[0])
+    failed = failures(variants)
+    parts = [Part("", [*notes, *unknown], tables=[table], notes=failed)]
+    if most_users:
+        parts += [_users(variants[0], variant, most_users) for variant in variants[1:]]
+    return Report("", "", parts)
+
+
+def counted(counts: Counts) -> list[str]:
+    """Say how many jobs became what."""
+    lines = [f"{counts.read} jobs read, {counts.replayed} replayed, {counts.ended} ended"]
+    lines += [f"{count} refused: {reason}" for reason, count in counts.refused.items()]
+    if counts.never:
+        lines.append(f"{counts.never} never started")
+    if counts.lost:
+        lines.append(f"{counts.lost} lost with a node that broke")
+    if counts.requeued:
+        lines.append(f"{counts.requeued} runs began again after a node broke")
+    return lines
+
+
+def unknown_partitions(done: Replayed) -> list[str]:
+    """Say which partitions of the jobs the site does not have."""
+    present = {partition.name for partition in done.cluster.partitions}
+    lacking = lacking_partitions(done.trace, present)
+    if not lacking:
+        return []
+    return [
+        f"unknown partitions: {with_jobs(done.trace, lacking)}; the site file has "
+        f"{', '.join(sorted(present))}: give candidates those names, or the jobs these"
+    ]
+
+
+def failures(variants: Sequence[VariantReplays]) -> list[str]:
+    """Say on how many jobs each policy failed."""
+    return [
+        f"{variant.name}: the policy failed on {variant.metrics.counts.policy_failed} jobs, which "
+        f"stayed where they were; first on {variant.failure}"
+        for variant in variants
+        if variant.failure
+    ]
+
+
+def figures_data(name: str, metrics: Metrics) -> dict[str, Any]:
+    """Return the figures of one replay for JSON; what is not known is null."""
+    values = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in vars(metrics).items()
+        if key not in {"counts", "intervals", "draws"}
+    }
+    return {
+        "name": name,
+        **values,
+        "counts": vars(metrics.counts),
+        "intervals": {key: list(value) for key, value in metrics.intervals.items()},
+    }
+
+
+def _signed(seconds: float) -> str:
+    return f"{'+' if seconds >= 0 else '-'}{format_elapsed(abs(seconds))}"
+
+
+def _change(change: UserChange) -> str:
+    text = _signed(change.after_s - change.before_s)
+    if change.change is not None:
+        text += f" ({_signed(change.change.low)}..{_signed(change.change.high)})"
+    return text
+
+
+USERS: tuple[Column[UserChange], ...] = (
+    Column("User", "user", lambda change: change.user),
+    Column("Jobs", "jobs", lambda change: change.jobs),
+    Column("Mean finish before", "finish_before_s", lambda change: change.before_s, format_elapsed,
+           "s"),
+    Column("After", "finish_s", lambda change: change.after_s, format_elapsed, "s"),
+    Column("Change", "change_s", lambda change: change.change and list(change.change), unit="s",
+           words=_change),
+    Column("Killed more", "killed_more", lambda change: change.killed),
+)  # fmt: skip
+"""What a replay changes for one user against the first replay."""
+
+
+def _users(first: VariantReplays, variant: VariantReplays, most: int) -> Part:
+    """Return the users that lose, and that gain, most against the first replay."""
+    changes = changes_by_user(first.replays, variant.replays)
+    losers = [change for change in changes if change.loses]
+    winners = [c for c in reversed(changes) if not c.loses and c.after_s < c.before_s]
+    rows = [*losers[:most], *winners[:most]]
+    title = f"{variant.name} against {first.name}: {len(losers)} of {len(changes)} users lose"
+    caption = "Users that lose and that gain most"
+    return Part(title, tables=[Table(caption, USERS, rows)] if rows else ())
+
+
+def users_data(first: VariantReplays, variant: VariantReplays) -> list[dict[str, Any]]:
+    """Return every user's change against the first replay, for JSON."""
+    if variant is first:
+        return []
+    changes = changes_by_user(first.replays, variant.replays)
+    return [{**data_of(USERS, change), "loses": change.loses} for change in changes]
 
 
 @dataclass(frozen=True)
@@ -33,20 +242,12 @@ class Shown:
     figures: Figures
 
 
-def replay_report(trace: str, found: Sequence[Shown], counted: Sequence[str]) -> Report:
-    """All replays as one table, then each beside the first."""
-    first, *others = found
-    header = ("Figure", *(one.name for one in found))
-    rows = figure_rows([(one.name, one.metrics) for one in found])
-    parts = [
-        Part(
-            "Figures",
-            counted if others else [*counted, "Name a second --backfill or --policy to compare."],
-            tables=[
-                text_table("With 90 % intervals over weeks, where there are several", header, rows)
-            ],
-        )
-    ]
+def replay_report(trace: str, replays: Sequence[Shown], notes: Sequence[str]) -> Report:
+    """Report all replays as one table, then each beside the first."""
+    first, *others = replays
+    hint = [] if others else ["Name a second --backfill or --policy to compare."]
+    table = figures_table([(one.name, one.metrics) for one in replays])
+    parts = [Part("Figures", [*notes, *hint], tables=[table])]
     for other in others[:MOST_COMPARED]:
         labels = (first.name, other.name)
         for one in compared_parts(first.figures, other.figures, labels):
@@ -56,7 +257,7 @@ def replay_report(trace: str, found: Sequence[Shown], counted: Sequence[str]) ->
 
 
 def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> list[Part]:
-    """Waits, use, when and where jobs ran, winners and losers: a picture and a table each."""
+    """Return waits, use, when and where jobs ran, winners and losers: each as picture and table."""
     kinds = (
         ("Waits", "Share of jobs that waited at most so long", pictures.waits, _waits),
         ("Use", "Cores in use in each partition over time", pictures.use, _use),

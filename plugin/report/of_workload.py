@@ -9,41 +9,39 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.errors import BerthError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.profile import Profile
-from berth.pilot.units import format_count, format_seconds
-from berth.plugin.cli.output.forecast_text import (
+from berth.pilot.units import format_seconds
+from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
+from berth.plugin.pictures.charts import Row, ranked_times
+from berth.plugin.report.of_forecast import (
+    PlatformRow,
     best_points,
     doubts,
-    memory_cells,
     per,
+    predictions_table,
+    rows_of,
     sources_text,
     usable,
     without_code,
 )
-from berth.plugin.cli.predict.elsewhere import advice_for, in_words
-from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
-from berth.plugin.pictures.charts import Row, ranked_times
-from berth.plugin.report.parts import Part, Picture, Report, TextTable, drawn, part, text_table
+from berth.plugin.report.of_model import operators_table
+from berth.plugin.report.of_program import advice_for, advice_sentence
+from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part, text_table
 from berth.plugin.site import Site
 from berth.plugin.workloads.files import amount_text, title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
-from berth.predictor.core.prediction import Interval, Prediction
+from berth.predictor.core.prediction import Prediction
 from berth.predictor.core.workload import Workload
 
 if TYPE_CHECKING:
-    from berth.predictor.graphs.roofline import Roofline
+    pass
 
 EXPLAINED = 5
 """Platforms whose prediction is explained."""
 DRAWN = 2
 """Platforms in the picture of an explanation."""
-_JOULES = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"))
 OPERATORS = 12
 """Kinds of operators in the table beside the roofline."""
-_HEADER = (
-    "Platform", "With", "Time", "90 % interval", "Speedup", "Host memory at most",
-    "GPU memory at most", "Energy", "Cost", "Limited by", "Basis", "From",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,11 @@ class Predicted:
     def can_act(self, one: Prediction) -> bool:
         """Whether one can act on the row: it can run there, and its time is known well enough."""
         return usable(one) and one.platform not in self.no_code
+
+    def table_rows(self) -> list[PlatformRow]:
+        """Return the rows of a table of platforms, with costs."""
+        currency = "" if self.site is None else self.site.currency
+        return rows_of(self.forecast, self.rows, self.no_code, self.platforms, currency)
 
 
 def predicted(workload: Workload, forecaster: Forecaster, site: Site | None) -> Predicted:
@@ -125,51 +128,11 @@ def _ranking(found: Predicted) -> Part:
         if shown
         else (),
         [
-            text_table(
-                f"Times {per(found.forecast)}, with 90 % intervals",
-                [
-                    f"Cost, {found.site.currency}" if word == "Cost" and found.site else word
-                    for word in _HEADER
-                ],
-                [_cells(found, one) for one in found.rows],
-                doubtful=[not found.can_act(one) for one in found.rows],
+            predictions_table(
+                f"Times {per(found.forecast)}, with 90 % intervals", found.table_rows()
             )
         ],
     )
-
-
-def _cells(found: Predicted, one: Prediction) -> tuple[str, ...]:
-    time, platform = one.runtime_s, one.platform
-    unit = "GPU" if one.gpus else "core"
-    count = one.gpus or one.cores
-    price = found.platforms[platform].price_per_hour
-    units = 1.0 if one.gpus == 0 else float(one.gpus)
-    cost = None if price is None else time.scaled(price * units / 3_600.0)
-    return (
-        platform,
-        f"{count} {unit}{'s' * (count > 1)}",
-        format_seconds(time.mid),
-        f"{format_seconds(time.low)} to {format_seconds(time.high)}",
-        f"{one.speedup.mid:.3g}x",
-        *memory_cells(one.memory),
-        "-" if one.energy_j is None
-        else _joules(one.energy_j),
-        "-" if cost is None
-        else f"{cost.mid:.2g} ({cost.low:.2g} to {cost.high:.2g})",
-        one.bound.value,
-        one.basis.value
-        + (" (abstains)" if one.abstained else "")
-        + (" (no code for it)" if platform in found.no_code else ""),
-        found.forecast.source_of(platform) or "-",
-    )  # fmt: skip
-
-
-def _joules(energy: Interval) -> str:
-    """With its interval, all in one unit."""
-    fits = ((factor, unit) for factor, unit in _JOULES if energy.mid >= factor)
-    factor, unit = next(fits, _JOULES[-1])
-    low, mid, high = (f"{value / factor:.3g}" for value in (energy.low, energy.mid, energy.high))
-    return f"{mid} {unit} ({low} to {high})"
 
 
 def _why(found: Predicted) -> Part:
@@ -191,7 +154,7 @@ def _why(found: Predicted) -> Part:
     return Part("Why", lines or ["Nothing is known of why."], *_explained(found))
 
 
-def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[TextTable]]:
+def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
     """Of a program, what moved its speedup; of a model's run, its operators under the roofs."""
     document: Any = found.workload.document
     best = [one for one in found.rows if found.can_act(one)] or list(found.rows)
@@ -207,7 +170,7 @@ def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[TextTabl
 
 def _program_explained(
     found: Predicted, profile: Profile, best: Sequence[Prediction]
-) -> tuple[tuple[Picture, ...], Sequence[TextTable]]:
+) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
     # ruff: noqa: PLC0415 - other kinds do without
     from berth.plugin.pictures import explained
     from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
@@ -244,7 +207,7 @@ def _program_explained(
 
 def _roofline(
     found: Predicted, document: Any, best: Sequence[Prediction]
-) -> tuple[tuple[Picture, ...], Sequence[TextTable]]:
+) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
     from berth.plugin.pictures import roofline as picture
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline
@@ -259,21 +222,8 @@ def _roofline(
     words = f"The operators of {document.name} under the roofs of {' and '.join(names)}"
     if not found.forecast.whole_job:  # the time that the ranking has, not the roofline's alone
         lines = [replace(one, seconds=best[0].runtime_s) for one in lines]
-    tables = [_operators(one) for one in lines]
+    tables = [operators_table(one, OPERATORS) for one in lines]
     return drawn(words, lambda: picture.svg(document.name, lines)), tables
-
-
-def _operators(one: Roofline) -> TextTable:
-    whole = sum(spot.seconds for spot in one.spots)
-    rows = [
-        (spot.operator, str(spot.nodes), f"{spot.seconds / whole:.0%}", f"{spot.intensity:.3g}",
-         f"{format_count(spot.flops_per_s)}FLOP/s", spot.bound.value)
-        for spot in one.spots[:OPERATORS]
-    ]  # fmt: skip
-    header = ("Operator", "Nodes", "Share of the time", "FLOPs a byte", "Rate", "Limited by")
-    return text_table(
-        f"Operators with most time on {one.roof.platform}, by the roofline", header, rows
-    )
 
 
 def _slices(found: Predicted) -> list[str]:
@@ -295,5 +245,5 @@ def _slices(found: Predicted) -> list[str]:
 
 
 def _probe(rows: Sequence[Prediction]) -> Part:
-    text = in_words(advice_for(rows))
+    text = advice_sentence(advice_for(rows))
     return Part("Which run would help most", [text[0].upper() + text[1:] + "."])

@@ -41,6 +41,8 @@ class Column(Generic[R]):
     """Of a value that is an interval, what its numbers are: a column each in CSV."""
     words: Callable[[R], str | None] | None = None
     """Write a record for people, where more than the value is to be said."""
+    is_optional: bool = False
+    """Whether the column is left out where no record has a value."""
     in_short: bool = False
     """Whether the column stays where few are shown (``--short``)."""
 
@@ -80,6 +82,18 @@ def interval(
     return Column(title, key, value, text, unit, ends=THREE)
 
 
+def middle(
+    title: str,
+    key: str,
+    value: Callable[[R], Any],
+    write: Callable[[float], str] = format_seconds,
+    *,
+    unit: str = "s",
+) -> Column[R]:
+    """Make a column of intervals of which people read the middle."""
+    return Column(title, key, value, lambda known: write(ends_of(known)[1]), unit, ends=THREE)
+
+
 def at_most(title: str, key: str, value: Callable[[R], Any]) -> Column[R]:
     """Make a column of intervals in bytes, of which people read the upper end."""
 
@@ -94,6 +108,15 @@ def plain(value: Any) -> Any:
     if hasattr(value, "mid"):
         return {"low": value.low, "mid": value.mid, "high": value.high}
     return value
+
+
+def worth_showing(columns: Sequence[Column[R]], records: Sequence[R]) -> tuple[Column[R], ...]:
+    """Return the columns without the optional ones of which no record has a value."""
+    return tuple(
+        column
+        for column in columns
+        if not column.is_optional or any(column.value(record) is not None for record in records)
+    )
 
 
 def data_of(columns: Sequence[Column[R]], record: R) -> dict[str, Any]:

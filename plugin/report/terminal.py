@@ -64,7 +64,7 @@ def table_text(table: Table[Any], *, indent: int = 0) -> str:
     record(table)
     doubtful = [index for index in range(len(table.records)) if table.is_doubtful(index)]
     apart = doubtful[0] if doubtful else None
-    return _aligned([title.upper() for title in table.header], table.rows, indent, apart)
+    return _aligned([_capitals(title) for title in table.header], table.rows, indent, apart)
 
 
 def columns(
@@ -115,6 +115,11 @@ def fitted(widths: Sequence[int], most: int) -> list[int]:
         fitting[widest] -= less
         over -= less
     return fitting
+
+
+def _capitals(title: str) -> str:
+    """Return a title in capitals; one that begins with a small letter is a name and stays."""
+    return title if title[:1].islower() else title.upper()
 
 
 def _cell(text: str, width: int) -> str:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.html import html
+from berth.plugin.report.of_tune import tune_report
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site import Site, load_site
 from berth.plugin.site.edit import Setting, with_settings
-from berth.plugin.tune import report
 from berth.plugin.tune.folder import (
     DIFFERENCE,
     ORDER_FILE,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 POLICY = "policy"
 _DIGITS = 3
 """Significant ones of a written number: a tune knows no more."""
-RESULT_SCHEMA = "berth.tuned/1"
 
 
 def rounded(values: Values) -> dict[str, float | str]:
@@ -202,11 +201,10 @@ def tune(
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
     notes = tuple(tuning.replayer.notes)
-    page = report.html(
-        order, tuned, judgement, difference, slices, currency=site.currency, notes=notes
-    )
-    write_text(folder / REPORT, page)
-    return Result(order, tuned, judgement, difference, slices, notes)
+    result = Result(order, tuned, judgement, difference, slices, notes)
+    made_by = f"berth replay tune, jobs of {order.trace}"
+    write_text(folder / REPORT, html(tune_report(result, site.currency), made_by=made_by))
+    return result
 
 
 def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
@@ -229,60 +227,6 @@ def tuning_of(order: Order, site: Site) -> Tuning:
         first=Part(0.0, order.first_s) if order.first_s else None,
         identity=order.identity,
     )
-
-
-def lines(result: Result, currency: str) -> Iterator[str]:
-    """Yield what a person reads."""
-    now = result.tuned.progress
-    yield from result.notes
-    unfinished = f", {now.running} still run or were lost" if now.running else ""
-    yield (
-        f"{now.finished} trials, {now.stopped} stopped early "
-        f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed{unfinished}"
-    )
-    yield result.judgement.reason
-    header = ("today's", "tuned", "change", "95 % interval")
-    for title, differences in (
-        ("test weeks", result.judgement.differences),
-        ("not tuned for", result.judgement.others),
-    ):
-        if differences:
-            yield ""
-            yield columns((title, *header), report.rows_of(differences, currency))
-    for text in (result.difference, result.slices):
-        if text:
-            yield ""
-            yield text.rstrip()
-
-
-def as_json(result: Result, folder: Path) -> dict[str, Any]:
-    """Return the result as plain data."""
-    now, judgement = result.tuned.progress, result.judgement
-    return {
-        "schema": RESULT_SCHEMA,
-        "trials": {
-            "done": now.done, "stopped_early": now.stopped, "failed": now.failed,
-            "running": now.running, "surplus": now.surplus,
-        },
-        "notes": list(result.notes),
-        "recommended": bool(result.difference or result.slices),
-        "reason": judgement.reason,
-        "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
-        "differences": [
-            {
-                "metric": difference.metric.name, "today": difference.today,
-                "tuned": difference.then, "change": difference.change,
-                "low": difference.low if difference.known else None,
-                "high": difference.high if difference.known else None,
-            }
-            for difference in judgement.differences
-        ],
-        "front": [
-            {"trial": trial.number, "values": dict(trial.values), "scores": list(trial.scores)}
-            for trial in result.tuned.front
-        ],
-        "report": str(folder / REPORT),
-    }  # fmt: skip
 
 
 def _check_same(folder: Path, order: Order) -> None:

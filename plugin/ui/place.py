@@ -13,24 +13,23 @@ from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.place.text import alternatives, ruled_out
 from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
-from berth.plugin.report.parts import Picture, TextTable, drawn, text_table
+from berth.plugin.report.of_placement import fitting_table, ruled_out_table, scores_table
+from berth.plugin.report.parts import Picture, Table, drawn
 from berth.plugin.scheduler import Job
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site
 from berth.plugin.ui.context import Context, context
 from berth.plugin.ui.predict import WorkloadForm, count
 from berth.policies import OBJECTIVES, Request
+from berth.policies.values import Ranked
 from berth.predictor.core.workload import Workload
 
 view = Blueprint("place", __name__)
 _REQUEST = (
     "tasks", "cpus_per_task", "nodes", "gpus", "mem", "time_limit", "partition", "size",
 )  # fmt: skip
-_HEADS = {"host memory <=": "Host memory at most", "GPU memory <=": "GPU memory at most"}
-"""Titles of columns that are not the terminal's ones."""
 _ASKED = (*_REQUEST, "policy", "script")
 
 
@@ -54,13 +53,13 @@ class Shown:
     """What the page shows of a decision."""
 
     placing: Placing
-    table: TextTable
-    out: TextTable | None
+    table: Table[Ranked]
+    ruled_out: Table[Ranked] | None
     warning: str | None
     """What speaks against the chosen place."""
     pictures: tuple[Picture, ...]
     command: str | None
-    scores: list[tuple[str, str]]
+    scores: Table[Ranked]
 
 
 @view.route("/place", methods=["GET", "POST"])
@@ -100,26 +99,15 @@ def _shown(page: Context, site: Site, form: PlaceForm, workload: Workload) -> Sh
         scheduler=None if page.is_demo else scheduler,
         objective=form.policy.data or None,
     )
-    header, rows = alternatives(placing, site.currency)
-    fits = [row for row in placing.decision.ranked if row.score is not None]
-    out = ruled_out(placing)
+    ruled_out = ruled_out_table(placing)
     return Shown(
         placing,
-        text_table(
-            "Places where it can run, best first",
-            [_HEADS.get(w, w.capitalize()) for w in header],
-            rows,
-            doubtful=[row.guess for row in fits],
-        ),
-        text_table("Ruled out", ("Candidate", "Platform", "Why"), out) if out else None,
+        fitting_table(placing, site.currency),
+        ruled_out if ruled_out.records else None,
         _warning(placing),
         _picture(placing),
         _command(site, workload, asked, placing, form.script.data),
-        [
-            (row.candidate, ", ".join(f"{t.name} {t.value:.4g} {t.unit}".strip() for t in terms))
-            for row in fits
-            if (terms := placing.terms.get(row.candidate, ()))
-        ],
+        scores_table(placing, site.currency),
     )
 
 

@@ -319,7 +319,7 @@ def _reference_time(
     answers: Sequence[tuple[Family, Answer]],
     curves: Mapping[str, PredictionCurve],
 ) -> tuple[str, float | None, bool]:
-    """Name of the reference, seconds there, and whether a run measured them."""
+    """Return the reference's name, the seconds there, and whether a run measured them."""
     measured = next((a for _, a in answers if a.reference_s is not None), None)
     on = getattr(question.workload.document, "platform", None)
     named = on if isinstance(on, str) else ""

@@ -206,7 +206,7 @@ def _open_name(text: str, known: Mapping[str, int]) -> str:
 
 
 def _sum(text: str, known: Mapping[str, int]) -> int | None:
-    """Return a sum or product of known names and numbers, such as ``past + sequence``."""
+    """Evaluate a sum or product of known names and numbers, such as ``past + sequence``."""
     words = _WORD.findall(text)
     if not words or "".join(words) != text.replace(" ", "") or len(words) > 16:
         return None

@@ -43,7 +43,7 @@ class Tensor(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property

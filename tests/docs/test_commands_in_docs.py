@@ -140,3 +140,18 @@ def test_what_is_no_command_is_found() -> None:
     assert unknown("run: berth doctor") == ["berth doctor"]
     assert unknown("see berth jobs waiting, or berth place lu.json") == ["berth jobs waiting"]
     assert unknown("`berth site store upgrade`") == []
+
+
+def test_the_page_of_commands_has_the_whole_tree() -> None:
+    rows = re.findall(
+        r"^\| `berth (\w+)` \|.*\| (.*) \|$",
+        (ROOT / "docs" / "commands.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    context = click.Context(cli.berth)
+    tree = {}
+    for name in cli.berth.list_commands(context):
+        command = cli.berth.get_command(context, name)
+        below = command.list_commands(context) if isinstance(command, click.Group) else []
+        tree[name] = set(below)
+    assert {name: set(re.findall(r"`(\w+)`", below)) for name, below in rows} == tree

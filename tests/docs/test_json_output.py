@@ -20,6 +20,7 @@ DOCS = FOLDER.parent
 WITHOUT = {
     "ui": "serves until it is ended",
     "mig export": "writes a configuration of another tool",
+    "site metrics": "writes Prometheus' own format",
     "site slurm filter-config": "writes the filter's configuration",
     "site flux filter-config": "writes the filter's configuration",
     "pilot count": "a pilot job's own step: the result is the Profile that it writes",

@@ -222,6 +222,14 @@ def test_the_bill_of_materials_is_the_same_for_the_same_packages(tmp_path: Path)
     }  # fmt: skip
 
 
+def test_packages_bring_completion_for_each_shell(tmp_path: Path) -> None:
+    stage._system_files(tmp_path, ROOT)
+    spec = (ROOT / "deploy/packages/rpm/berth.spec").read_text().splitlines()
+    for place, name in stage.COMPLETIONS.items():
+        assert (tmp_path / place).read_text() == (ROOT / "deploy/completions" / name).read_text()
+        assert f"/{place}" in spec
+
+
 def test_a_package_without_its_wheel_is_no_bill(tmp_path: Path) -> None:
     distribution(tmp_path / "site", "berth", "1.0")
     with pytest.raises(KeyError, match="berth"):

@@ -46,6 +46,14 @@ def test_the_completer_knows_commands_options_and_values(
     assert f"_BERTH_COMPLETE={shell}_source berth" in PAGE
 
 
+@pytest.mark.parametrize("shell", sorted(SHELLS))
+def test_the_packages_file_is_what_click_makes(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BashComplete, "_check_version", staticmethod(lambda: None))
+    source = SHELLS[shell](cli.berth, {}, "berth", "_BERTH_COMPLETE").source()
+    shipped = Path(__file__).parents[2] / "deploy" / "completions" / f"berth.{shell}"
+    assert shipped.read_text().rstrip() == source.rstrip()
+
+
 def line_for(shell: str) -> str:
     """The page's line of a shell, as people copy it."""
     return next(one for one in PAGE.splitlines() if f"{shell}_source" in one).partition(" #")[0]

@@ -102,7 +102,7 @@ def test_what_has_another_format_keeps_it(tmp_path: Path) -> None:
     words = ["replay", str(jobs), "--cores", "1", "--format", "swf"]
     done = run(*words, "--output-format", "csv")
     assert done.exit_code == 0, (done.output, done.exception)
-    assert rows(done.stdout)[0] == ["", "easy"]
+    assert rows(done.stdout)[0] == ["figure", "easy"]
 
 
 def test_short_output_is_narrow(store: str) -> None:

@@ -77,7 +77,7 @@ def test_the_text_has_memory_other_tasks_and_slices(written: Path) -> None:
     asked = ["predict", str(written), "--platform", "a100-40gb", "--platform", "a100-mig-1g.5gb"]
     result = CliRunner().invoke(cli.berth, [*asked, "--batch", "131072"])
     assert result.exit_code == 0, result.output
-    assert "memory (95 %)" in result.output
+    assert "GPU MEMORY (95 %)" in result.output
     assert "training with Adam" in result.output
     assert "MIG on a100-40gb: " in result.output
-    assert ", does not fit" in result.output
+    assert "does not fit" in result.output

@@ -12,7 +12,7 @@ from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.cli.jobs.learn import learn
-from berth.plugin.cli.jobs.why import why
+from berth.plugin.cli.why import why
 from berth.plugin.learning.learner import Learner
 from berth.plugin.report.known_job import _elsewhere
 from berth.plugin.report.of_job import decided_sentence, others_sentences

@@ -125,7 +125,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "mig-show": Case(("mig", "show", "--gpu", "A100-40GB")),
         "workload-model": Case(("workload", "model", at["net.onnx"])),
         "jobs-outcomes": Case(("jobs", "outcomes", *here)),
-        "jobs-outcomes-gain": Case(("jobs", "outcomes", "--gain", "--against", "rome", *here)),
+        "jobs-gain": Case(("jobs", "gain", "--against", "rome", *here)),
         "jobs-outcomes-jobs": Case(("jobs", "outcomes", *here, "--jobs")),
         "pilot-bench": Case(("pilot", "bench"), stand_ins.bench, document=Platform),
         "pilot-campaign": Case(

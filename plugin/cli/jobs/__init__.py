@@ -1,1 +1,1 @@
-"""Commands about jobs: what was decided, what came of it, what they wait for."""
+"""``berth jobs``: what was decided, what came of it, what past jobs teach; one file a command."""

@@ -13,7 +13,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import store_options, table_json_option
-from berth.plugin.installed_site import find_site, open_store
+from berth.plugin.installed_site import open_store
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
     MOST_COUNTED,
@@ -23,17 +23,14 @@ from berth.plugin.outcomes.accuracy import (
 )
 from berth.plugin.report.of_outcomes import (
     accuracy_table,
-    gain_notes,
-    gain_table,
     jobs_table,
 )
 from berth.plugin.report.parts import Table
 from berth.plugin.report.terminal import table_text
 from berth.plugin.store import Store
-from berth.plugin.store.records import EndedJob
 
 if TYPE_CHECKING:
-    from berth.plugin.site.site import Site
+    pass
 
 _DAY_S = 86_400.0
 
@@ -53,12 +50,6 @@ _DAY_S = 86_400.0
 @click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True,
               help="With --jobs: so many.")  # fmt: skip
 @click.option("--short", is_flag=True, help="With --jobs: fewer columns, as squeue has them.")
-@click.option("--gain", is_flag=True, help="What placements saved or cost in run time.")
-@click.option(
-    "--against",
-    metavar="CANDIDATE",
-    help="With --gain: compare with this place. Default: that of the reference partition.",
-)
 @table_json_option
 @store_options
 def outcomes(
@@ -68,8 +59,6 @@ def outcomes(
     jobs: bool,
     last: int,
     short: bool,
-    gain: bool,
-    against: str | None,
     json_: bool,
     site_file: Path | None,
     store_url: str | None,
@@ -84,14 +73,9 @@ def outcomes(
       berth jobs outcomes
       berth jobs outcomes --by workload --days 7
       berth jobs outcomes --jobs --json
-      berth jobs outcomes --gain
     """
-    if against is not None and not gain:
-        raise UsageError("--against belongs to --gain")
     if short and not jobs:
         raise UsageError("--short belongs to --jobs")
-    if jobs and gain:
-        raise UsageError("give one of --jobs and --gain")
     store = open_store(site_file, store_url)
     until_s = time.time() + _DAY_S
     since_s = until_s - (days + 1) * _DAY_S
@@ -105,9 +89,6 @@ def outcomes(
             notes = newest_only("jobs", last, every, "shown: --last")
     else:
         ended, count = newest_jobs(store, since_s, until_s)
-        if gain:
-            _show_gain(store, ended, count, find_site(site_file), against, json_=json_)
-            return
         records = summarise(ended, by)
         table = accuracy_table(records, by)
         notes = newest_only("jobs", len(ended), count)
@@ -119,32 +100,11 @@ def outcomes(
         click.echo(f"no job that was decided upon has ended in the last {days:g} days")
     else:
         click.echo(table_text(table))
-        _say(_changes(store, since_s), json_=False)
-    _say(notes, json_=json_)
+        say(_changes(store, since_s), json_=False)
+    say(notes, json_=json_)
 
 
-def _show_gain(
-    store: Store,
-    ended: Sequence[EndedJob],
-    count: int,
-    site: Site | None,
-    against: str | None,
-    *,
-    json_: bool,
-) -> None:
-    from berth.plugin.outcomes.gain import MOST, gains_of  # noqa: PLC0415 - numpy
-
-    gains = gains_of(store, ended, site, against)
-    if json_:
-        click.echo(json.dumps(dataclasses.asdict(gains), indent=2))
-    else:
-        if gains.groups:
-            click.echo(table_text(gain_table(gains)))
-        _say(gain_notes(gains), json_=False)
-    _say(newest_only("jobs", min(len(ended), MOST), count), json_=json_)
-
-
-def _say(sentences: Sequence[str], *, json_: bool) -> None:
+def say(sentences: Sequence[str], *, json_: bool) -> None:
     """Below a table; beside JSON, that stays as it is."""
     for sentence in sentences:
         click.echo(sentence, err=json_)

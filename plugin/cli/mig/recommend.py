@@ -13,10 +13,10 @@ from berth.pilot.documents import read_json, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.options import Rare, bundles_option, store_options, table_json_option
-from berth.plugin.cli.output.intervals import as_numbers
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import predictions_for, workload_named
+from berth.plugin.report.parts import plain
 from berth.plugin.report.terminal import columns
 from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand
@@ -166,7 +166,7 @@ def as_dict(recommendation: Recommendation) -> dict[str, Any]:
         "smallest": recommendation.smallest.profile.name if recommendation.smallest else None,
         "best": recommendation.best.profile.name if recommendation.best else None,
         "reason": recommendation.reason,
-        "gpu_memory_bytes": as_numbers(recommendation.memory.gpu_bytes),
+        "gpu_memory_bytes": plain(recommendation.memory.gpu_bytes),
         "baselines": {
             "thesis_memory": recommendation.baselines.by_memory,
             "thesis_utilisation": recommendation.baselines.by_utilisation,
@@ -181,15 +181,15 @@ def _slice(choice: SliceChoice) -> dict[str, Any]:
         "profile": choice.profile.name,
         "memory_bytes": choice.profile.memory_bytes,
         "part_of_gpu": choice.part,
-        "need_bytes": as_numbers(prediction.memory.gpu_bytes),
+        "need_bytes": plain(prediction.memory.gpu_bytes),
         "fits": choice.fits,
         "refused": choice.refused,
-        "slowdown": as_numbers(prediction.slowdown),
-        "slowdown_95": as_numbers(prediction.slowdown_95),
-        "time_s": as_numbers(prediction.time_s),
-        "throughput_per_s": as_numbers(choice.throughput_per_s),
-        "energy_j": as_numbers(prediction.energy_j),
-        "price": as_numbers(choice.price),
+        "slowdown": plain(prediction.slowdown),
+        "slowdown_95": plain(prediction.slowdown_95),
+        "time_s": plain(prediction.time_s),
+        "throughput_per_s": plain(choice.throughput_per_s),
+        "energy_j": plain(prediction.energy_j),
+        "price": plain(choice.price),
         "bound": prediction.bound.value,
         "launch_share": prediction.launch_share,
         "basis": prediction.basis.value,

@@ -11,12 +11,13 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options import Named, Rare, bundles_option, site_option
-from berth.plugin.cli.place.text import as_json, as_text
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
 from berth.plugin.installed_site import find_site, users_socket
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
+from berth.plugin.report.of_placement import placement_data, placement_report
+from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, demo_site
@@ -117,10 +118,10 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
         click.echo(scheduler.jobspec(job, request, edit, folder=Path.cwd()))
         return
     if options["json_"]:
-        answer = as_json(placing, site, command)
+        answer = placement_data(placing, site, command)
         click.echo(json.dumps({**answer, "job_id": job_id}, indent=2))
         return
-    click.echo(as_text(placing, site, command, explain=options["explain"]))
+    click.echo(report_text(placement_report(placing, site, command, explain=options["explain"])))
     if job_id is not None:
         click.echo(f"  Submitted as job {job_id}.")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
+from berth.plugin.report.parts import Report
+from berth.plugin.report.terminal import report_text
 from berth.plugin.workloads.files import title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
@@ -62,8 +66,12 @@ class Asked:
         if stray is not None:
             raise UsageError(f"{stray} means nothing for {title(self.workload.kind)}")
 
+    def show(self, report: Callable[[], Report], data: Callable[[], Mapping[str, Any]]) -> None:
+        """Print the answer: the report for people, or its data as JSON."""
+        click.echo(json.dumps(data(), indent=2) if self.as_json else report_text(report()))
+
     def draw_times(self, rows: Iterable[tuple[str, Interval, bool]]) -> None:
-        """``--picture`` of a ranking: names, seconds, and whether one can act on each.
+        """Draw the ``--picture`` of a ranking: names, seconds, and whether one can act on each.
 
         Raises ToolMissing, UsageError for another ending.
         """
@@ -76,12 +84,15 @@ class Asked:
         click.echo(f"picture written to {self.picture}", err=True)
 
     def chosen(self) -> dict[str, Platform]:
-        """The platforms to predict for, in the order asked. Raises UsageError."""
-        found = {name: catalogue.get(name, self.platforms) for name in self.names}
-        return {one.name: one for one in found.values()} or dict(self.platforms)
+        """Return the platforms to predict for, in the order asked. Raises UsageError."""
+        named = {name: catalogue.get(name, self.platforms) for name in self.names}
+        return {one.name: one for one in named.values()} or dict(self.platforms)
 
     def forecast(self, names: Iterable[str]) -> Forecast:
-        """What ``place`` and the store get, too, of these platforms. Raises UsageError."""
+        """Return the forecast for these platforms, as ``place`` and the store have it.
+
+        Raises UsageError.
+        """
         return self.forecaster.forecast(
             self.workload,
             {name: self.platforms[name] for name in names},

@@ -42,13 +42,6 @@ RELATIVE = "berth.relative-bundle/1"
     help="Programs: on each of these numbers of nodes, as 1,2,4.",
 )
 @click.option(
-    "--platforms",
-    "folder",
-    cls=Rare,
-    type=click.Path(path_type=Path),
-    help="A site's own platform files.",
-)
-@click.option(
     "--site",
     "site_file",
     type=click.Path(path_type=Path),
@@ -95,7 +88,6 @@ def predict(
     *,
     file: Path,
     described: WorkloadOptions,
-    folder: Path | None,
     site_file: Path | None,
     bundles: tuple[Path, ...],
     store: str | None,
@@ -120,7 +112,7 @@ def predict(
     workload, others = with_nodes(read_file(file, described), others)
     forecaster = forecaster_for(site, bundles)
     named = bundles_for(forecaster, workload, bundles, site)
-    platforms = {**catalogue.load(folder), **(site.platforms if site else {})}
+    platforms = {**catalogue.load(), **(site.platforms if site else {})}
     asked = Asked(
         path=file,
         workload=workload,
@@ -143,7 +135,7 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
     # ruff: noqa: PLC0415
     match workload.kind:
         case "program" if relative:
-            from berth.plugin.cli.predict.relative import predict_relative
+            from berth.plugin.cli.predict.program import predict_relative
 
             return predict_relative
         case "program":
@@ -152,10 +144,10 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
             return predict_program
         case "model-graph":
             if getattr(workload.document, "mode", "") == "training":
-                from berth.plugin.cli.predict.training_step import predict_training
+                from berth.plugin.cli.predict.model import predict_training
 
                 return predict_training
-            from berth.plugin.cli.predict.model_graph import predict_model
+            from berth.plugin.cli.predict.model import predict_model
 
             return predict_model
         case "language-model":
@@ -163,9 +155,32 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
 
             return predict_llm
         case _:
-            from berth.plugin.cli.predict.any_kind import predict_any
-
             return predict_any
+
+
+def predict_any(asked: Asked) -> None:
+    """Rank platforms by the forecast's time, for kinds of workload without a view of their own."""
+    from berth.plugin.report.of_forecast import (
+        best_points,
+        explained_data,
+        forecast_report,
+        usable,
+    )
+
+    asked.check("--picture")
+    workload, platforms = asked.workload, asked.chosen()
+    forecast = asked.forecast(platforms)
+    points = best_points(forecast)
+    asked.draw_times((point.platform, point.runtime_s, usable(point)) for point in points)
+    names = [point.platform for point in points] if asked.why else []
+    each = asked.forecaster.explain_each(
+        workload, [platforms[name] for name in names], asked.platforms, reference=asked.reference
+    )
+    explanations = dict(zip(names, each, strict=True))
+    asked.show(
+        lambda: forecast_report(workload, forecast, explanations),
+        lambda: explained_data(forecast, explanations),
+    )
 
 
 def _stored(store: str | None) -> tuple[Profile, ...]:

@@ -1,37 +1,36 @@
-"""``berth predict PROFILE``: a program's ranking over platforms."""
+"""``berth predict PROFILE``: a program over platforms, with its runs elsewhere."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
-from berth.pilot.plausible import is_contention
 from berth.pilot.profile import Profile
-from berth.pilot.units import format_seconds
-from berth.plugin.cli.output.forecast_text import (
-    explain_sources,
-    memory_cells,
-    prediction_json,
-    ranked,
-    usable,
-)
-from berth.plugin.cli.output.reasons import reason_document
 from berth.plugin.cli.predict.asked import Asked
-from berth.plugin.cli.predict.elsewhere import (
-    Elsewhere,
+from berth.plugin.report.of_forecast import ranked, rows_of, usable
+from berth.plugin.report.of_program import (
+    ProgramRanking,
+    RelativeRanking,
     advice_for,
-    as_document,
-    in_words,
-    read_elsewhere,
+    program_data,
+    program_report,
+    relative_data,
+    relative_report,
+    relative_usable,
 )
-from berth.plugin.report.terminal import columns
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Prediction
+from berth.predictor.core.intervals import around
+from berth.predictor.core.prediction import Interval, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
+from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.predictor import (
     Predictor,
@@ -39,20 +38,19 @@ from berth.predictor.families.program.predictor import (
     size_doubt,
     usable_cores,
 )
-from berth.predictor.hardware.ceilings import Point
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation
-    from berth.predictor.families.relative.joint import Advice
+    from berth.predictor.families.relative.predictor import RelativePrediction
 
 
 def predict_program(asked: Asked) -> None:
     """Rank platforms for a program by predicted time."""
     asked.check("a second file", "--size", "--cores", "--nodes", "--known", "--probe", "--picture")
-    measured, platforms = asked.workload.document, asked.platforms
+    measured = asked.workload.document
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     chosen = asked.chosen()
-    runs = read_elsewhere(measured, asked.known, asked.others, platforms, asked.stored)
+    runs = read_elsewhere(measured, asked.known, asked.others, asked.platforms, asked.stored)
     runs = {name: run for name, run in runs.items() if name in chosen}
     forecast = asked.forecast(chosen)
     on_a_node = one_node(measured)
@@ -60,79 +58,80 @@ def predict_program(asked: Asked) -> None:
         name: _units(on_a_node, chosen[name], asked.cores, runs.get(name))
         for name in forecast.curves
     }
+    predictions = _predictions(asked, forecast, units, runs)
+    no_code = {
+        name for name, platform in asked.platforms.items() if not _runs_on(measured, platform)
+    }
+    sized = [at_size(p, measured, _size(forecast, asked.size, p)) for p in predictions]
+    ranking = ProgramRanking(
+        measured,
+        forecast,
+        rows_of(forecast, _ordered(sized, no_code), no_code),
+        asked.names,
+        asked.size,
+        size_doubt(measured, asked.size),
+        advice_for(predictions) if asked.probe else None,
+        with_sources=asked.why,
+    )
+    if asked.why or asked.picture is not None:
+        ranking = replace(ranking, reasons=_reasons(asked, ranking, units))
+    asked.show(lambda: program_report(ranking), lambda: program_data(ranking))
+    if asked.picture is not None:
+        from berth.plugin.pictures import explained
+
+        explained.draw(asked.picture, measured.name, ranking.reasons)
+        click.echo(f"picture written to {asked.picture}", err=True)
+
+
+def _predictions(
+    asked: Asked, forecast: Forecast, units: Mapping[str, int], runs: Mapping[str, Elsewhere]
+) -> list[Prediction]:
+    """Return predictions on so many cores or GPUs of each platform, learning from the runs
+    elsewhere. Raises UsageError."""
     counts = asked.nodes or (forecast.main_nodes,)
     if runs and counts != (1,):
         raise UsageError("--nodes and profiles of other platforms are not for one question")
-    found = [
+    predictions = [
         p
         for nodes in counts
         for name, count in units.items()
         if (p := forecast.at(name, count * nodes, nodes)) is not None
     ]
     if runs:
-        from berth.predictor.families.relative.joint import updated  # noqa: PLC0415 - when asked
+        from berth.predictor.families.relative.joint import updated
 
-        found = updated(found, {name: run.runtime_s for name, run in runs.items()})
-    advice = advice_for(found) if asked.probe else None
-    ranking = ranked([at_size(p, measured, _size(forecast, asked.size, p)) for p in found])
-    ranking.sort(key=lambda p: not (usable(p) and _runs_on(measured, platforms[p.platform])))
-    order = {p.platform: index for index, p in reversed(list(enumerate(ranking)))}
-    reasons: list[Explanation] = []
-    shown: list[str] = []
-    if asked.why or asked.picture is not None:
-        from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
+        return updated(predictions, {name: run.runtime_s for name, run in runs.items()})
+    return predictions
 
-        predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
-        shown = list(dict.fromkeys(p.platform for p in _shown(ranking, measured, asked)))
-        points = [Point(chosen[name], units[name]) for name in shown]
-        reference = platforms.get(measured.platform)
-        reasons = explain(predictor, on_a_node, points, reference=reference)
-        reasons.sort(key=lambda e: order[e.platform])
-    if asked.as_json:
-        document = _document(measured, forecast, ranking, asked.size)
-        if reasons:
-            document["explanations"] = [reason_document(e) for e in reasons]
-        if advice is not None:
-            document["probe"] = as_document(advice)
-        click.echo(json.dumps(document, indent=2))
-    else:
-        _show(measured, forecast.bundle, ranking, asked)
-        _advise(advice, ranking)
-        if asked.why:
-            explain_sources(forecast, shown)
-        for reason in reasons if asked.why else ():
-            click.echo(f"\n{reason.sentence()}")
-    if asked.picture is not None:
-        from berth.plugin.pictures import explained  # noqa: PLC0415 - when asked
 
-        explained.draw(asked.picture, measured.name, reasons)
-        click.echo(f"picture written to {asked.picture}", err=True)
+def _ordered(predictions: Sequence[Prediction], no_code: set[str]) -> list[Prediction]:
+    return sorted(ranked(predictions), key=lambda p: not (usable(p) and p.platform not in no_code))
+
+
+def _reasons(asked: Asked, ranking: ProgramRanking, units: Mapping[str, int]) -> list[Explanation]:
+    """Return what moves the speedup on each platform that is shown, in the ranking's order."""
+    # ruff: noqa: PLC0415 - when asked
+    from berth.predictor.families.program.explain import explain
+    from berth.predictor.hardware.ceilings import Point
+
+    profile = ranking.profile
+    order = list(dict.fromkeys(row.prediction.platform for row in ranking.rows))
+    shown = dict.fromkeys(row.prediction.platform for row in ranking.shown)
+    points = [Point(asked.platforms[name], units[name]) for name in shown]
+    predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
+    reference = asked.platforms.get(profile.platform)
+    reasons = explain(predictor, one_node(profile), points, reference=reference)
+    return sorted(reasons, key=lambda reason: order.index(reason.platform))
 
 
 def _size(forecast: Forecast, size: float | None, point: Prediction) -> float | None:
-    """The measured run's size that ``size`` stands for, where the problem grew with the nodes."""
+    """Return the measured run's size that ``size`` stands for, where it grew with the nodes."""
     return size if forecast.nodes is None else forecast.nodes.size(size, point.nodes)
 
 
 def _runs_on(profile: Profile, platform: Platform) -> bool:
-    """Whether the program has code for it: not a GPU for a program that only runs on CPUs."""
+    """Return whether the program has code for it: a program for CPUs alone has none for GPUs."""
     return not platform.is_gpu or any(t in platform.targets for t in profile.runs_on.targets)
-
-
-def _shown(ranking: list[Prediction], profile: Profile, asked: Asked) -> list[Prediction]:
-    """The rows for people: without GPUs that the program has no code for, unless named."""
-    return [
-        p
-        for p in ranking
-        if p.platform in asked.names or _runs_on(profile, asked.platforms[p.platform])
-    ]
-
-
-def _advise(advice: Advice | None, ranking: list[Prediction]) -> None:
-    if advice is not None:
-        click.echo(f"\n{in_words(advice)}")
-    elif any(p.abstained for p in ranking):
-        click.echo("`--probe` says which run elsewhere would help most.")
 
 
 def _units(
@@ -150,80 +149,138 @@ def _units(
     return usable_cores(profile, platform) if cores is None else min(cores, platform.cores)
 
 
-def _document(
-    profile: Profile, forecast: Forecast, ranking: list[Prediction], size: float | None
-) -> dict[str, Any]:
-    return {
-        "workload": profile.name,
-        "reference": profile.platform,
-        "bundle": forecast.bundle,
-        "unit": forecast.unit.value,
-        "families": list(forecast.families),
-        "size": size or profile.workload.size,
-        "predictions": [prediction_json(forecast, p) for p in ranking],
-    }
+def predict_relative(asked: Asked) -> None:
+    """Rank the platforms of a site's own cost model for a program by predicted time.
 
+    Of platforms that Berth knows the time is the forecast's, in which the model is one source.
+    """
+    from berth.predictor.families.relative import SCHEMA
+    from berth.predictor.families.relative.bundle import load
+    from berth.predictor.families.relative.explain import AXES, SHARES, explain_row
+    from berth.predictor.families.relative.predictor import answer
+    from berth.predictor.families.relative.rows import row_of, values_of
 
-def _show(
-    profile: Profile,
-    bundle: str,
-    every: list[Prediction],
-    asked: Asked,
-) -> None:
-    size, platforms = asked.size, asked.platforms
-    ranking = _shown(every, profile, asked)
-    no_code = {p.platform for p in ranking if not _runs_on(profile, platforms[p.platform])}
-    header = (
-        "platform", "with", "speedup", "90 % interval", "time", "90 % interval",
-        "host memory <=", "GPU memory <=", "bound", "basis",
-    )  # fmt: skip
-    rows = []
-    for p in ranking:
-        unit = f"{p.cores} core{'s' * (p.cores > 1)}" if not p.gpus else f"{p.gpus} GPU"
-        unit = f"{p.nodes} nodes, {unit}" if p.nodes > 1 else unit
-        rows.append((
-            p.platform,
-            unit,
-            f"{p.speedup.mid:.3g}x",
-            f"{p.speedup.low:.3g} to {p.speedup.high:.3g}",
-            format_seconds(p.runtime_s.mid),
-            f"{format_seconds(p.runtime_s.low)} to {format_seconds(p.runtime_s.high)}",
-            *memory_cells(p.memory),
-            p.bound.value,
-            p.basis.value
-            + (" (abstains)" if p.abstained else "")
-            + (" (no GPU code)" if p.platform in no_code else ""),
-        ))  # fmt: skip
-    at = f" at size {size:g}" if size is not None else ""
-    click.echo(f"{profile.name}{at}, measured on {profile.platform}; bundle {bundle}\n")
-    acted_on = sum(usable(p) and p.platform not in no_code for p in ranking)
-    if ranking and not acted_on:
-        click.echo("Nothing here is known well enough to act on; below the table is why.\n")
-    click.echo(
-        columns(
-            header,
-            rows,
-            indent=0,
-            first=acted_on or None,
-        )
+    asked.check("a second file", "--known", "--probe", "--picture")
+    measured, model = asked.workload.document, load(asked.bundles[SCHEMA])
+    assert isinstance(measured, Profile)  # noqa: S101 - by its kind
+    manifest = model.manifest
+    runs = read_elsewhere(
+        measured, asked.known, asked.others, dict.fromkeys(manifest.platforms), asked.stored
     )
-    click.echo()
-    if left_out := len(every) - len(ranking):
-        click.echo(
-            f"Left out: {left_out} GPU platforms that the program has no code for; name one with "
-            "--platform to see the time of an equivalent GPU build."
+    times_s = {name: run.runtime_s.mid for name, run in runs.items()}
+    row = row_of(measured, manifest.counters, manifest.platforms, times_s)
+    beside = values_of(measured, manifest.constants or ())
+    answered = answer(model, row, list(asked.names), beside)
+    known = [p.platform for p in answered.predictions if p.platform in asked.platforms]
+    forecast = asked.forecast(known) if known and not runs else None
+    predictions = [
+        p
+        if forecast is None or p.platform not in asked.platforms
+        else _of_forecast(forecast, p, measured, asked.platforms[p.platform])
+        for p in answered.predictions
+    ]
+    predictions.sort(key=lambda p: (not relative_usable(p), p.runtime_s.mid, p.platform))
+    reasons: list[Explanation] = []
+    if asked.why or asked.picture is not None:
+        order = {p.platform: index for index, p in enumerate(predictions)}
+        reasons += explain_row(model, row, tuple(order))
+        reasons.sort(key=lambda reason: order[reason.platform])
+    advice = answered.advice() if asked.probe else None
+    ranking = RelativeRanking(
+        measured, model, answered, predictions, forecast, advice, reasons, with_sources=asked.why
+    )
+    asked.show(lambda: relative_report(ranking), lambda: relative_data(ranking))
+    if asked.picture is not None:
+        from berth.plugin.pictures import explained
+
+        explained.draw(asked.picture, measured.name, reasons, AXES, SHARES)
+        click.echo(f"picture written to {asked.picture}", err=True)
+
+
+def _of_forecast(
+    forecast: Forecast, prediction: RelativePrediction, measured: Profile, platform: Platform
+) -> RelativePrediction:
+    """Return the prediction with the forecast's time, where there is one."""
+    units = 1 if platform.is_gpu else usable_cores(measured, platform)
+    known = forecast.at(platform.name, units)
+    if known is None:
+        return prediction
+    return replace(
+        prediction, basis=known.basis, speedup=known.speedup, runtime_s=known.runtime_s,
+        abstained=known.abstained,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A run of the same program on another platform."""
+
+    platform: str
+    units: int
+    """Cores (CPU) or GPUs that it used."""
+    runtime_s: Interval
+
+
+def read_elsewhere(
+    measured: Profile,
+    named: Sequence[str],
+    others: Sequence[Path],
+    platforms: Mapping[str, Platform | None],
+    stored: Iterable[Profile] = (),
+) -> dict[str, Elsewhere]:
+    """Runs by platform: of ``PLATFORM=FILE`` words, then of files, then of stored profiles.
+
+    ``platforms``: None for one that only a name is known of. Raises UsageError for a word of
+    another form, a platform that is not known, that of ``measured`` itself or one given twice, a
+    run that did not complete, or another problem size.
+    """
+    found: dict[str, Elsewhere] = {}
+    for word in named:
+        name, equals, path = word.partition("=")
+        if not (equals and name and path):
+            raise UsageError(f"--known {word!r} is not PLATFORM=PROFILE")
+        profile = read_json(Path(path), Profile)
+        if profile.platform in platforms and profile.platform != name:
+            raise UsageError(f"{path} was measured on {profile.platform!r}, not on {name!r}")
+        _add(found, measured, profile, name, platforms)
+    for other in others:
+        profile = read_json(other, Profile)
+        _add(found, measured, profile, profile.platform, platforms)
+    for profile in stored:
+        same = profile.workload == measured.workload and profile.platform != measured.platform
+        usable = profile.runtime is not None and profile.complete and profile.exit_status == 0
+        if same and usable and profile.platform in platforms and profile.platform not in found:
+            _add(found, measured, profile, profile.platform, platforms)
+    return found
+
+
+def _add(
+    found: dict[str, Elsewhere],
+    measured: Profile,
+    profile: Profile,
+    name: str,
+    platforms: Mapping[str, Platform | None],
+) -> None:
+    if name not in platforms:
+        raise UsageError(
+            f"profile {profile.name!r} was measured on {name!r}, which is not a known platform",
+            hint="`berth site platform list` shows them; `berth site platform add` adds one",
         )
-    for reason in dict.fromkeys(p.abstained for p in ranking if p.abstained):
-        click.echo(f"abstains: {reason}")
-    for text in filter(is_contention, profile.warnings):
-        click.echo(f"pilot: {text}")
-    if (doubt := size_doubt(profile, size)) is not None:
-        click.echo(f"size: {doubt}")
-    if no_code:
-        click.echo(
-            "no GPU code: the program does not run there; the time is of an equivalent GPU build."
+    if name == measured.platform:
+        raise UsageError(f"{measured.name!r} was itself measured on {name!r}")
+    if name in found:
+        raise UsageError(f"two profiles are of {name!r}")
+    if profile.runtime is None or not profile.complete or profile.exit_status != 0:
+        raise UsageError(f"the run of {profile.name!r} on {name!r} did not complete")
+    sizes = (profile.workload.size, measured.workload.size)
+    if None not in sizes and sizes[0] != sizes[1]:
+        raise UsageError(
+            f"{profile.name!r} ran size {sizes[0]:g} on {name!r}, not {sizes[1]:g}",
+            hint="a probe runs the same problem as the first pilot",
         )
-    elif any(p.gpus and Basis.MEASURED is not p.basis for p in ranking):
-        click.echo("GPU rows are of an equivalent GPU build of the program.")
-    if any(p.basis is Basis.PRIOR for p in ranking):
-        click.echo("prior: roofline only, no measured times of that platform in the bundle.")
+    runtime = profile.runtime
+    width = max(LEAST_LOG_WIDTH, math.log1p(2 * runtime.spread_s / runtime.median_s))
+    runs_on, platform = profile.runs_on, platforms[name]
+    on_gpu = runs_on.gpus > 0 if platform is None else platform.is_gpu
+    units = max(1, runs_on.gpus) if on_gpu else runs_on.threads * runs_on.ranks
+    found[name] = Elsewhere(name, units, around(runtime.median_s, width))

@@ -18,15 +18,6 @@ from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays
-from berth.plugin.replay.shown import (
-    as_json,
-    counted,
-    failures,
-    table,
-    unknown_partitions,
-    users_as_json,
-    users_table,
-)
 from berth.plugin.replay.tables import (
     present_reservations,
     read_failures,
@@ -37,14 +28,23 @@ from berth.plugin.replay.truth import (
     FORECASTS,
     OUTCOMES,
     TIMES,
-    Column,
     Events,
     Truth,
     Variant,
-    columns_of,
+    VariantReplays,
+    replays_of,
     truth_of,
 )
-from berth.plugin.report.of_queue import queue_data, queue_text
+from berth.plugin.report.of_queue import queue_data, queue_report
+from berth.plugin.report.of_replay import (
+    Shown,
+    counted,
+    figures_data,
+    replay_report,
+    replays_report,
+    users_data,
+)
+from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
@@ -56,6 +56,8 @@ from berth.policies.settings import PolicySettings
 
 _DAY_S, _HOUR_S = 86_400.0, 3_600.0
 _LIVE = "live"
+MOST_STARTS = 20
+"""Jobs of the present queue whose start is printed."""
 
 
 @click.command()
@@ -82,7 +84,8 @@ def replay_command(options: Options) -> None:
         live = live_replays(
             options.site_file, options.store_url, options.backfills, options.policies
         )
-        click.echo(json.dumps(queue_data(live), indent=2) if options.json_ else queue_text(live))
+        report = queue_report(live, None, most_jobs=MOST_STARTS, pictures=False)
+        click.echo(json.dumps(queue_data(live), indent=2) if options.json_ else report_text(report))
         return
     past = _past(options)
     jobs = past.trace
@@ -92,38 +95,35 @@ def replay_command(options: Options) -> None:
     truth = _truth(options, jobs, place)
     events = _events(options, jobs, place)
     variants = _variants(options, place, jobs)
-    found = list(columns_of(jobs, variants, truth, events, options.seeds))
+    found = list(replays_of(jobs, variants, truth, events, options.seeds))
     if options.html is not None:
         _write_html(options.html, past, variants, found)
     if options.json_:
         replays = [
             {
-                **as_json(one.name, one.metrics),
+                **figures_data(one.name, one.metrics),
                 "failure": one.failure,
-                "users": users_as_json(found[0], one),
+                "users": users_data(found[0], one),
             }
             for one in found
         ]
-        report = {
+        document = {
             "broken": past.read.broken, "examples": past.read.examples,
             "not_ended": past.read.not_ended, "changed": past.read.changed,
             "known_elsewhere": dict(truth.known),
         }  # fmt: skip
-        click.echo(json.dumps({"trace": past.source, **report, "replays": replays}, indent=2))
+        click.echo(json.dumps({"trace": past.source, **document, "replays": replays}, indent=2))
         return
     if options.html is not None:
         click.echo(f"The report is in {options.html}.")
-    for line in [*summary(past.read), *counted(found[0].metrics.counts)]:
-        click.echo(line)
-    for line in unknown_partitions(found[0].replays[0]):
-        click.echo(line)
-    for source, count in truth.known.items() if options.policies else ():
-        click.echo(f"times elsewhere by {source}: known of {count} jobs")
-    click.echo(table([(one.name, one.metrics) for one in found]))
-    for line in failures(found):
-        click.echo(line)
-    if len(found) > 1 and options.users:
-        click.echo(users_table(found, options.users))
+    notes = [*summary(past.read), *counted(found[0].metrics.counts)]
+    if options.policies:
+        notes += [
+            f"times elsewhere by {source}: known of {count} jobs"
+            for source, count in truth.known.items()
+        ]
+    report = replays_report(found, notes, most_users=options.users)
+    click.echo(report_text(report))
 
 
 def _past(options: Options) -> PastJobs:
@@ -140,11 +140,10 @@ def _past(options: Options) -> PastJobs:
 
 
 def _write_html(
-    path: Path, past: PastJobs, variants: Sequence[Variant], found: Sequence[Column]
+    path: Path, past: PastJobs, variants: Sequence[Variant], found: Sequence[VariantReplays]
 ) -> None:
     """The first draw of each; pictures are left out without matplotlib."""
     from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
-    from berth.plugin.report.of_replay import Shown, replay_report  # noqa: PLC0415
     from berth.policies.tuning.trace_replayer import TraceReplayer  # noqa: PLC0415
 
     shown = []

@@ -14,6 +14,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options import Rare, seconds_of
 from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.installed_site import SITE_FILE, find_site
+from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
@@ -96,6 +97,7 @@ def tune(
     JOBS is a file of past jobs as berth replay takes it. The site file stays as it is: the folder
     gets the recommended one, its difference and a report. Interrupted, the same command goes on.
     """
+    from berth.plugin.report.of_tune import tune_data, verdict_report  # noqa: PLC0415
     from berth.plugin.tune import run  # noqa: PLC0415 - Optuna's own imports take a second
     from berth.policies.tuning.study import require_optuna  # noqa: PLC0415
 
@@ -123,10 +125,9 @@ def tune(
             qos=options["qos"],
         )  # fmt: skip
     if json_:
-        click.echo(json.dumps(run.as_json(result, folder), indent=2))
+        click.echo(json.dumps(tune_data(result, folder), indent=2))
         return
-    for line in run.lines(result, site.currency):
-        click.echo(line)
+    click.echo(report_text(verdict_report(result, site.currency)))
     click.echo(f"\nReport: {folder / REPORT}")
     if result.difference:
         click.echo(f"Recommended site file: {folder / TUNED}; what changes: {folder / DIFFERENCE}")

@@ -1,1 +1,1 @@
-"""Commands for administrators: the site, its nodes, its services."""
+"""``berth site``: set a cluster up, check it, keep it in order; one file a command."""

@@ -65,9 +65,6 @@ MEANING = (
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The new bundle.")
 @click.option("--reference", help="With --task relative-performance: where programs are piloted.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
-)
 @json_option
 def train(
     *,
@@ -78,7 +75,6 @@ def train(
     out: Path,
     reference: str | None,
     seed: int,
-    folder: Path | None,
     json_: bool,
 ) -> None:
     """Learn from PROFILES, the site's own runs.
@@ -92,7 +88,7 @@ def train(
     if task == TASKS[2]:
         if adapt is not None or platform is not None:
             raise UsageError("--adapt and --platform are for --task programs and models")
-        site = site_input(profiles, reference, folder)
+        site = site_input(profiles, reference, None)
         if site is None:
             raise UsageError(
                 "no PROFILES are given", hint="profiles of programs on several platforms"
@@ -118,9 +114,9 @@ def train(
             "`python -m lab` trains bundles from public data",
         )
     if task == TASKS[0]:
-        text, summary = adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
+        text, summary = adapt_bundle(profiles, adapt, platform, out, seed=seed)
     else:
-        text, summary = adapt_model(profiles, adapt, platform, out, folder=folder)
+        text, summary = adapt_model(profiles, adapt, platform, out)
     answer(text, {**summary, "folder": str(out)}, json_=json_)
 
 
@@ -187,7 +183,7 @@ def of_relative(manifest: RelativeManifest) -> str:
 
 
 def adapt_bundle(
-    files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None, seed: int
+    files: Sequence[Path], source: Path, name: str, out: Path, *, seed: int
 ) -> tuple[str, dict[str, object]]:
     """Label platform ``name`` in the bundle of ``source`` (``default``: the shipped one).
 
@@ -202,7 +198,7 @@ def adapt_bundle(
             "no PROFILES are given",
             hint="profiles of the same workloads on the reference and on the new platform",
         )
-    platforms = known.load(folder)
+    platforms = known.load()
     profiles = [
         profile
         for path in files
@@ -225,7 +221,7 @@ def adapt_bundle(
 
 
 def adapt_model(
-    files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None
+    files: Sequence[Path], source: Path, name: str, out: Path
 ) -> tuple[str, dict[str, object]]:
     """Place platform ``name`` in the bundle of ``source`` by runs of ``berth pilot dl``.
 
@@ -244,7 +240,7 @@ def adapt_model(
             "no file of runs is given" if stray is None else f"{stray} is neither runs nor a model",
             hint="give the .jsonl of `berth pilot dl` and the .onnx files that it measured",
         )
-    known = catalogue.load(folder)
+    known = catalogue.load()
     platform = catalogue.get(name, known)
     every = [run for path in run_files for run in read_runs(path)]
     runs = [run for run in every if run.platform == name]

@@ -1,1 +1,1 @@
-"""``berth workload``, ``berth workload model``: what is filed, and what is seen in it."""
+"""``berth workload``: what is filed, and what is seen in it."""

@@ -20,21 +20,22 @@ from berth.plugin.cli.options import (
     store_options,
     table_json_option,
 )
-from berth.plugin.cli.output.forecast_text import (
-    best_points,
-    doubts,
-    forecast_json,
-    per,
-    table,
-    without_code,
-)
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
 from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.installed_site import find_site, open_store, open_view, users_socket
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.of_forecast import (
+    best_points,
+    doubts,
+    forecast_data,
+    per,
+    predictions_table,
+    rows_of,
+    without_code,
+)
+from berth.plugin.report.terminal import columns, table_text
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
@@ -260,7 +261,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
             "owner": record.owner,
             "created_s": record.created_s,
             "document": document,
-            "forecast": None if forecast is None else forecast_json(forecast),
+            "forecast": None if forecast is None else forecast_data(forecast),
             "learnt": [dataclasses.asdict(moved_job) for moved_job in learnt],
             "scripts": [{"digest": s.digest, "size": s.size} for s in scripts],
         }
@@ -277,7 +278,8 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
         runs_on = stored.runs_on
         no_code = without_code(runs_on.targets, runs_on.architecture, platforms_for(site))
         rows = best_points(forecast, no_code)
-        click.echo(table(forecast, rows[:SHOWN], no_code))
+        table = predictions_table("", rows_of(forecast, rows[:SHOWN], no_code))
+        click.echo(table_text(table, indent=2))
         if len(rows) > SHOWN:
             click.echo(f"  and {len(rows) - SHOWN} more: --json, or berth predict FILE")
         for line in doubts(rows[:SHOWN]):

@@ -81,14 +81,14 @@ class Call:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else default
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Return a list of integers."""
+        """Return an attribute that is a list of integers."""
         value = self.attributes.get(name)
         if isinstance(value, tuple) and not isinstance(value, Tensor):
             return tuple(int(x) for x in value if isinstance(x, int))
         return None
 
     def given_integers(self, name: str, position: int) -> tuple[int, ...] | None:
-        """Return an attribute that became an input in a later opset: either; None where absent.
+        """Return an attribute that became an input in a later opset; None where absent.
 
         Raises Problem where it is computed while the model runs.
         """

@@ -331,7 +331,7 @@ def test_nothing_heavy_is_loaded_and_it_stays_small(ready: Harbour) -> None:
 def test_what_the_daemon_imports_is_light() -> None:
     program = (
         "import sys\n"
-        "import berth.plugin.cli.site.serve, berth.plugin.daemon.app\n"
+        "import berth.plugin.cli.serve, berth.plugin.daemon.app\n"
         "heavy = ('torch', 'xgboost', 'pandas', 'sklearn', 'scipy', 'onnxruntime', 'onnx',\n"
         "         'alembic', 'numpy', 'pyarrow', 'pynvml', 'psycopg')\n"
         "print([name for name in heavy if name in sys.modules])\n"

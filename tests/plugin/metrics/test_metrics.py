@@ -62,7 +62,7 @@ def families(text: str) -> dict[str, dict[tuple[str, ...], float]]:
 
 def once(site_file: Path) -> str:
     done = subprocess.run(
-        command("serve", "--metrics", "--once", "--site", str(site_file)),
+        command("site", "metrics", "--once", "--site", str(site_file)),
         capture_output=True,
         text=True,
         check=False,
@@ -113,7 +113,7 @@ def test_without_a_daemon_the_store_is_still_told(ready: Harbour) -> None:
 def test_over_a_socket_until_it_is_ended(ready: Harbour, tmp_path: Path) -> None:
     path = tmp_path / "metrics.sock"
     with subprocess.Popen(
-        command("serve", "--metrics", "--listen", f"unix:{path}", "--site", str(ready.site_file))
+        command("site", "metrics", "--listen", f"unix:{path}", "--site", str(ready.site_file))
     ) as process:
         try:
             text = fetched(path)

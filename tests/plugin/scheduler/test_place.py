@@ -205,7 +205,7 @@ def test_explain_shows_what_each_score_is_made_of(profile: str, site: str) -> No
     text = run(profile, *words, "--explain").output
     assert "balanced (smaller is better)" in text
     assert "predicted time 2 s, cost 0.00" in text
-    assert "made of" not in run(profile, *words).output
+    assert "MADE OF" not in run(profile, *words).output
     terms = answer(profile, *words)["terms"]
     assert terms["gpu"][0] == {"name": "predicted time", "value": 2.0, "unit": "s"}
 

@@ -141,14 +141,18 @@ def test_options_of_language_models_do_not_go_with_profiles(
 
 
 def test_a_sites_price_gives_the_price_of_tokens(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / "platforms"
     folder.mkdir()
     raw = json.loads((platforms.SHIPPED / "h100-80gb.json").read_text())
     raw |= {"name": "ours", "price_per_hour": 3.6, "accelerator": "h100-sxm-80gb"}
     (folder / "ours.json").write_text(json.dumps(raw))
-    assert run("predict", config, "--platforms", folder, "--platform", "ours", "--json") == 0
+    monkeypatch.setenv("BERTH_PLATFORMS", str(folder))
+    assert run("predict", config, "--platform", "ours", "--json") == 0
     (found,) = json.loads(capsys.readouterr().out)["predictions"]
     each = found["price_per_million_tokens"]["mid"]
     assert each == pytest.approx(3.6 / 3600 * 1e6 / found["tokens_per_s"]["mid"])

@@ -6,11 +6,9 @@ import json
 import logging
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import click
 
-from berth.pilot.errors import ToolMissing
 from berth.plugin.cli.options import Rare, SentenceJson, installed_site_option
 
 
@@ -33,17 +31,6 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
     help="Mode of the scheduler's socket. Whoever connects is checked by uid in any case.",
 )
 @click.option("--users", is_flag=True, help="Serve users on their own socket instead.")
-@click.option("--metrics", is_flag=True, help="Serve Prometheus metrics instead.")
-@click.option(
-    "--listen",
-    default="127.0.0.1:9808",
-    show_default=True,
-    help="With --metrics: HOST:PORT, or unix:PATH.",
-)
-@click.option(
-    "--allow-remote", cls=Rare, is_flag=True, help="With --metrics: an address others can reach."
-)
-@click.option("--once", is_flag=True, help="With --metrics: print them and end.")
 @click.option("--log-decisions", cls=Rare, is_flag=True, help="Log a line for each decision.")
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def serve(
@@ -53,10 +40,6 @@ def serve(
     json_: bool,
     socket_mode: int,
     users: bool,
-    metrics: bool,
-    listen: str,
-    allow_remote: bool,
-    once: bool,
     log_decisions: bool,
     verbose: bool,
 ) -> None:
@@ -65,28 +48,20 @@ def serve(
     SIGHUP reads the site file again (so does a change of the file); a broken one is refused and
     the old one stays in force. With --users another process serves the users: what they add to the
     store is theirs by the uid of their connection, and whatever they do there the scheduler's
-    questions are answered. With --metrics another one serves Prometheus metrics (docs/metrics.md).
+    questions are answered. Prometheus metrics: `berth site metrics`.
 
     \b
     Example:
       berth serve --site /etc/berth/berth.toml
       berth serve --users --site /etc/berth/berth.toml
       berth serve --status
-      berth serve --metrics --once
     """
-    if users and metrics:
-        raise click.UsageError("--users and --metrics are processes of their own: start both")
-    if status and (users or metrics):
+    if status and users:
         raise click.UsageError(
-            "--status asks the scheduler's daemon; berth site doctor looks at the others"
+            "--status asks the scheduler's daemon; berth site doctor looks at the users' one"
         )
-    if once and not metrics:
-        raise click.UsageError("--once goes with --metrics")
     if status:
         _show_status(site_file, json_=json_)
-        return
-    if metrics and once:
-        click.echo(_serving().as_text(site_file), nl=False)
         return
     from berth.plugin.daemon import logs  # noqa: PLC0415 - --help and --status need none of it
 
@@ -95,24 +70,10 @@ def serve(
         from berth.plugin.users.service import serve_users  # noqa: PLC0415
 
         sys.exit(serve_users(site_file))
-    if metrics:
-        sys.exit(_serving().serve_metrics(site_file, listen, remote=allow_remote))
     from berth.plugin.daemon.app import Daemon, read_states_of  # noqa: PLC0415
 
     daemon = Daemon(site_file, read_states_of, socket_mode=socket_mode, log_decisions=log_decisions)
     sys.exit(daemon.run())
-
-
-def _serving() -> ModuleType:
-    try:
-        from berth.plugin.metrics import serving  # noqa: PLC0415 - needs the extra
-    except ModuleNotFoundError as error:
-        if error.name != "prometheus_client":
-            raise
-        raise ToolMissing(
-            "prometheus-client", needed_for="metrics", hint="pip install 'berth[metrics]'"
-        ) from None
-    return serving
 
 
 def _show_status(site_file: Path, *, json_: bool) -> None:

@@ -1,62 +1,55 @@
-"""The report of a tune: one HTML file that needs nothing else, with every picture in it."""
+"""A tune: the verdict on the test weeks, the recommended site file, the trials."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.units import format_elapsed
 from berth.plugin.pictures import tuning as pictures
-from berth.plugin.report import html as page
 from berth.plugin.report.of_replay import compared_parts
-from berth.plugin.report.parts import Part, Report, TextTable, drawn, text_table
-from berth.plugin.tune.folder import Order
+from berth.plugin.report.parts import (
+    Column,
+    Part,
+    Report,
+    Table,
+    TextTable,
+    data_of,
+    drawn,
+    text_table,
+)
+from berth.plugin.tune.folder import REPORT, Order
 from berth.policies.carbon import J_PER_KWH
 from berth.policies.tuning.judgement import DAY_S, Difference, Judgement
 from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.replayer import METRICS, Metric
 from berth.policies.tuning.study import Tried, Tuned
 
+if TYPE_CHECKING:
+    from berth.plugin.tune.run import Result
+
 MOST_ROWS = 12
+"""Trials in the table."""
+RESULT_SCHEMA = "berth.tuned/1"
 
 
-def html(
-    order: Order,
-    tuned: Tuned,
-    judgement: Judgement,
-    difference: str,
-    slices: str = "",
-    *,
-    currency: str,
-    notes: Sequence[str] = (),
-    made: str = "",
-) -> str:
-    """The whole page. ``difference``: of the site file; ``slices``: how GPUs are to be cut; empty:
-    no change is recommended. ``notes``: see Replayer."""
-    found = tune_report(order, tuned, judgement, difference, slices, currency=currency, notes=notes)
-    return page.html(found, made_by=f"berth replay tune, jobs of {order.trace}", made=made)
-
-
-def tune_report(
-    order: Order,
-    tuned: Tuned,
-    judgement: Judgement,
-    difference: str,
-    slices: str = "",
-    *,
-    currency: str,
-    notes: Sequence[str] = (),
-) -> Report:
-    """The verdict, the test weeks, the recommended site file, the trials, both replays."""
+def tune_report(result: Result, currency: str) -> Report:
+    """Report the verdict, the test weeks, the recommended site file, the trials, both replays."""
+    order, tuned, judgement = result.order, result.tuned, result.judgement
+    difference, slices = result.difference, result.slices
     recommended = judgement.recommended if difference or slices else None
     metrics = [METRICS[name] for name in order.metrics]
     titles = {metric.name: metric.title for metric in metrics}
-    before, after = judgement.today, judgement.figures
     parts = [
-        Part("On the test weeks", _counted(judgement), tables=_both(judgement, currency)),
+        Part("How", [_how(order, tuned, judgement), *result.notes]),
+        Part(
+            "On the test weeks", _counted(judgement), tables=differences_tables(judgement, currency)
+        ),
         Part(
             "The recommended site file",
             () if difference else ["As it is."],
-            tables=_why(recommended, tuned.today),
+            tables=_changes(recommended, tuned.today),
             verbatim=difference,
         ),
         *([Part("The recommended settings of slices", verbatim=slices)] if slices else ()),
@@ -70,16 +63,60 @@ def tune_report(
             ),
             tables=[_front(tuned, judgement, metrics, currency)],
         ),
-        *(compared_parts(before, after, pictures.LABELS) if judgement.recommended else ()),
     ]
+    if judgement.recommended:
+        parts += compared_parts(judgement.today, judgement.figures, pictures.LABELS)
     if tuned.importance:
         parts.append(_importance(tuned, titles))
-    how = _how(order, tuned, judgement)
-    return Report(f"Tune of {order.site}", judgement.reason, [Part("How", [how, *notes]), *parts])
+    return Report(f"Tune of {order.site}", judgement.reason, parts)
 
 
-def shown(metric: Metric, value: float, currency: str) -> str:
-    """A value of a metric with its unit."""
+def verdict_report(result: Result, currency: str) -> Report:
+    """Report the verdict for a terminal: trials, both policies, and what changes in files."""
+    now = result.tuned.progress
+    unfinished = f", {now.running} still run or were lost" if now.running else ""
+    trials = (
+        f"{now.finished} trials, {now.stopped} stopped early "
+        f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed{unfinished}"
+    )
+    parts = [Part("", [*result.notes, trials, result.judgement.reason])]
+    parts += [Part("", tables=[table]) for table in differences_tables(result.judgement, currency)]
+    parts += [
+        Part("", verbatim=text.rstrip()) for text in (result.difference, result.slices) if text
+    ]
+    return Report("", "", parts)
+
+
+def tune_data(result: Result, folder: Path) -> dict[str, Any]:
+    """Return the result for JSON."""
+    now, judgement = result.tuned.progress, result.judgement
+    return {
+        "schema": RESULT_SCHEMA,
+        "trials": {
+            "done": now.done, "stopped_early": now.stopped, "failed": now.failed,
+            "running": now.running, "surplus": now.surplus,
+        },
+        "notes": list(result.notes),
+        "recommended": bool(result.difference or result.slices),
+        "reason": judgement.reason,
+        "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
+        "differences": [
+            {
+                **data_of(differences_columns(""), row),
+                "low": row.low if row.known else None, "high": row.high if row.known else None,
+            }
+            for row in judgement.differences
+        ],
+        "front": [
+            {"trial": trial.number, "values": dict(trial.values), "scores": list(trial.scores)}
+            for trial in result.tuned.front
+        ],
+        "report": str(folder / REPORT),
+    }  # fmt: skip
+
+
+def _with_unit(metric: Metric, value: float, currency: str) -> str:
+    """Write a value of a metric with its unit."""
     if metric.unit == "s":
         return format_elapsed(value)
     unit, scale = _unit(metric, currency)
@@ -87,7 +124,7 @@ def shown(metric: Metric, value: float, currency: str) -> str:
 
 
 def _unit(metric: Metric, currency: str) -> tuple[str, float]:
-    """In which a metric is shown, and what of it is one of that."""
+    """Return the unit that a metric is shown in, and its size in the metric's own."""
     if metric.unit == "s":
         return "hours", pictures.HOUR_S
     if metric.unit == "J":
@@ -95,36 +132,34 @@ def _unit(metric: Metric, currency: str) -> tuple[str, float]:
     return currency if metric.unit == "currency" else metric.unit, 1.0
 
 
-def interval(one: Difference) -> str:
-    """The interval of a change, where there were days enough for one."""
-    return f"{one.low:+.1%} to {one.high:+.1%}" if one.known else "not known: under two days"
+def differences_columns(currency: str) -> tuple[Column[Difference], ...]:
+    """Make the columns of today's and the tuned policy by metric, with the interval of the
+    change."""
+    return (
+        Column("Metric", "metric", lambda row: row.metric.name, words=lambda row: row.metric.title),
+        Column("Today's", "today", lambda row: row.today,
+               words=lambda row: _with_unit(row.metric, row.today, currency)),
+        Column("Tuned", "tuned", lambda row: row.then,
+               words=lambda row: _with_unit(row.metric, row.then, currency)),
+        Column("Change", "change", lambda row: row.change, "{:+.1%}".format),
+        Column("95 % interval", "interval", lambda row: (row.low, row.high) if row.known else None,
+               lambda ends: f"{ends[0]:+.1%} to {ends[1]:+.1%}",
+               missing="not known: under two days", ends=("low", "high")),
+    )  # fmt: skip
 
 
-def rows_of(found: Iterable[Difference], currency: str) -> list[tuple[str, ...]]:
-    """Today's and the tuned policy by metric, with the interval of the change."""
-    return [
-        (
-            one.metric.title,
-            shown(one.metric, one.today, currency),
-            shown(one.metric, one.then, currency),
-            f"{one.change:+.1%}",
-            interval(one),
-        )
-        for one in found
-    ]
-
-
-def _both(judgement: Judgement, currency: str) -> list[TextTable]:
-    header = ("Metric", "Today's", "Tuned", "Change", "95 % interval")
+def differences_tables(judgement: Judgement, currency: str) -> list[Table[Difference]]:
+    """Return both policies by metric: those that the tune looked at, and the others."""
     tables = (
         ("Both policies on the test weeks", judgement.differences),
         ("Metrics that the tune did not look at", judgement.others),
     )
-    return [text_table(title, header, rows_of(found, currency)) for title, found in tables if found]
+    columns = differences_columns(currency)
+    return [Table(caption, columns, rows) for caption, rows in tables if rows]
 
 
 def _axis(metric: Metric, currency: str) -> tuple[str, float]:
-    """A metric's name and unit beside a picture, and what of it is one of that unit."""
+    """Return a metric's name with its unit, and the size of that unit in the metric's own."""
     unit, scale = _unit(metric, currency)
     return f"{metric.title} ({unit})" if unit else metric.title, scale
 
@@ -132,14 +167,14 @@ def _axis(metric: Metric, currency: str) -> tuple[str, float]:
 def _front(
     tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str
 ) -> TextTable:
-    """The trials that no other beats in every metric, today's first."""
+    """Return the trials that no other beats in every metric, today's first."""
     names = [name for name in PARAMETERS if any(name in one.values for one in tuned.front)]
     judged, word = judgement.recommended, "chosen" if judgement.shown else "judged"
     rows = []
     first = [one for one in (tuned.today, judged) if one is not None]
     for one in (*first, *(t for t in tuned.front if t not in first))[:MOST_ROWS]:
         values = [_value(one.values.get(name)) for name in names]
-        scores = [shown(m, s, currency) for m, s in zip(metrics, one.scores, strict=True)]
+        scores = [_with_unit(m, s, currency) for m, s in zip(metrics, one.scores, strict=True)]
         label = f"trial {one.number}" + f" ({word})" * (one is judged)
         label = "today's" if one is tuned.today else label
         rows.append((label, *scores, *values))
@@ -216,7 +251,7 @@ def _counted(judgement: Judgement) -> list[str]:
     return [" ".join(found)]
 
 
-def _why(recommended: Tried | None, today: Tried | None) -> list[TextTable]:
+def _changes(recommended: Tried | None, today: Tried | None) -> list[TextTable]:
     if recommended is None:
         return []
     before = {} if today is None else today.values

@@ -1,0 +1,174 @@
+"""``berth predict MODEL.onnx``: a deep-learning model's run, or its training step, by platform.
+
+Times are the forecast's; where the time goes is the roofline's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.report.of_model import Memories, ModelRanking, ModelRow, model_data, model_report
+from berth.plugin.report.of_training_step import StepRanking, StepRow, step_data, step_report
+from berth.plugin.workloads.files import MODEL_FILES, configuration
+
+if TYPE_CHECKING:
+    from berth.pilot.platform import Platform
+    from berth.predictor.core.forecast import Forecast
+    from berth.predictor.families.graph.kind import ModelWorkload
+    from berth.predictor.graphs.graph import ModelGraph
+    from berth.predictor.graphs.roofline import Roofline
+    from berth.predictor.graphs.what_if import Change
+    from berth.predictor.hardware.roofs import Roof
+
+# ruff: noqa: PLC0415 - numpy and pydantic are slow, and a refusal needs neither
+
+TRAINING_BUNDLE = "berth.dl-training-bundle/1"
+
+
+def predict_model(asked: Asked) -> None:
+    """Rank platforms for a model's run; with ``--roofline`` show why, and what would help."""
+    from berth.predictor.families.graph.model import graph_of
+    from berth.predictor.graphs.roofline import roofline
+    from berth.predictor.graphs.what_if import changes
+    from berth.predictor.hardware.device import Numbers
+    from berth.predictor.hardware.roofs import roofs
+
+    asked.check("--roofline", "--picture")
+    document = _document(asked)
+    graph = graph_of(document)
+    known = roofs(asked.platforms)
+    numbers = Numbers(document.precision) if document.precision else None
+    forecast = asked.forecast(asked.chosen())
+    memories = Memories(graph, numbers, asked.platforms)
+    lines = [
+        _of_forecast(forecast, roofline(graph, known[name], numbers), asked)
+        for name in forecast.curves
+    ]
+    rows = sorted(map(memories.row, lines), key=_order)
+    details: list[tuple[Roofline, list[Change]]] = []
+    if asked.roofline:
+        explained = [row.line for row in rows if row.platform in asked.names] or [rows[0].line]
+        at_batch = _at_batch(asked.path, asked.sizes)
+        details = [(line, changes(graph, line, known, at_batch)) for line in explained]
+    name, steps = document.file or document.name, asked.workload.amount.steps
+    ranking = ModelRanking(
+        name, graph, forecast, steps, rows, memories, details, with_sources=asked.why
+    )
+    asked.show(lambda: model_report(ranking), lambda: model_data(ranking))
+    if not asked.roofline:
+        asked.draw_times((row.platform, row.line.seconds, row.can_act) for row in rows)
+    elif asked.picture is not None:
+        from berth.plugin.pictures import roofline as roofline_picture
+
+        roofline_picture.draw(asked.picture, name, [line for line, _ in details])
+        click.echo(f"picture written to {asked.picture}", err=True)
+
+
+def _document(asked: Asked) -> ModelWorkload:
+    from berth.predictor.families.graph.kind import ModelWorkload
+
+    document = asked.workload.document
+    assert isinstance(document, ModelWorkload)  # noqa: S101 - by its kind
+    return document
+
+
+def _of_forecast(forecast: Forecast, line: Roofline, asked: Asked) -> Roofline:
+    """Return the roofline with the forecast's time of one run, its basis and sources."""
+    platform: Platform = asked.platforms[line.roof.platform]
+    name = platform.name
+    predicted = forecast.at(name, 1 if platform.is_gpu else platform.cores)
+    assert predicted is not None  # noqa: S101 - of a platform that is forecast
+    runs = asked.workload.amount.steps if forecast.whole_job else None
+    shares = forecast.sources.get(name, ())
+    source = shares[0].source.removeprefix("graph: ") if len(shares) == 1 else ""
+    return replace(
+        line,
+        roof=_of_all(line.roof, max(1, predicted.gpus)),
+        seconds=predicted.runtime_s if runs is None else predicted.runtime_s.scaled(1 / runs),
+        basis=predicted.basis,
+        source=source or forecast.source_of(name),
+        note="; ".join(filter(None, (shares[0].situation if shares else "", predicted.abstained))),
+    )
+
+
+def _of_all(roof: Roof, gpus: int) -> Roof:
+    """Return the roof with what so many GPUs draw and cost together."""
+    watts, price = roof.power_w, roof.price_per_hour
+    return replace(
+        roof,
+        power_w=None if watts is None else watts * gpus,
+        price_per_hour=None if price is None else price * gpus,
+    )
+
+
+def _order(row: ModelRow) -> tuple[bool, bool, float, str]:
+    return not row.can_act, not row.line.fits, row.line.seconds.mid, row.platform
+
+
+def _at_batch(path: Path, sizes: Mapping[str, int]) -> Callable[[int], ModelGraph | None]:
+    """Return a function that reads the same model at another batch, where its file is at hand."""
+    from berth.predictor.graphs.front_ends.any_model import of_path
+
+    def read(batch: int) -> ModelGraph | None:
+        if path.suffix not in MODEL_FILES and configuration(path) is None:
+            return None
+        try:
+            return of_path(path, batch=batch, sizes=sizes)
+        except DocumentError:
+            return None
+
+    return read
+
+
+def predict_training(asked: Asked) -> None:
+    """Rank platforms by the time of a training step of a model."""
+    from berth.predictor.families.graph.model import graph_of
+
+    asked.check("--picture")
+    document = _document(asked)
+    graph = graph_of(document)
+    forecast = asked.forecast(asked.chosen())
+    rows = _step_rows(asked, document, graph, forecast)
+    asked.draw_times((row.step.platform, row.step.seconds, row.can_act) for row in rows)
+    ranking = StepRanking(
+        document.file or document.name, graph, forecast, asked.workload.amount.steps, rows,
+        max(1, document.runs_on.gpus), with_sources=asked.why,
+    )  # fmt: skip
+    asked.show(lambda: step_report(ranking), lambda: step_data(ranking))
+
+
+def _step_rows(
+    asked: Asked, document: ModelWorkload, graph: ModelGraph, forecast: Forecast
+) -> list[StepRow]:
+    """Return the fastest first, those that one can act on before the others."""
+    from berth.predictor.families.training_step import bundle as bundles
+    from berth.predictor.families.training_step.predictor import predict
+    from berth.predictor.families.training_step.training_step_family import precision_of
+    from berth.predictor.footprint.footprint import fits
+
+    folder = asked.bundles.get(TRAINING_BUNDLE)
+    model = None if folder is None else bundles.load(folder)
+    steps = asked.workload.amount.steps if forecast.whole_job else None
+    numbers, rows = precision_of(document), []
+    for step in predict(graph, list(forecast.curves), asked.platforms, model, numbers=numbers):
+        platform = asked.platforms[step.platform]
+        predicted = forecast.at(step.platform, 1 if platform.is_gpu else platform.cores)
+        assert predicted is not None  # noqa: S101 - of a platform that is forecast
+        runtime_s = predicted.runtime_s if steps is None else predicted.runtime_s.scaled(1 / steps)
+        use = predicted.memory.scaled(1 / max(1, predicted.gpus))
+        memory = use.gpu_bytes if platform.is_gpu else use.host_bytes
+        assert memory is not None  # noqa: S101 - this family always says
+        rows.append(
+            StepRow(
+                replace(step, seconds=runtime_s, basis=predicted.basis), memory, platform.is_gpu,
+                fits(memory, platform.memory_bytes).value, predicted.abstained,
+            )
+        )  # fmt: skip
+    return sorted(rows, key=lambda row: (not row.can_act, row.step.seconds.mid, row.step.platform))

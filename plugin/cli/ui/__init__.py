@@ -1,0 +1,1 @@
+"""``berth ui``: the page, and ``berth ui report``: the same as one file."""

@@ -1,0 +1,160 @@
+"""A served language model: throughput, latency, memory, energy and price by platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from berth.plugin.report.of_forecast import sources_data, sources_part
+from berth.plugin.report.parts import (
+    Column,
+    Part,
+    Report,
+    Table,
+    at_most,
+    data_of,
+    interval,
+    middle,
+)
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.language_model.config import LanguageModel
+from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.predictor import UNVERIFIED, ServingPrediction
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A language model as it is served on one kind of accelerator."""
+
+    prediction: ServingPrediction
+    load: Load
+
+    @property
+    def can_act(self) -> bool:
+        """Whether it fits there and its numbers are more than a prior, and no abstention."""
+        prediction = self.prediction
+        is_prior = prediction.basis is Basis.PRIOR
+        return prediction.fits and prediction.abstained is None and not is_prior
+
+    def where_it_fits(self, value: Interval | None) -> Interval | None:
+        """Return the value; None where the model does not fit."""
+        return value if self.prediction.fits else None
+
+    def fits(self) -> str:
+        """Write whether it fits, and with how many sequences at a time where not with all."""
+        if not self.prediction.fits:
+            return "no"
+        each = -(-self.load.batch // self.load.data_parallel)
+        resident = self.prediction.resident
+        return "yes" if resident >= each else f"{int(resident)} at a time"
+
+    def basis(self) -> str | None:
+        """Write what the numbers stand on; None where the model does not fit."""
+        if not self.prediction.fits:
+            return None
+        return self.prediction.basis.value + " (abstains)" * bool(self.prediction.abstained)
+
+
+def _mid(
+    title: str, key: str, value: Callable[[ServingPrediction], Interval | None], unit: str
+) -> Column[Served]:
+    return middle(
+        title, key, lambda row: row.where_it_fits(value(row.prediction)), "{:.3g}".format, unit=unit
+    )
+
+
+SERVING: tuple[Column[Served], ...] = (
+    Column("Platform", "platform", lambda row: row.prediction.device),
+    interval("Tokens/s", "tokens_per_s", lambda row: row.where_it_fits(row.prediction.throughput),
+             "{:.4g}".format, unit="1/s"),
+    middle("First token", "ttft_s", lambda row: row.where_it_fits(row.prediction.ttft_s)),
+    middle("Each token", "tpot_s", lambda row: row.where_it_fits(row.prediction.tpot_s)),
+    at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.prediction.memory.peak),
+    Column("Fits", "fits", lambda row: row.prediction.fits, words=Served.fits),
+    _mid("J/token", "energy_j_per_token", lambda p: p.energy_j_per_token, "J"),
+    _mid("Price/M", "price_per_million_tokens", lambda p: p.price_per_million, ""),
+    _mid("g CO2/M", "carbon_g_per_million_tokens", lambda p: p.carbon_g_per_million, "g"),
+    Column("Limited by", "bound", lambda row: row.prediction.bound.value),
+    Column("Basis", "basis", lambda row: row.prediction.basis.value, words=Served.basis),
+)  # fmt: skip
+"""A language model on each kind of accelerator."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingRanking:
+    """A language model over accelerators, ranked."""
+
+    model: LanguageModel
+    load: Load
+    framework: str
+    bundle: str
+    predictions: Sequence[ServingPrediction]
+    forecast: Forecast | None
+    """Of the platforms that are known here; None: none is."""
+    with_sources: bool
+
+    @property
+    def rows(self) -> list[Served]:
+        """Return the rows of tables."""
+        return [Served(prediction, self.load) for prediction in self.predictions]
+
+
+def serving_report(ranking: ServingRanking) -> Report:
+    """Report where a language model is served best."""
+    model, load, rows = ranking.model, ranking.load, ranking.rows
+    predictions = ranking.predictions
+    reasons = dict.fromkeys(p.abstained for p in predictions if p.abstained and p.fits)
+    notes = [f"abstains: {reason}" for reason in reasons]
+    if any(p.basis is Basis.PRIOR for p in predictions):
+        notes.append("prior: physics only, with what the framework achieves elsewhere.")
+    notes.append(f"Memory (of one GPU), energy and carbon are {UNVERIFIED}.")
+    table = Table("Accelerators ranked", SERVING, rows, [not row.can_act for row in rows])
+    parts = [Part("", tables=[table], notes=notes)]
+    if ranking.with_sources and ranking.forecast is not None:
+        known = ranking.forecast.curves
+        names = [p.device for p in predictions if p.device in known]
+        parts.append(sources_part(ranking.forecast, names))
+    headline = (
+        f"{model.name}: {model.family}, {model.parameters / 1e9:.3g} billion parameters, "
+        f"{load.weight_bits:g}-bit weights, {ranking.framework}, batch {load.batch}, "
+        f"{load.input_tokens} + {load.output_tokens} tokens, {load.gpus} "
+        f"GPU{'s' * (load.gpus > 1)} of each; bundle {ranking.bundle}"
+    )
+    return Report(headline, "", parts)
+
+
+def serving_data(ranking: ServingRanking) -> dict[str, Any]:
+    """Return where a language model is served best, for JSON."""
+    model, load = ranking.model, ranking.load
+    return {
+        "model": model.name,
+        "family": model.family,
+        "parameters": model.parameters,
+        "active_parameters": model.active_parameters,
+        "bundle": ranking.bundle,
+        "framework": ranking.framework,
+        "batch": load.batch,
+        "input_tokens": load.input_tokens,
+        "output_tokens": load.output_tokens,
+        "weight_bits": load.weight_bits,
+        "kv_bits": load.kv_bits,
+        "gpus": load.gpus,
+        "predictions": [_prediction(ranking, row) for row in ranking.rows],
+        "unverified": ["gpu_memory_bytes", "energy_j_per_token", "carbon_g_per_million_tokens"],
+    }
+
+
+def _prediction(ranking: ServingRanking, row: Served) -> dict[str, Any]:
+    prediction, forecast = row.prediction, ranking.forecast
+    is_known = forecast is not None and prediction.device in forecast.curves
+    return {
+        **data_of(SERVING, row),
+        "latency_basis": prediction.latency_basis.value,
+        "gpu_memory_least_bytes": prediction.memory.least,
+        "resident_sequences": round(min(prediction.resident, 1e6), 1),
+        "from": prediction.source,
+        "abstained": prediction.abstained,
+        "sources": sources_data(forecast, prediction.device) if is_known else [],
+    }

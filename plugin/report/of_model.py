@@ -1,0 +1,354 @@
+"""A deep-learning model's time, memory, energy and price by platform, under the roofs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from berth.pilot.errors import UsageError
+from berth.pilot.units import format_bytes, format_count
+from berth.plugin.report.of_forecast import sources_data, sources_part
+from berth.plugin.report.parts import (
+    Column,
+    Part,
+    Report,
+    Table,
+    data_of,
+    interval,
+    middle,
+    plain,
+    seconds,
+)
+from berth.predictor.core.prediction import Basis, Bound
+
+if TYPE_CHECKING:
+    from berth.pilot.platform import Platform
+    from berth.policies.mig.by_memory import ModelProfile
+    from berth.predictor.core.forecast import Forecast
+    from berth.predictor.core.prediction import Interval
+    from berth.predictor.families.slices.physics import ShareModel
+    from berth.predictor.footprint.energy import Energy
+    from berth.predictor.footprint.footprint import Footprint, Task
+    from berth.predictor.graphs.graph import ModelGraph
+    from berth.predictor.graphs.roofline import Roofline, Spot
+    from berth.predictor.graphs.what_if import Change
+    from berth.predictor.hardware.device import Numbers
+
+# ruff: noqa: PLC0415 - numpy and pydantic are slow, and other kinds of workload do without
+
+MOST_OPERATORS = 8
+"""Operators in the table of a roofline."""
+_BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
+_FITS = {"yes": "yes", "may": "may not fit", "no": "does not fit"}
+_ROOFLINE = (
+    "the roofline, at the share of it that operators were measured to reach elsewhere in fp32 one "
+    "after the other; no run of this model"
+)
+
+
+@dataclass(frozen=True)
+class Memories:
+    """One model's memory on GPUs and on CPUs, for each task; counted when it is asked for."""
+
+    graph: ModelGraph
+    numbers: Numbers | None
+    platforms: Mapping[str, Platform]
+    _counted: dict[tuple[Task, bool], Footprint] = field(default_factory=dict)
+
+    def by(self, task: Task, *, on_gpu: bool) -> Footprint:
+        """Return the memory of one task."""
+        from berth.predictor.footprint.footprint import count, footprint
+
+        known = self._counted.get((task, on_gpu))
+        if known is None:
+            need = count(self.graph, task, on_gpu=on_gpu, numbers=self.numbers)
+            known = self._counted[task, on_gpu] = footprint(need)
+        return known
+
+    def row(self, line: Roofline) -> ModelRow:
+        """Return what a table says of the model on one platform: energy is unverified."""
+        from berth.predictor.footprint.energy import energy
+        from berth.predictor.footprint.footprint import Task
+
+        idle_w = self.platforms[line.roof.platform].idle_power_w
+        drawn = energy(line.seconds, line.roof.power_w, idle_w, line.time_share(Bound.LAUNCH))
+        return ModelRow(line, self.by(Task.INFERENCE, on_gpu=line.roof.is_gpu), drawn)
+
+    def other_tasks(self) -> list[str]:
+        """Say what other ways of running it take on a GPU, and what nobody has checked."""
+        from berth.predictor.footprint.footprint import Task
+
+        ways = ((Task.RECORDED, "while autograd records"), (Task.TRAINING, "training with Adam"))
+        texts = (f"{way} {_span(self.by(task, on_gpu=True).memory)}" for task, way in ways)
+        runtime = self.by(Task.INFERENCE, on_gpu=True).runtime
+        return [
+            f"On a GPU also: {', '.join(texts)}.",
+            f"Memory on GPUs is that of {runtime.framework}; {runtime.limits}.",
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A model on one platform."""
+
+    line: Roofline
+    footprint: Footprint
+    energy: Energy | None
+
+    @property
+    def platform(self) -> str:
+        """Return the platform's name."""
+        return self.line.roof.platform
+
+    @property
+    def can_act(self) -> bool:
+        """Whether it fits there and its time is more than a prior."""
+        return self.line.fits and self.line.basis is not Basis.PRIOR
+
+    @property
+    def fits(self) -> str:
+        """Return whether its memory fits: ``yes``, ``may`` or ``no``."""
+        return self.footprint.fits(self.line.roof.memory_bytes).value
+
+    def memory(self, *, on_gpu: bool) -> Interval | None:
+        """Return its memory of the GPU, or of the host; None: it takes none that is counted."""
+        return self.footprint.memory if self.line.roof.is_gpu is on_gpu else None
+
+
+def _span(memory: Interval) -> str:
+    low, mid, high = (format_bytes(end) for end in (memory.low, memory.mid, memory.high))
+    is_one_unit = low.split()[1] == high.split()[1]
+    return f"{mid} ({low.split()[0] if is_one_unit else low} to {high})"
+
+
+def memory_columns(of: Any) -> tuple[Column[Any], Column[Any]]:
+    """Make the columns of host and GPU memory; ``of``: its interval of a record, by ``on_gpu``."""
+    return (
+        interval("Host memory (95 %)", "host_memory_bytes", lambda row: of(row, on_gpu=False),
+                 format_bytes, unit="bytes"),
+        interval("GPU memory (95 %)", "gpu_memory_bytes", lambda row: of(row, on_gpu=True),
+                 format_bytes, unit="bytes"),
+    )  # fmt: skip
+
+
+MODEL: tuple[Column[ModelRow], ...] = (
+    Column("Platform", "platform", lambda row: row.platform),
+    interval("Time", "runtime_s", lambda row: row.line.seconds),
+    Column("Samples/s", "samples_per_s", lambda row: row.line.samples_per_s, "{:.4g}".format),
+    *memory_columns(ModelRow.memory),
+    Column("Fits", "fits", lambda row: row.fits, _FITS.__getitem__),
+    middle("Energy", "energy_j", lambda row: row.energy and row.energy.joules, "{:.3g} J".format,
+           unit="J"),
+    middle("Price", "price", lambda row: row.line.price, "{:.3g}".format, unit=""),
+    Column("Limited by", "bound", lambda row: row.line.bound.value),
+    Column("Basis", "basis", lambda row: row.line.basis.value),
+)  # fmt: skip
+"""A model's run on each platform."""
+
+OPERATORS: tuple[Column[tuple[Spot, float]], ...] = (
+    Column("Operator", "operator", lambda row: row[0].operator),
+    Column("Output", "output", lambda row: list(row[0].output_shape)),
+    Column("Nodes", "nodes", lambda row: row[0].nodes),
+    Column("FLOPs/byte", "intensity", lambda row: row[0].intensity, "{:.3g}".format),
+    Column("Reaches", "flops_per_s", lambda row: row[0].flops_per_s,
+           lambda rate: f"{format_count(rate)}FLOP/s"),
+    seconds("Time", "seconds", lambda row: row[0].seconds),
+    Column("Share", "share", lambda row: row[0].seconds / row[1], "{:.1%}".format),
+    Column("Limited by", "bound", lambda row: row[0].bound.value),
+)  # fmt: skip
+"""An operator under the roofs, and the seconds of them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRanking:
+    """A model over platforms, ranked, with rooflines where they were asked for."""
+
+    name: str
+    graph: ModelGraph
+    forecast: Forecast
+    steps: float | None
+    """Runs that a job does; None: not known."""
+    rows: Sequence[ModelRow]
+    memories: Memories
+    details: Sequence[tuple[Roofline, Sequence[Change]]]
+    """A roofline, and the changes that would help."""
+    with_sources: bool
+
+
+def model_report(ranking: ModelRanking) -> Report:
+    """Report where a model runs best, where its time goes, and where the numbers are from."""
+    graph, rows = ranking.graph, ranking.rows
+    table = Table("Platforms ranked", MODEL, rows, [not row.can_act for row in rows])
+    parts = [Part("", tables=[table])]
+    parts += [roofline_part(line, changes) for line, changes in ranking.details]
+    parts.append(Part("", _notes(ranking)))
+    if ranking.with_sources:
+        parts.append(sources_part(ranking.forecast, [row.platform for row in rows]))
+    headline = (
+        f"{ranking.name}, batch {graph.batch}, {rows[0].line.numbers.value}: {len(graph)} nodes, "
+        f"{format_count(graph.total_flops)}FLOPs, {format_count(graph.parameters)} parameters"
+    )
+    return Report(headline, "", parts)
+
+
+def _notes(ranking: ModelRanking) -> list[str]:
+    """Return what people must know of the table."""
+    rows = ranking.rows
+    notes = origins([row.line for row in rows])
+    if any(row.line.roof.is_gpu for row in rows):
+        notes += ranking.memories.other_tasks()
+    notes += [f"MIG on {name}: {profile.reason}" for name, profile in slices_of(rows).items()]
+    if any(row.line.energy_j for row in rows):
+        notes.append(
+            "Energy: the platform's power under load while kernels run, idle power while launches "
+            "bound; unverified."
+        )
+    if not all(row.line.roof.matrix_known or not row.line.roof.is_gpu for row in rows):
+        notes.append("GPUs without a data sheet here are taken at their fp32 rate.")
+    if ranking.graph.unknown:
+        names = ", ".join(sorted(ranking.graph.unknown))
+        notes.append(f"Unknown operators count no operations: {names}")
+    if ranking.steps is not None:
+        notes.append(f"A job does {ranking.steps:g} such runs; `berth place` ranks by the whole.")
+    return notes
+
+
+def origins(lines: Sequence[Roofline]) -> list[str]:
+    """Return where the times are from, and why some intervals are wide."""
+    by_source: dict[tuple[str, str], list[str]] = {}
+    by_note: dict[str, list[str]] = {}
+    for line in lines:
+        by_source.setdefault((line.basis.value, line.source), []).append(line.roof.platform)
+        for note in line.note.split("; ") if line.note else ():
+            by_note.setdefault(note, []).append(line.roof.platform)
+    sentences = []
+    for (basis, source), names in by_source.items():
+        where = "" if len(names) == len(lines) else f" ({_listed(names)})"
+        sentences.append(f"{basis}: {_ROOFLINE if source == 'roofline' else source}{where}.")
+    for note, names in by_note.items():
+        where = "everywhere" if len(names) == len(lines) > 1 else _listed(names)
+        sentences.append(f"{where}: {note}.")
+    return sentences
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST_OPERATORS else f"{len(names)} platforms"
+
+
+def operators_table(line: Roofline, most: int = MOST_OPERATORS) -> Table[tuple[Spot, float]]:
+    """Return the operators with most time on a platform, by the roofline."""
+    whole = sum(spot.seconds for spot in line.spots)
+    rows = [(spot, whole) for spot in line.spots[:most]]
+    caption = f"Operators with most time on {line.roof.platform}, by the roofline"
+    return Table(caption, OPERATORS, rows)
+
+
+def roofline_part(line: Roofline, changes: Sequence[Change]) -> Part:
+    """Return where the time goes on one platform, and what would help."""
+    shares = ", ".join(f"{line.time_share(bound):.0%} {bound.value}" for bound in _BOUNDS)
+    notes = []
+    if left := line.spots[MOST_OPERATORS:]:
+        share = sum(spot.seconds for spot in left) / sum(spot.seconds for spot in line.spots)
+        notes.append(f"and {len(left)} more kinds of operators: {share:.1%}")
+    notes.append("What would help" if changes else "Nothing that was tried would help by over 2 %.")
+    notes += [f"  {change.sentence()}" for change in changes]
+    title = f"{line.roof.platform}: {line.bound.value}-bound ({shares} of the time)"
+    return Part(title, tables=[operators_table(line)], notes=notes)
+
+
+@cache
+def _shares() -> ShareModel:
+    from berth.predictor.families.slices.bundle import verify
+
+    return verify().shares
+
+
+def slices_of(rows: Iterable[ModelRow]) -> dict[str, ModelProfile]:
+    """Return the MIG profile for the model on each GPU that can be cut, by platform."""
+    from berth.policies.mig.by_memory import profile_for
+    from berth.predictor.hardware.mig.slices import lookup
+
+    profiles = {}
+    for row in rows:
+        if row.line.roof.is_gpu and row.line.roof.parent is None:
+            try:
+                geometry = lookup(row.platform)
+            except UsageError:
+                continue
+            waiting = row.line.time_share(Bound.LAUNCH)
+            profiles[row.platform] = profile_for(row.footprint.memory, geometry, waiting, _shares())
+    return profiles
+
+
+def model_data(ranking: ModelRanking) -> dict[str, Any]:
+    """Return a model's ranking for JSON."""
+    graph = ranking.graph
+    document: dict[str, Any] = {
+        "model": ranking.name,
+        "graph": graph.digest,
+        "batch": graph.batch,
+        "flops": graph.total_flops,
+        "parameters": graph.parameters,
+        "unknown_operators": dict(graph.unknown),
+        "predictions": [_prediction(ranking, row) for row in ranking.rows],
+        "mig": {name: _slice(profile) for name, profile in slices_of(ranking.rows).items()},
+        "unverified": ["energy_j", "mig slowdown"],
+        "unit": ranking.forecast.unit.value,
+        "amount": ranking.steps,
+    }
+    if ranking.details:
+        document["rooflines"] = [
+            {
+                "platform": line.roof.platform,
+                "time_shares": {bound.value: line.time_share(bound) for bound in _BOUNDS},
+                "operators": [
+                    {**row, "flops": spot.flops, "moved_bytes": spot.moved_bytes}
+                    for row, spot in zip(
+                        operators_table(line, len(line.spots)).data(), line.spots, strict=True
+                    )
+                ],
+                "what_if": [
+                    {"change": c.name, "to": c.to, "gain": c.gain, "note": c.note} for c in changes
+                ],
+            }
+            for line, changes in ranking.details
+        ]
+    return document
+
+
+def _prediction(ranking: ModelRanking, row: ModelRow) -> dict[str, Any]:
+    from berth.predictor.footprint.footprint import Task
+
+    footprint, drawn = row.footprint, row.energy
+    training = ranking.memories.by(Task.TRAINING, on_gpu=row.line.roof.is_gpu)
+    return {
+        **data_of(MODEL, row),
+        "source": row.line.source,
+        "note": row.line.note,
+        "precision": row.line.numbers.value,
+        "memory_counted_bytes": footprint.need.allocated,
+        "memory_framework_bytes": footprint.overhead_bytes,
+        "memory_of": footprint.runtime.framework,
+        "memory_training_bytes": plain(training.memory),
+        "energy_idle_share": None if drawn is None else drawn.idle_share,
+        "sources": sources_data(ranking.forecast, row.platform),
+    }
+
+
+def _slice(profile: ModelProfile) -> dict[str, Any]:
+    return {
+        "gpu": profile.gpu,
+        "profile": None if profile.chosen is None else profile.chosen.profile.name,
+        "reason": profile.reason,
+        "by_memory_rule": profile.by_memory,
+        "by_utilisation_rule": profile.by_utilisation,
+        "slices": [
+            {
+                "profile": one.profile.name, "fits": one.fits.value,
+                "memory_bytes": one.profile.memory_bytes, "slowdown": one.slowdown,
+            }
+            for one in profile.slices
+        ],
+    }  # fmt: skip

@@ -1,0 +1,296 @@
+"""A program's ranking over platforms, by the shipped predictor or by a site's own cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from berth.pilot.plausible import is_contention
+from berth.pilot.profile import Profile
+from berth.pilot.units import format_seconds
+from berth.plugin.report.of_forecast import (
+    PlatformRow,
+    doubts,
+    prediction_data,
+    predictions_table,
+    sources_data,
+    sources_part,
+)
+from berth.plugin.report.parts import Column, Part, Report, Table, data_of, interval
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Interval, Prediction
+
+if TYPE_CHECKING:
+    from berth.predictor.families.program.explain import Explanation
+    from berth.predictor.families.relative.bundle import RelativeModel
+    from berth.predictor.families.relative.joint import Advice, Probe
+    from berth.predictor.families.relative.predictor import Answer, RelativePrediction
+
+_ASK_PROBE = "`--probe` says which run elsewhere would help most."
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRanking:
+    """A program over platforms, ranked, and how the question was put."""
+
+    profile: Profile
+    forecast: Forecast
+    rows: Sequence[PlatformRow]
+    names: Sequence[str]
+    """Platforms that were asked for: shown also where the program has no code for them."""
+    size: float | None
+    """Problem size that was asked for; None: the measured one."""
+    size_doubt: str | None
+    advice: Advice | None
+    reasons: Sequence[Explanation] = ()
+    with_sources: bool = False
+
+    @property
+    def shown(self) -> list[PlatformRow]:
+        """Return the rows for people: without platforms that there is no code for, unless named."""
+        return [row for row in self.rows if row.has_code or row.prediction.platform in self.names]
+
+
+def program_report(ranking: ProgramRanking) -> Report:
+    """Report a program's ranking, which run would help, and why it is so."""
+    profile, rows = ranking.profile, ranking.shown
+    at = f" at size {ranking.size:g}" if ranking.size is not None else ""
+    nothing = "Nothing here is known well enough to act on; below the table is why."
+    notes = _notes(ranking)
+    parts = [
+        Part(
+            "",
+            [nothing] if rows and not any(row.can_act for row in rows) else (),
+            tables=[predictions_table("Platforms ranked", rows)],
+            notes=notes,
+        )
+    ]
+    if ranking.advice is not None:
+        parts.append(Part("", [advice_sentence(ranking.advice)]))
+    if ranking.with_sources:
+        names = dict.fromkeys(row.prediction.platform for row in rows)
+        parts.append(sources_part(ranking.forecast, names))
+        parts += [Part("", [reason.sentence()]) for reason in ranking.reasons]
+    return Report(
+        f"{profile.name}{at}, measured on {profile.platform}; bundle {ranking.forecast.bundle}",
+        "",
+        parts,
+    )
+
+
+def _notes(ranking: ProgramRanking) -> list[str]:
+    """Return what people must know of the table."""
+    rows, every = ranking.shown, ranking.rows
+    predictions = [row.prediction for row in rows]
+    notes = []
+    if left_out := len(every) - len(rows):
+        notes.append(
+            f"Left out: {left_out} GPU platforms that the program has no code for; name one with "
+            "--platform to see the time of an equivalent GPU build."
+        )
+    notes += doubts(predictions)
+    notes += [f"pilot: {text}" for text in filter(is_contention, ranking.profile.warnings)]
+    if ranking.size_doubt is not None:
+        notes.append(f"size: {ranking.size_doubt}")
+    if not all(row.has_code for row in rows):
+        notes.append(
+            "no code for it: the program does not run there; the time is of an equivalent GPU "
+            "build."
+        )
+    elif any(p.gpus and p.basis is not Basis.MEASURED for p in predictions):
+        notes.append("GPU rows are of an equivalent GPU build of the program.")
+    if any(p.basis is Basis.PRIOR for p in predictions):
+        notes.append("prior: roofline only, no measured times of that platform in the bundle.")
+    if ranking.advice is None and any(row.prediction.abstained for row in every):
+        notes.append(_ASK_PROBE)
+    return notes
+
+
+def program_data(ranking: ProgramRanking) -> dict[str, Any]:
+    """Return a program's ranking for JSON."""
+    profile, forecast = ranking.profile, ranking.forecast
+    document: dict[str, Any] = {
+        "workload": profile.name,
+        "reference": profile.platform,
+        "bundle": forecast.bundle,
+        "unit": forecast.unit.value,
+        "families": list(forecast.families),
+        "size": ranking.size or profile.workload.size,
+        "predictions": [prediction_data(forecast, row) for row in ranking.rows],
+    }
+    return document | _more(ranking.reasons, ranking.advice)
+
+
+def _more(reasons: Iterable[Explanation], advice: Advice | None) -> dict[str, Any]:
+    explained = {"explanations": [reason_data(reason) for reason in reasons]}
+    probe = {} if advice is None else {"probe": advice_data(advice)}
+    return (explained if explained["explanations"] else {}) | probe
+
+
+def reason_data(reason: Explanation) -> dict[str, Any]:
+    """Return what moves the speedup on one platform, for JSON."""
+    return {
+        "platform": reason.platform,
+        "sentence": reason.sentence(),
+        "bound": reason.bound.value,
+        "limit": reason.limit,
+        "limit_share": reason.limit_share,
+        "typical_speedup": reason.typical_speedup,
+        "effects": [
+            {"name": effect.name, "counters": effect.counters, "factor": effect.factor}
+            for effect in reason.effects
+        ],
+    }
+
+
+def advice_for(predictions: Sequence[Prediction]) -> Advice:
+    """Return which of the predicted platforms are best to probe."""
+    # ruff: noqa: PLC0415 - most predictions are asked for without advice
+    from berth.predictor.families.relative.joint import advise, joint_of
+
+    return advise(joint_of(predictions))
+
+
+def advice_sentence(advice: Advice) -> str:
+    """Say where to run, and how far the expected regret falls."""
+    if not advice.worthwhile or advice.one is None:
+        return (
+            f"no probe is worth a run: {advice.pick} is expected within a factor "
+            f"{advice.regret:.2f} of the best"
+        )
+    text = (
+        f"run `berth pilot run` on {advice.one.platforms[0]}: expected regret falls from "
+        f"{advice.regret:.2f} to {advice.one.regret:.2f}"
+    )
+    if advice.two is not None and advice.two.regret < advice.one.regret - 0.005:
+        both = " and ".join(advice.two.platforms)
+        text += f" (on {both}: to {advice.two.regret:.2f})"
+    return text
+
+
+def advice_data(advice: Advice) -> dict[str, Any]:
+    """Return which runs would help, for JSON."""
+
+    def probe(one: Probe | None) -> dict[str, Any] | None:
+        if one is None:
+            return None
+        return {"platforms": list(one.platforms), "expected_regret": one.regret}
+
+    return {
+        "pick": advice.pick,
+        "expected_regret": advice.regret,
+        "worthwhile": advice.worthwhile,
+        "one": probe(advice.one),
+        "two": probe(advice.two),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """An interval of which the ends may not be known."""
+
+    low: float | None
+    mid: float
+    high: float | None
+
+
+def _trusted(known: Interval, prediction: RelativePrediction) -> Interval | _Bounds:
+    """Return the interval; without trust nobody knows its ends, and no width would look sure."""
+    return known if _has_trust(prediction) else _Bounds(None, known.mid, None)
+
+
+def _has_trust(prediction: RelativePrediction) -> bool:
+    from berth.predictor.families.relative.predictor import NO_TRUST
+
+    return prediction.abstained != NO_TRUST
+
+
+def _relative(title: str, key: str, name: str, unit: str) -> Column[RelativePrediction]:
+    """Make a column of intervals that may not be known but for their middle."""
+    write = format_seconds if unit == "s" else "{:.3g}x".format
+    column: Column[RelativePrediction] = interval(
+        title, key, lambda row: getattr(row, name), write, unit=unit
+    )
+
+    def words(row: RelativePrediction) -> str:
+        known = getattr(row, name)
+        return column.text(known) if _has_trust(row) else f"{write(known.mid)} (not known)"
+
+    return Column(
+        title, key, lambda row: _trusted(getattr(row, name), row), unit=unit, ends=column.ends,
+        words=words,
+    )  # fmt: skip
+
+
+RELATIVE: tuple[Column[RelativePrediction], ...] = (
+    Column("Platform", "platform", lambda row: row.platform),
+    _relative("Speedup", "speedup", "speedup", ""),
+    _relative("Time", "runtime_s", "runtime_s", "s"),
+    Column("Basis", "basis", lambda row: row.basis.value,
+           words=lambda row: row.basis.value + (" (abstains)" if row.abstained else "")),
+)  # fmt: skip
+"""What a site's own cost model predicts for each of its platforms."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeRanking:
+    """A program over the platforms of a site's own cost model, ranked."""
+
+    profile: Profile
+    model: RelativeModel
+    answer: Answer
+    predictions: Sequence[RelativePrediction]
+    forecast: Forecast | None
+    """Of the platforms that Berth knows; None: it knows none of them."""
+    advice: Advice | None
+    reasons: Sequence[Explanation] = ()
+    with_sources: bool = False
+
+
+def relative_usable(prediction: RelativePrediction) -> bool:
+    """Return whether one can act on it: neither a prior nor an abstention."""
+    return prediction.abstained is None and prediction.basis is not Basis.PRIOR
+
+
+def relative_report(ranking: RelativeRanking) -> Report:
+    """Report the ranking by a site's own cost model."""
+    predictions = ranking.predictions
+    doubtful = [not relative_usable(prediction) for prediction in predictions]
+    reasons = list(dict.fromkeys(p.abstained for p in predictions if p.abstained))
+    notes = [f"abstains: {reason}" for reason in reasons]
+    if reasons and ranking.answer.joint is not None:
+        notes.append(_ASK_PROBE)
+    if ranking.answer.missing:
+        notes.append(f"not counted, so taken for usual: {', '.join(ranking.answer.missing)}")
+    table = Table("Platforms ranked", RELATIVE, predictions, doubtful)
+    parts = [Part("", tables=[table], notes=notes)]
+    if ranking.advice is not None:
+        parts.append(Part("", [advice_sentence(ranking.advice)]))
+    if ranking.with_sources:
+        if ranking.forecast is not None:
+            known = ranking.forecast.curves
+            names = [p.platform for p in predictions if p.platform in known]
+            parts.append(sources_part(ranking.forecast, names))
+        parts += [Part("", [reason.sentence()]) for reason in ranking.reasons]
+    profile = ranking.profile
+    headline = f"{profile.name}, measured on {profile.platform}; bundle {ranking.model.id}"
+    return Report(headline, "", parts)
+
+
+def relative_data(ranking: RelativeRanking) -> dict[str, Any]:
+    """Return the ranking by a site's own cost model, for JSON."""
+    rows = [
+        {**data_of(RELATIVE, prediction), "abstained": prediction.abstained}
+        for prediction in ranking.predictions
+    ]
+    for row in rows if ranking.forecast is not None else ():
+        row["sources"] = sources_data(ranking.forecast, row["platform"])
+    document: dict[str, Any] = {
+        "workload": ranking.profile.name,
+        "reference": ranking.profile.platform,
+        "bundle": ranking.model.id,
+        "missing_counters": list(ranking.answer.missing),
+        "predictions": rows,
+    }
+    return document | _more(ranking.reasons, ranking.advice)
