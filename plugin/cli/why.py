@@ -18,7 +18,7 @@ from berth.plugin.report.terminal import table_text
 
 @click.command()
 @click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--short", is_flag=True, help="A line a job, as squeue has them.")
+@click.option("--short", is_flag=True, help="One line a job, in columns as squeue has them.")
 @table_json_option
 @store_options
 def why(

@@ -18,7 +18,9 @@ def slurm() -> None:
 
 
 @slurm.command("filter-path")
-@click.option("--client", is_flag=True, help="The optional filter of sbatch, srun and salloc.")
+@click.option(
+    "--client", is_flag=True, help="Print where the optional filter of sbatch, srun and salloc is."
+)
 @json_option
 def filter_path(client: bool, *, json_: bool) -> None:
     """Print where the filter (job_submit.lua) is.
@@ -129,7 +131,7 @@ def putback_list(site_file: Path, json_: bool) -> None:
 @putback.command("clear")
 @installed_site_option
 @click.argument("candidate", required=False)
-@click.option("--all", "everything", is_flag=True, help="Of every place.")
+@click.option("--all", "everything", is_flag=True, help="Forget it for every place.")
 @json_option
 def putback_clear(site_file: Path, candidate: str | None, everything: bool, *, json_: bool) -> None:
     """Let jobs go to CANDIDATE again.

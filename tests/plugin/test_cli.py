@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import resource
 import statistics
 import subprocess
@@ -83,6 +84,19 @@ def test_help_begins_with_an_example_and_fits_a_screen(words: str) -> None:
     assert len(lines) <= SCREEN_LINES
     shown = [p for p in command.params if isinstance(p, click.Option) and not isinstance(p, Rare)]
     assert len(shown) <= SCREEN_OPTIONS
+
+
+def test_every_option_says_what_it_does() -> None:
+    """Every option has a help text: a sentence, none that begins in the middle of one."""
+    texts = {
+        f"{words} {option.opts[0]}": option.help or ""
+        for words, (command, _) in TREE.items()
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+    assert [name for name, text in texts.items() if len(text.split()) < 2] == []
+    assert [name for name, text in texts.items() if re.match(r"(Of|So|For|As) ", text)] == []
+    assert [name for name, text in texts.items() if text.rstrip()[-1] not in ".]"] == []
 
 
 @pytest.mark.parametrize("words", ["place", "replay", "serve"])

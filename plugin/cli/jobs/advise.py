@@ -20,10 +20,12 @@ from berth.plugin.installed_site import open_store
 
 @click.command(name="advise")
 @click.argument("name", required=False)
-@click.option("--user", help="Of this user's jobs only.")
-@click.option("--script", type=click.Path(path_type=Path), help="Of this batch script's jobs only.")
+@click.option("--user", help="Advise on jobs of this user only.")
+@click.option(
+    "--script", type=click.Path(path_type=Path), help="Advise on jobs of this batch script only."
+)
 @click.option("--least-runs", type=click.IntRange(min=1), default=LEAST_RUNS, show_default=True,
-              help="Say nothing of jobs with fewer.")  # fmt: skip
+              help="Say nothing of jobs that ran fewer times.")  # fmt: skip
 @json_option
 @store_options
 def advise_command(

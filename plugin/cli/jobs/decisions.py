@@ -30,13 +30,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("decision", required=False, metavar="[ID]")
 @click.option(
-    "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many."
+    "--last",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="Show so many of the newest.",
 )
-@click.option("--user", help="Only of this user.")
-@click.option("--code", help="Only with this code (docs/reasons.md), for example no-workload.")
-@click.option("--workload", help="Only of this workload.")
-@click.option("--job", help="The decision for this job id.")
-@click.option("--short", is_flag=True, help="Fewer columns, as squeue has them.")
+@click.option("--user", help="Show only those of this user.")
+@click.option(
+    "--code", help="Show only those with this code (docs/reasons.md), for example no-workload."
+)
+@click.option("--workload", help="Show only those of this workload.")
+@click.option("--job", help="Explain the decision for this job id.")
+@click.option("--short", is_flag=True, help="Show fewer columns, as squeue has them.")
 @table_json_option
 @store_options
 def decisions(

@@ -26,7 +26,11 @@ _DAY_S = 86_400.0
     help="Compare with this place. Default: that of the reference partition.",
 )
 @click.option(
-    "--days", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Looked back."
+    "--days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Look at jobs that ended in so many days.",
 )
 @table_json_option
 @store_options

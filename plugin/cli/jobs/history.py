@@ -64,8 +64,8 @@ def history() -> None:
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_formats
 @click.option("--days", type=click.FloatRange(min=0), default=30.0, show_default=True,
-              help="Asked of a scheduler the first time; later only what is new.")  # fmt: skip
-@click.option("--cluster", help="Name that job ids are unique under. Default: the site's.")
+              help="Ask for so many days the first time; later only for what is new.")  # fmt: skip
+@click.option("--cluster", help="Name under which job ids are unique. Default: the site's.")
 @click.option("--utc", is_flag=True, help="Times in sacct's FILE are UTC, not local.")
 @json_option
 @store_options

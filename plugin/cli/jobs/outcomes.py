@@ -44,12 +44,16 @@ _DAY_S = 86_400.0
     help="Sum up by this.",
 )
 @click.option(
-    "--days", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Looked back."
+    "--days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Look at jobs that ended in so many days.",
 )
 @click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
 @click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True,
-              help="With --jobs: so many.")  # fmt: skip
-@click.option("--short", is_flag=True, help="With --jobs: fewer columns, as squeue has them.")
+              help="With --jobs: list so many.")  # fmt: skip
+@click.option("--short", is_flag=True, help="With --jobs: show fewer columns, as squeue has them.")
 @table_json_option
 @store_options
 def outcomes(

@@ -30,10 +30,12 @@ OUTCOMES = {
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--yes", is_flag=True, help="Do it; without this, only show what would be done.")
-@click.option("--dry-run", is_flag=True, help="Only show; the default without --yes.")
-@click.option("--selected-config", "-c", "selected", help="Name in a mig-parted file.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done, as without --yes.")
+@click.option(
+    "--selected-config", "-c", "selected", help="Name of the configuration in a mig-parted file."
+)
 @click.option("--wait", default="0s", show_default=True, help="Wait so long for busy slices.")
-@click.option("--resume", is_flag=True, help="End an apply that was interrupted. No FILE.")
+@click.option("--resume", is_flag=True, help="End an apply that was interrupted, without a FILE.")
 @click.option("--enable-mig", is_flag=True, help="Switch MIG on where FILE needs it.")
 @json_option
 def apply(  # noqa: PLR0917 - one parameter an option

@@ -35,7 +35,9 @@ from berth.policies.mig.documents import JobsDocument
 )
 @workload_jobs_option
 @click.option("--yes", is_flag=True, help="Re-cut where it is worth it; else only say so.")
-@click.option("--triggered", is_flag=True, help="For timers: nothing unless [trigger] enabled.")
+@click.option(
+    "--triggered", is_flag=True, help="Do nothing unless [trigger] is enabled; for timers."
+)
 @json_option
 @store_options
 def auto(

@@ -23,10 +23,16 @@ Device = tuple[int, Geometry, Layout, bool]
 @click.argument("source", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--name", default="berth", show_default=True, help="Name of the configuration.")
 @click.option(
-    "--scheduler", type=click.Choice(SCHEDULERS.names()), help="That scheduler's configuration."
+    "--scheduler",
+    type=click.Choice(SCHEDULERS.names()),
+    help="Write this scheduler's configuration instead.",
 )
-@click.option("--cores", type=click.IntRange(min=1), help="Of each node; for --scheduler.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: print.")
+@click.option("--cores", type=click.IntRange(min=1), help="With --scheduler: cores of each node.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write. Default: print.",
+)
 def export(
     source: Path, name: str, scheduler: str | None, cores: int | None, output: Path | None
 ) -> None:

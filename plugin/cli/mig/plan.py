@@ -55,12 +55,23 @@ workload_jobs_option = click.option(
     "objectives",
     default="jobs",
     show_default=True,
-    help="Of jobs, throughput, makespan, energy, gpus, recuts; several with commas.",
+    help="What to plan for: jobs, throughput, makespan, energy, gpus, recuts; with commas.",
 )
-@click.option("--horizon", default="0s", help="Wait so long for running instances, e.g. 30m.")
+@click.option(
+    "--horizon", default="0s", help="Wait so long for running instances, for example 30m."
+)
 @click.option("--recut/--no-recut", default=True, help="Leave every layout as it is.")
-@click.option("--solver", cls=Rare, type=click.Choice(SOLVERS), default="auto", show_default=True)
-@click.option("--time-limit", cls=Rare, default="30s", show_default=True, help="For the solver.")
+@click.option(
+    "--solver",
+    cls=Rare,
+    type=click.Choice(SOLVERS),
+    default="auto",
+    show_default=True,
+    help="How the plan is searched.",
+)
+@click.option(
+    "--time-limit", cls=Rare, default="30s", show_default=True, help="Time limit of the solver."
+)
 @click.option("--json", "json_", is_flag=True, help="Print the plan document.")
 @click.option(
     "--output",

@@ -43,17 +43,25 @@ from berth.predictor.hardware.mig.slices import lookup
     help="GPU model to slice. Default: the one it was measured on, or the only one of --fleet.",
 )
 @click.option(
-    "--aim", type=click.Choice([a.value for a in Aim]), default="smallest", show_default=True
+    "--aim",
+    type=click.Choice([a.value for a in Aim]),
+    default="smallest",
+    show_default=True,
+    help="What the best slice is best in.",
 )
-@click.option("--latency-limit-ms", type=float, help="A batch must be done in it.")
-@click.option("--price-per-hour", cls=Rare, type=float, help="Of the whole GPU; for the aim cost.")
+@click.option("--latency-limit-ms", type=float, help="Time that a batch may take at most, in ms.")
+@click.option(
+    "--price-per-hour", cls=Rare, type=float, help="Price of the whole GPU, for the aim cost."
+)
 @click.option(
     "--fleet",
     "fleet_file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Only slices that this fleet has (berth.mig-fleet/1).",
 )
-@click.option("--recut", cls=Rare, is_flag=True, help="With --fleet: or that it can be cut to.")
+@click.option(
+    "--recut", cls=Rare, is_flag=True, help="With --fleet: or slices that it can be cut to."
+)
 @click.option(
     "--jobs",
     "jobs_file",
@@ -61,7 +69,11 @@ from berth.predictor.hardware.mig.slices import lookup
     help="Write the slices it may have here, for berth mig plan (berth.mig-jobs/1).",
 )
 @click.option(
-    "--count", cls=Rare, type=click.IntRange(min=1), default=1, help="With --jobs: equal jobs."
+    "--count",
+    cls=Rare,
+    type=click.IntRange(min=1),
+    default=1,
+    help="With --jobs: so many equal jobs.",
 )
 @bundles_option
 @workload_options

@@ -18,8 +18,11 @@ from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
 @click.command(
     epilog="Example: berth pilot campaign --sizes 1048576,2097152 --output kernels.jsonl",
 )
-@click.option("--suite", type=click.Choice(["kernels"]), default="kernels", show_default=True)
-@click.option("--kernels", callback=parse_words, help="Only these, as Stream_TRIAD,Basic_DAXPY.")
+@click.option(
+    "--kernels",
+    callback=parse_words,
+    help="Measure only these kernels, as Stream_TRIAD,Basic_DAXPY.",
+)
 @click.option(
     "--sizes",
     callback=parse_counts,
@@ -40,19 +43,26 @@ from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
     help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
 )
 @click.option(
-    "--native-only", cls=Rare, is_flag=True, help="Only times and memory: on a quiet machine."
+    "--native-only",
+    cls=Rare,
+    is_flag=True,
+    help="Measure only times and memory: on a quiet machine.",
 )
 @click.option(
-    "--emulated-only", cls=Rare, is_flag=True, help="Only counters: works on a busy machine."
+    "--emulated-only",
+    cls=Rare,
+    is_flag=True,
+    help="Measure only counters: works on a busy machine.",
 )
 @click.option(
     "--no-openmp", cls=Rare, is_flag=True, help="Leave out what only the OpenMP build shows."
 )
 @click.option("--refresh", is_flag=True, help="Measure again what the file already has.")
-@click.option("--nice", cls=Rare, type=click.IntRange(0, 19), default=0, help="Lower priority.")
+@click.option(
+    "--nice", cls=Rare, type=click.IntRange(0, 19), default=0, help="Lower the priority by so much."
+)
 @json_option
 def campaign(  # noqa: PLR0917
-    suite: str,  # noqa: ARG001
     kernels: tuple[str, ...],
     sizes: tuple[int, ...],
     output: Path,

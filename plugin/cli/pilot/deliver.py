@@ -35,9 +35,13 @@ _COUNT = click.IntRange(min=1)
 
 @click.command(epilog="Example: berth pilot deliver app.profile.json --site /etc/berth/berth.toml")
 @click.argument("profile", type=click.Path(path_type=Path))
-@click.option("--site", "site_file", required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--spool", type=click.Path(path_type=Path), help="Where to, if the store is out of reach."
+    "--site", "site_file", required=True, type=click.Path(path_type=Path), help="Site file."
+)
+@click.option(
+    "--spool",
+    type=click.Path(path_type=Path),
+    help="Folder to leave the Profile in if the store is out of reach.",
 )
 @click.option(
     "--with",
@@ -48,14 +52,14 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option("--then-place", is_flag=True, help="Place the job that waits for this one.")
 @click.option("--pilot-job", help="This job's id. Default: as the scheduler has set it.")
-@click.option("--tasks", type=_COUNT, help="Of the waiting job.")
-@click.option("--cpus-per-task", type=_COUNT, help="Of the waiting job.")
-@click.option("--nodes", type=_COUNT, help="Of the waiting job.")
-@click.option("--mem", help="Of the waiting job.")
-@click.option("--time-limit", help="Of the waiting job.")
-@click.option("--constraint", help="Of the waiting job.")
-@click.option("--account", help="Of the waiting job.")
-@click.option("--qos", help="Of the waiting job.")
+@click.option("--tasks", type=_COUNT, help="Tasks of the waiting job.")
+@click.option("--cpus-per-task", type=_COUNT, help="Cores of each task of the waiting job.")
+@click.option("--nodes", type=_COUNT, help="Nodes of the waiting job.")
+@click.option("--mem", help="Memory of the waiting job.")
+@click.option("--time-limit", help="Time limit of the waiting job.")
+@click.option("--constraint", help="Node features of the waiting job.")
+@click.option("--account", help="Account of the waiting job.")
+@click.option("--qos", help="Quality of service of the waiting job.")
 @click.option("--size", type=float, help="Problem size of the waiting job.")
 def deliver(profile: Path, **options: Any) -> None:
     """Bring a pilot's PROFILE to the store, and place the job that waits for the pilot.

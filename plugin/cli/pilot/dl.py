@@ -43,14 +43,21 @@ MEMORY_SHARE = 0.9
 @click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("--plan", type=click.Path(path_type=Path), help="TOML file instead of MODELs.")
-@click.option("--batch", "batches", callback=parse_counts, default="1", show_default=True)
+@click.option(
+    "--batch",
+    "batches",
+    callback=parse_counts,
+    default="1",
+    show_default=True,
+    help="Batch sizes to measure, as 1,8,32.",
+)
 @click.option(
     "--precision",
     "precisions",
     callback=parse_words,
     default="fp32",
     show_default=True,
-    help="Of fp32, tf32, fp16, bf16.",
+    help="Precisions to measure: fp32, tf32, fp16, bf16, with commas.",
 )
 @click.option(
     "--task",
@@ -60,9 +67,19 @@ MEMORY_SHARE = 0.9
     show_default=True,
     help="inference, training or both, separated by a comma.",
 )
-@click.option("--threads", callback=parse_counts, default="1", show_default=True)
 @click.option(
-    "--device", type=click.Choice([d.value for d in Device]), default="cpu", show_default=True
+    "--threads",
+    callback=parse_counts,
+    default="1",
+    show_default=True,
+    help="Threads on a CPU; several with commas.",
+)
+@click.option(
+    "--device",
+    type=click.Choice([d.value for d in Device]),
+    default="cpu",
+    show_default=True,
+    help="Device to measure on.",
 )
 @click.option(
     "--framework",
@@ -76,7 +93,7 @@ MEMORY_SHARE = 0.9
     cls=Rare,
     callback=parse_counts,
     default="",
-    help="Of one input of a Python factory, as 3,224,224.",
+    help="Shape of one input of a Python factory, as 3,224,224.",
 )
 @click.option(
     "--optimizer",
@@ -84,7 +101,7 @@ MEMORY_SHARE = 0.9
     type=click.Choice(["sgd", "adamw"]),
     default="sgd",
     show_default=True,
-    help="Of a training step.",
+    help="Optimizer of a training step.",
 )
 @click.option(
     "--sm-percentage",
@@ -94,8 +111,17 @@ MEMORY_SHARE = 0.9
     default="",
     help="Hold the run to such shares of the GPU (CUDA MPS), as 14,28,100.",
 )
-@click.option("--warmup", cls=Rare, type=click.IntRange(min=0), default=5, show_default=True)
-@click.option("--repeats", type=click.IntRange(min=1), default=30, show_default=True)
+@click.option(
+    "--warmup",
+    cls=Rare,
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    help="Runs before the measured ones.",
+)
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=30, show_default=True, help="Measured runs."
+)
 @click.option(
     "--cool-down",
     cls=Rare,
@@ -113,7 +139,9 @@ MEMORY_SHARE = 0.9
     help="Seconds of back-to-back runs to measure energy over; 0: none.",
 )
 @click.option(
-    "--memory-limit", cls=Rare, help="Of one measurement [default: 90 % of what is free]."
+    "--memory-limit",
+    cls=Rare,
+    help="Memory limit of one measurement [default: 90 % of what is free].",
 )
 @click.option(
     "--run-limit",

@@ -44,7 +44,7 @@ MOST_ROWS = 40
     type=click.Choice(["auto", *FORMATS]),
     default="auto",
     show_default="found by the content",
-    help="Which tool wrote it.",
+    help="The tool that wrote FILES.",
 )
 @click.option(
     "--platform",
@@ -63,17 +63,17 @@ MOST_ROWS = 40
 @click.option(
     "--processor",
     type=click.Choice(["intel", "amd", "arm", "power"]),
-    help="Whose raw event codes (r01c7) perf counted.",
+    help="The processor whose raw event codes (r01c7) perf counted.",
 )
 @click.option(
     "--runs-on",
     "targets",
     type=click.Choice([target.value for target in Target]),
     multiple=True,
-    help="Say what it runs on.",
+    help="Say what the program runs on.",
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of one process.")
-@click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks.")
+@click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks of the run.")
 @click.option(
     "--output",
     "-o",

@@ -34,9 +34,12 @@ from berth.plugin.cli.pilot.common import check_output, parse_words, progress
 
 @click.command(epilog="Example: berth pilot node --name our-node --into node1.json")
 @click.option("--name", required=True, help="Name of the platform that this node is.")
-@click.option("--node", help="As the scheduler calls this node. Default: the host's name.")
+@click.option("--node", help="Name of this node in the scheduler. Default: the host's name.")
 @click.option(
-    "--into", required=True, type=click.Path(path_type=Path), help="Result; gone on with."
+    "--into",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File to write the result to; what it holds is not measured again.",
 )
 @click.option("--kernels", callback=parse_words, help="Only these, as Stream_TRIAD,Basic_DAXPY.")
 @click.option("--full", is_flag=True, help="Minutes rather than one minute: each step longer.")
@@ -89,7 +92,9 @@ def node(
     '--launcher "srun -n {ranks} --ntasks-per-node={each}"'
 )
 @click.option("--nodes", required=True, help="The two nodes, as the scheduler calls them.")
-@click.option("--into", required=True, type=click.Path(path_type=Path), help="Result.")
+@click.option(
+    "--into", required=True, type=click.Path(path_type=Path), help="File to write the result to."
+)
 @click.option(
     "--launcher",
     required=True,
@@ -178,7 +183,9 @@ def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
 )
 @click.option("--rank", type=click.IntRange(min=0), default=0, help="Which rank this is.")
 @click.option("--max-slowdown", default=100.0, show_default=True, help="See berth pilot run.")
-@click.option("--time-limit", default=600.0, show_default=True, help="Seconds at most.")
+@click.option(
+    "--time-limit", default=600.0, show_default=True, help="Seconds that it may take at most."
+)
 def count(
     command: tuple[str, ...],
     *,

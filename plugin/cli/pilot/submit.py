@@ -44,19 +44,21 @@ _COUNT = click.IntRange(min=1)
     help="Shared folder for profiles, where the nodes do not reach the store.",
 )
 @click.option("--tasks", "-n", type=_COUNT, default=1, show_default=True,
-              help="Tasks (ranks); with several --nodes, of each.")  # fmt: skip
+              help="Tasks (ranks); with several --nodes: on each node.")  # fmt: skip
 @click.option(
-    "--cpus-per-task", "-c", type=_COUNT, default=1, show_default=True, help="Cores each."
+    "--cpus-per-task", "-c", type=_COUNT, default=1, show_default=True, help="Cores of each task."
 )
 @click.option("--nodes", "-N", type=COUNTS, default=(),
-              help="Keep to so many; 1,2,4: measure on each.")  # fmt: skip
+              help="Keep to so many nodes; 1,2,4 measures on each.")  # fmt: skip
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option(
     "--time-limit",
     "-t",
-    help="Of the real job: 90m, 12h, or as sbatch reads it.",
+    help="Time limit of the real job: 90m, 12h, or as sbatch reads it.",
 )
-@click.option("--partition", "-p", help="Of the real job where the pilot decides nothing.")
+@click.option(
+    "--partition", "-p", help="Partition of the real job where the pilot decides nothing."
+)
 @click.option("--constraint", "-C", cls=Rare, help="Node features to keep.")
 @click.option("--account", "-A", help="Account to charge.")
 @click.option("--qos", cls=Rare, help="Quality of service.")

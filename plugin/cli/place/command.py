@@ -40,14 +40,19 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--nodes", "-N", type=_POSITIVE, help="Keep to so many nodes.")
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
-@click.option("--time-limit", help="For example 90m, 12h or 2-00:00:00.")
+@click.option("--time-limit", help="Time limit, for example 90m, 12h or 2-00:00:00.")
 @click.option(
     "--finish-within", cls=Rare, help="Deadline from now, for --policy deadline, for example 6h."
 )
 @click.option("--partition", help="Stay in this partition.")
 @click.option("--constraint", cls=Rare, help="Stay on nodes with these features.")
 @click.option("--gres", cls=Rare, help="GPU resources to keep, for example gpu:h100:1.")
-@click.option("--policy", type=Named(OBJECTIVES), metavar="OBJECTIVE", help="Default: the site's.")
+@click.option(
+    "--policy",
+    type=Named(OBJECTIVES),
+    metavar="OBJECTIVE",
+    help="Objective to score by. Default: the site's.",
+)
 @click.option("--user", cls=Rare, help="Decide for this user. Default: you.")
 @click.option("--account", help="Account to charge.")
 @click.option("--qos", cls=Rare, help="Quality of service to keep.")
@@ -55,9 +60,13 @@ _POSITIVE = click.IntRange(min=1)
     "--size", cls=Rare, type=float, help="Problem size, where it is not the measured one."
 )
 @site_option
-@click.option("--demo", is_flag=True, help="The demo site, whatever is installed.")
+@click.option("--demo", is_flag=True, help="Use the demo site, whatever is installed.")
 @click.option(
-    "--scheduler", cls=Rare, type=Named(SCHEDULERS), default=None, help="Default: the site's."
+    "--scheduler",
+    cls=Rare,
+    type=Named(SCHEDULERS),
+    default=None,
+    help="Scheduler to write the line for. Default: the site's.",
 )
 @click.option(
     "--jobspec", cls=Rare, is_flag=True, help="Print a jobspec, checked by Flux where it is here."

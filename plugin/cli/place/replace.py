@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("jobs", nargs=-1, metavar="[JOBID...]")
-@click.option("--all", "all_", is_flag=True, help="Every pending job that Berth placed.")
-@click.option("--apply", "apply_", is_flag=True, help="Move them; else only say what would be.")
+@click.option("--all", "all_", is_flag=True, help="Look at every pending job that Berth placed.")
+@click.option(
+    "--apply", "apply_", is_flag=True, help="Move them; without this, only say what would be moved."
+)
 @installed_site_option
 @json_option
 def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json_: bool) -> None:

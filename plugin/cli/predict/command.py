@@ -27,26 +27,28 @@ RELATIVE = "berth.relative-bundle/1"
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("others", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--platform", "names", multiple=True, help="Only these (default: all known).")
-@click.option("--size", type=float, help="Programs: at this problem size.")
+@click.option(
+    "--platform", "names", multiple=True, help="Rank only these platforms (default: all known)."
+)
+@click.option("--size", type=float, help="Programs: predict at this problem size.")
 @click.option(
     "--cores",
     cls=Rare,
     type=click.IntRange(min=1),
-    help="Programs: on so many cores of CPU platforms.",
+    help="Programs: use so many cores of CPU platforms.",
 )
 @click.option(
     "--nodes",
     type=COUNTS,
     default=(),
-    help="Programs: on each of these numbers of nodes, as 1,2,4.",
+    help="Programs: predict on each of these numbers of nodes, as 1,2,4.",
 )
 @click.option(
     "--site",
     "site_file",
     type=click.Path(path_type=Path),
     envvar="BERTH_SITE",
-    help="Site file: its platforms and bundles, as `berth place` has them.",
+    help="Site file, for its platforms and bundles.",
 )
 @bundles_option
 @click.option(
@@ -69,13 +71,13 @@ RELATIVE = "berth.relative-bundle/1"
 @click.option(
     "--roofline",
     is_flag=True,
-    help="Model graphs: where the time goes under a platform's roofs, and what would help.",
+    help="Model graphs: show where the time goes and what would help.",
 )
 @click.option(
     "--carbon-intensity",
     cls=Rare,
     type=click.FloatRange(min=0),
-    help="Language models: grams of CO2 a kWh.",
+    help="Language models: grams of CO2 of a kWh.",
 )
 @click.option(
     "--picture",

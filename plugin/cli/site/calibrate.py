@@ -45,16 +45,22 @@ def _duration(
     help=f"Site file (berth.toml). Default: {SITE_FILE}.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be measured; submit nothing.")
-@click.option("--kind", "kinds", multiple=True, help="Only this platform, or that of this place.")
+@click.option(
+    "--kind", "kinds", multiple=True, help="Measure only this platform, or that of this place."
+)
 @click.option("--quick", is_flag=True, help="Few kernels: a minute a node.")
 @click.option("--full", is_flag=True, help="Every step longer: nine minutes a node.")
 @click.option(
-    "--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="Nodes of each kind."
+    "--nodes",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Measure so many nodes of each kind.",
 )
 @click.option("--at-once", type=click.IntRange(1, 1000), default=8, show_default=True,
-              help="Most nodes that are measured at a time.")  # fmt: skip
+              help="Measure at most so many nodes at a time.")  # fmt: skip
 @click.option("--time-limit", "time_limit_s", callback=_duration, default="30m", show_default=True,
-              help="Of each job.")  # fmt: skip
+              help="Time limit of each job.")  # fmt: skip
 @click.option(
     "--wait",
     "wait_s",

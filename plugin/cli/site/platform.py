@@ -37,7 +37,7 @@ def platform() -> None:
 
 @platform.command("list", epilog="Example: berth site platform list")
 @_FOLDER
-@click.option("--devices", is_flag=True, help="Accelerators by their data sheets instead.")
+@click.option("--devices", is_flag=True, help="List accelerators by their data sheets instead.")
 @table_json_option
 def list_platforms(folder: Path | None, devices: bool, json_: bool) -> None:
     """Every platform with its main ceilings and their source."""
@@ -69,7 +69,9 @@ def list_platforms(folder: Path | None, devices: bool, json_: bool) -> None:
 @platform.command(epilog="Example: berth site platform show lassen-v100")
 @click.argument("name")
 @_FOLDER
-@click.option("--json", cls=SentenceJson, is_flag=True, expose_value=False, help="As always here.")
+@click.option(
+    "--json", cls=SentenceJson, is_flag=True, expose_value=False, help="Print JSON, as always here."
+)
 def show(name: str, folder: Path | None) -> None:
     """One platform as JSON, by its name or any name of its accelerator.
 

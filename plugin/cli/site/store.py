@@ -51,12 +51,15 @@ def upgrade(*, json_: bool, site_file: Path | None, store_url: str | None) -> No
 
 @store.command()
 @click.option(
-    "--older-than-days", type=click.FloatRange(min=0), required=True, help="Keep what is younger."
+    "--older-than-days",
+    type=click.FloatRange(min=0),
+    required=True,
+    help="Delete what is older; keep what is younger.",
 )
 @click.option(
     "--outcomes",
     is_flag=True,
-    help="Also what became of jobs that ended before then, imported ones, too.",
+    help="Also delete what became of jobs that ended before then, imported ones, too.",
 )
 @json_option
 @store_options

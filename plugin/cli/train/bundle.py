@@ -101,7 +101,9 @@ def diff(first: Path, second: Path, json_: bool) -> None:
 
 @bundle.command(epilog="Example: berth train bundle onnx my-bundle -o cost.onnx")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, help="ONNX file to write."
+)
 @json_option
 def onnx(folder: Path, out: Path, *, json_: bool) -> None:
     """Write the cost model in FOLDER (`berth train --task relative-performance`) as ONNX."""

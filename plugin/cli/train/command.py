@@ -62,9 +62,11 @@ MEANING = (
     help="Add --platform to this bundle (`default`: the shipped one) by the runs of PROFILES.",
 )
 @click.option("--platform", help="With --adapt: the new platform.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The new bundle.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the new bundle."
+)
 @click.option("--reference", help="With --task relative-performance: where programs are piloted.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the training.")
 @json_option
 def train(
     *,

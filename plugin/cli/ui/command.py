@@ -20,7 +20,7 @@ _folder = click.Path(path_type=Path, exists=True)
     show_default=True,
     help="HOST:PORT (port 0: a free one), or unix:PATH for a reverse proxy.",
 )
-@click.option("--demo", is_flag=True, help="The demo site, whatever is installed.")
+@click.option("--demo", is_flag=True, help="Show the demo site, whatever is installed.")
 @click.option(
     "--no-token",
     cls=Rare,
@@ -28,22 +28,29 @@ _folder = click.Path(path_type=Path, exists=True)
     help="On a loopback address: let everybody on this machine look. Default: a token.",
 )
 @click.option(
-    "--host", "hosts", cls=Rare, multiple=True, help="Another name that it may be asked by."
+    "--host", "hosts", cls=Rare, multiple=True, help="Another name that the page may be asked by."
 )
 @click.option(
-    "--root-path", cls=Rare, default="", help="Where a reverse proxy has it, for example /berth."
+    "--root-path",
+    cls=Rare,
+    default="",
+    help="Path under which a reverse proxy has it, for example /berth.",
 )
 @click.option(
     "--user-header",
     help="A reverse proxy's header that names who asks; each then sees their own jobs.",
 )
 @click.option(
-    "--admin", "admins", cls=Rare, multiple=True, help="With --user-header: who sees all jobs."
+    "--admin",
+    "admins",
+    cls=Rare,
+    multiple=True,
+    help="With --user-header: a user who sees all jobs.",
 )
 @click.option(
     "--reports",
     type=_folder,
-    help="Folder with reports of berth replay tune, replay --html and report.",
+    help="Folder with reports of `berth replay tune`, `berth replay` and `berth ui report`.",
 )
 @click.option("--fleet", type=_folder, help="GPUs to show (a berth.mig-fleet/1 file).")
 @click.option("--plan", type=_folder, help="A plan to show beside them (berth.mig-plan/1).")
@@ -51,7 +58,7 @@ _folder = click.Path(path_type=Path, exists=True)
     "--allow-actions",
     "actions",
     is_flag=True,
-    help="Let administrators learn now, forget a workload, set the mode, stop. Default: read only.",
+    help="Let administrators learn now, forget a workload, set the mode, stop.",
 )
 @store_options
 def ui(

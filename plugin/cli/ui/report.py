@@ -39,7 +39,7 @@ def report() -> None:
 
 def _output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
-    return click.option("--html", type=_file, help="Write this file.")(command)
+    return click.option("--html", type=_file, help="Write the report as this HTML file.")(command)
 
 
 @report.command()
@@ -105,7 +105,13 @@ def workload(
 
 
 @report.command(name="site")
-@click.option("--days", type=click.FloatRange(min=0), default=30.0, show_default=True)
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Report on so many days.",
+)
 @_output_options
 @store_options
 def site_(
