@@ -43,6 +43,8 @@ class Column(Generic[R]):
     """Write a record for people, where more than the value is to be said."""
     is_optional: bool = False
     """Whether the column is left out where no record has a value."""
+    is_wide: bool = False
+    """Whether a terminal, where space is scarce, leaves the column out."""
     in_short: bool = False
     """Whether the column stays where few are shown (``--short``)."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from berth.plugin.report.csv_tables import record
+from berth.plugin.report.csv_tables import record as note_table
 from berth.plugin.report.parts import Part, Report, Table, text_table
 
 APART = "-- below: priors, abstentions and places without code for them: not acted on --"
@@ -61,10 +61,12 @@ def _lines(part: Part) -> Iterator[str]:
 
 def table_text(table: Table[Any], *, indent: int = 0) -> str:
     """Return a table under its titles in capitals, what is doubtful below a line of words."""
-    record(table)
+    note_table(table)
     doubtful = [index for index in range(len(table.records)) if table.is_doubtful(index)]
     apart = doubtful[0] if doubtful else None
-    return _aligned([_capitals(title) for title in table.header], table.rows, indent, apart)
+    columns = [column for column in table.columns if not column.is_wide]
+    rows = [[column.cell(record) for column in columns] for record in table.records]
+    return _aligned([_capitals(column.title) for column in columns], rows, indent, apart)
 
 
 def columns(
@@ -75,7 +77,7 @@ def columns(
     first: int | None = None,
 ) -> str:
     """Return rows of text under a header line, for tables of text alone."""
-    record(text_table("", header, rows))
+    note_table(text_table("", header, rows))
     return _aligned(
         header, rows, indent, first if first is not None and first < len(rows) else None
     )

@@ -16,9 +16,9 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.jobs.learn import text as learnt_text
 from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.learning.learner import Learner
+from berth.plugin.report.of_store import learning_sentences
 from berth.plugin.site.edit import edit
 from berth.plugin.ui.context import Context, context
 from berth.plugin.workloads.filing import refresh
@@ -121,7 +121,7 @@ def _site_file(page: Context) -> Path:
 
 def _learn(page: Context, _: str) -> str:
     learner = Learner(page.whole_store(), everybody=page.site().learning.everybody)
-    return learnt_text(learner.until_done()).splitlines()[0]
+    return learning_sentences(learner.until_done())[0]
 
 
 def _forget(page: Context, target: str) -> str:

@@ -63,7 +63,7 @@ def test_every_command_works_in_its_order(tmp_path: Path, monkeypatch: pytest.Mo
         done = run_berth(*words[1:], cwd=tmp_path)
         assert done.returncode == 0, (line, done.stderr)
         said[" ".join(words[1:3])] = done.stdout
-    assert "speedup" in said["predict app.json"]
+    assert "SPEEDUP" in said["predict app.json"]
     assert "sbatch " in said["place app.json"]
     listed = run_berth("workload", "list", "--json", cwd=tmp_path)
     assert {one["name"] for one in json.loads(listed.stdout)} >= {"app", "llama", "resnet50"}

@@ -11,7 +11,8 @@ import click
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import json_option, store_options
 from berth.plugin.installed_site import find_site, open_store
-from berth.plugin.learning.learner import Learner, Learnt
+from berth.plugin.learning.learner import Learner
+from berth.plugin.report.of_store import learning_sentences
 
 
 @click.command()
@@ -55,15 +56,4 @@ def learn(
     if json_:
         click.echo(json.dumps(dataclasses.asdict(done), indent=2))
     else:
-        click.echo(text(done))
-
-
-def text(done: Learnt) -> str:
-    """What a round of learning did."""
-    lines = [
-        f"looked at {done.jobs} ended jobs, {done.used} of them count; "
-        f"{len(done.forecasts)} forecasts are new"
-    ]
-    lines += [f"  {name}" + (f" for {user}" if user else "") for name, user in done.forecasts[:20]]
-    lines += done.notices
-    return "\n".join(lines)
+        click.echo("\n".join(learning_sentences(done)))

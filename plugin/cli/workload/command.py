@@ -12,7 +12,6 @@ import click
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
-from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.options import (
     Rare,
     bundles_option,
@@ -22,7 +21,6 @@ from berth.plugin.cli.options import (
 )
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
-from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.installed_site import find_site, open_store, open_view, users_socket
@@ -35,7 +33,16 @@ from berth.plugin.report.of_forecast import (
     rows_of,
     without_code,
 )
-from berth.plugin.report.terminal import columns, table_text
+from berth.plugin.report.of_store import (
+    WORKLOADS,
+    day,
+    described,
+    learnt_text,
+    stored_data,
+    stored_row,
+)
+from berth.plugin.report.parts import Table
+from berth.plugin.report.terminal import table_text
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
@@ -193,44 +200,14 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
     store = open_view(site_file, store_url)
     records = store.workloads()
     bundles = store.bundles([r.name for r in records])
-    rows = [(r, summary(r), bundles.get(r.name, [])) for r in records]
+    rows = [stored_row(record, bundles.get(record.name, [])) for record in records]
     if json_:
-        listed = [
-            {
-                "name": r.name,
-                "kind": s.kind,
-                "unit": s.unit,
-                "amount": s.amount,
-                "measured_on": s.measured_on,
-                "digest": r.digest,
-                "owner": r.owner,
-                "created_s": r.created_s,
-                "runtime_s": s.runtime_s,
-                "share_asked": r.share_asked_s is not None,
-                "bundles": forecasts,
-            }
-            for r, s, forecasts in rows
-        ]
-        click.echo(json.dumps(listed, indent=2))
+        click.echo(json.dumps([stored_data(row) for row in rows], indent=2))
         return
     if not rows:
         click.echo("no workloads yet: berth pilot run -- CMD, then berth workload add FILE")
         return
-    table_rows = [
-        [
-            r.name,
-            *_cells(s),
-            "yes" if forecasts else "no",
-            (r.owner or "-") + (" (asks to share)" if r.share_asked_s else ""),
-            _day(r.created_s),
-        ]
-        for r, s, forecasts in rows
-    ]
-    header = (
-        "NAME", "KIND", "AMOUNT", "MEASURED ON", "RUNTIME", "HOST MEMORY", "GPU MEMORY",
-        "PREDICTED", "OWNER", "ADDED",
-    )  # fmt: skip
-    click.echo(columns(header, table_rows, indent=0))
+    click.echo(table_text(Table("Workloads", WORKLOADS, rows)))
 
 
 @click.command()
@@ -272,7 +249,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
         click.echo(f"  nothing is predicted yet: berth workload refresh {record.name}")
     else:
         click.echo(
-            f"  predicted {per(forecast)} by bundle {newest.bundle}, {_day(newest.created_s)}"
+            f"  predicted {per(forecast)} by bundle {newest.bundle}, {day(newest.created_s)}"
         )
         site = None if store_url else find_site(site_file)
         runs_on = stored.runs_on
@@ -372,17 +349,6 @@ def refresh_(
         click.echo(f"predicted again: {len(done)} workloads")
 
 
-def _cells(s: Summary) -> tuple[str, ...]:
-    return (
-        s.kind,
-        s.amount,
-        s.measured_on,
-        format_seconds(s.runtime_s) if s.runtime_s else "-",
-        format_bytes(s.host_memory_bytes) if s.host_memory_bytes else "-",
-        format_bytes(s.gpu_memory_bytes) if s.gpu_memory_bytes else "-",
-    )
-
-
 def _refresh(
     wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
 ) -> list[str]:
@@ -400,7 +366,3 @@ def _refresh(
 
 def _named(options: WorkloadOptions, name: str | None) -> WorkloadOptions:
     return options if name is None else dataclasses.replace(options, name=name)
-
-
-def _day(unix_s: float) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(unix_s))

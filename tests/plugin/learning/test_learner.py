@@ -12,11 +12,11 @@ from empty_stores import open_store
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, width
 from sqlalchemy import event
 
-from berth.plugin.cli.workload.text import learnt_text
 from berth.plugin.learning.counted import Use
 from berth.plugin.learning.learner import Learner, Learnt
 from berth.plugin.learning.scope import StoreReader
 from berth.plugin.learning.shown import changes_since, moved
+from berth.plugin.report.of_store import learnt_text
 from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.nodes import NodeRatio, NodeScaling
