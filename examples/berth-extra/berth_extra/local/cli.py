@@ -9,7 +9,7 @@ import click
 def local() -> None:
     """Show jobs that run as processes of this machine.
 
-    Example: berth local jobs
+    Example: berth site local jobs
     """
 
 
@@ -17,7 +17,7 @@ def local() -> None:
 def list_jobs() -> None:
     """List them, the newest last.
 
-    Example: berth local jobs
+    Example: berth site local jobs
     """
     from berth_extra.local.jobs import every  # noqa: PLC0415 - berth --help imports this module
 
