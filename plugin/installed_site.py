@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from berth.pilot.errors import UsageError
-from berth.plugin.store import Store
-from berth.plugin.store.database import BUSY_TIMEOUT_S
 
 if TYPE_CHECKING:
     from berth.plugin.site.site import Site
+    from berth.plugin.store import Store
     from berth.plugin.users.client import RemoteStore
 
 SITE_FILE = Path("/etc/berth/berth.toml")
@@ -40,11 +39,20 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
 
 
 def open_store(
-    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float | None = None
 ) -> Store:
-    """Open the named store, else that of the named (or installed) site file."""
+    """Open the named store, else that of the named (or installed) site file.
+
+    ``busy_timeout_s``: how long to wait for another writer; None: as the store does by default.
+    """
+    from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
+
     url = store_url_of(None if store_url else find_site(site_file), store_url)
-    return Store.open(url, busy_timeout_s=busy_timeout_s)
+    return (
+        Store.open(url)
+        if busy_timeout_s is None
+        else Store.open(url, busy_timeout_s=busy_timeout_s)
+    )
 
 
 def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
@@ -63,7 +71,7 @@ def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
 
 
 def open_view(
-    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float | None = None
 ) -> Store | RemoteStore:
     """Open the store to read from, directly or over the users' socket."""
     path = users_socket(site_file, store_url)

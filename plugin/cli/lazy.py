@@ -107,20 +107,18 @@ class LazyGroup(click.Group):
             return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows: dict[str, list[tuple[str, str]]] = {"Commands": [], "Called by Berth's own jobs": []}
+        for_people: list[tuple[str, str]] = []
+        for_jobs: list[tuple[str, str]] = []
         for name, node in self.lazy.items():
-            for_jobs = isinstance(node, Leaf) and node.for_jobs
-            rows["Called by Berth's own jobs" if for_jobs else "Commands"].append(
-                (name, node.summary)
-            )
+            is_for_jobs = isinstance(node, Leaf) and node.for_jobs
+            (for_jobs if is_for_jobs else for_people).append((name, node.summary))
         if self._more is not None:
-            rows["Commands"] += [
-                (name, self._more.load(name).get_short_help_str(70)) for name in self._more.own()
-            ]
-        for title, lines in rows.items():
-            if lines:
+            for name in self._more.own():
+                for_people.append((name, self._more.load(name).get_short_help_str(70)))
+        for title, rows in (("Commands", for_people), ("Called by Berth's own jobs", for_jobs)):
+            if rows:
                 with formatter.section(title):
-                    formatter.write_dl(lines)
+                    formatter.write_dl(rows)
 
 
 class CommandWithMore(LazyGroup):

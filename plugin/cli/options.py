@@ -28,7 +28,7 @@ class Counts(click.ParamType[tuple[int, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """A tuple stays as it is."""
+        """Return the numbers of the text; a tuple stays as it is. Raises BadParameter."""
         if isinstance(value, tuple):
             return value
         counts = [whole_number(word, 10**8) or 0 for word in str(value).split(",")]
@@ -41,7 +41,7 @@ COUNTS = Counts()
 
 
 class Named(click.ParamType[str]):
-    """Any registered name. Raises UsageError for another, naming the nearest.
+    """A name of the registry; another one raises UsageError with the nearest.
 
     Help shows Berth's own names: other packages are looked at only when the value is used.
     """
@@ -51,18 +51,18 @@ class Named(click.ParamType[str]):
         self._registry = registry
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself; what bears it is imported."""
+        """Return the name, after importing what it names. Raises UsageError."""
         self._registry.load(value)
         return value
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """As click shows a choice."""
+        """Return Berth's own names, as click shows a choice."""
         return f"[{'|'.join(self._registry.own())}|...]"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Every name, of other packages too."""
+        """Return every name that begins so, of other packages too."""
         return [CompletionItem(n) for n in self._registry.names() if n.startswith(incomplete)]
 
 
@@ -76,7 +76,7 @@ class Rare(click.Option):
 
 @contextmanager
 def with_rare_options(context: click.Context) -> Iterator[None]:
-    """Within it, help of that context has the rare options too."""
+    """Let the help of that context have the rare options, too, within the block."""
     context.meta[_ALL] = True
     yield
     del context.meta[_ALL]
@@ -87,24 +87,24 @@ class SentenceJson(click.Option):
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--json`` to a command that prints a sentence, given as ``json_``; see ``answer``."""
+    """Add ``--json`` to a command that prints a sentence, given as ``json_``; see ``answer``."""
     return click.option(
         "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the result as JSON."
     )(command)
 
 
 def table_json_option(command: F) -> F:
-    """Adds ``--json`` to a command that prints tables, given as ``json_``."""
+    """Add ``--json`` to a command that prints tables, given as ``json_``."""
     return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
 
 
-def answer(text: str, found: object, *, json_: bool) -> None:
-    """Print a command's result: ``text``, or ``found`` as JSON."""
-    click.echo(json.dumps(found, indent=2) if json_ else text)
+def answer(text: str, data: object, *, json_: bool) -> None:
+    """Print a command's result: ``text``, or ``data`` as JSON."""
+    click.echo(json.dumps(data, indent=2) if json_ else text)
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--site`` and ``--store``, given to the command as ``site_file`` and ``store_url``."""
+    """Add ``--site`` and ``--store``, given to the command as ``site_file`` and ``store_url``."""
     command = click.option(
         "--store",
         "store_url",
@@ -115,7 +115,7 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def site_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--site``, given to the command as ``site_file``: a path, or None for find_site."""
+    """Add ``--site``, given to the command as ``site_file``: a path, or None for find_site."""
     return click.option(
         "--site",
         "site_file",
@@ -126,7 +126,7 @@ def site_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def installed_site_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--site`` for commands that cannot do without a site file, given as ``site_file``."""
+    """Add ``--site`` for commands that cannot do without a site file, given as ``site_file``."""
     return click.option(
         "--site",
         "site_file",
@@ -139,7 +139,7 @@ def installed_site_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def seconds_of(option: str, text: str) -> float:
-    """A duration in seconds, as ``90``, ``10m`` or ``2h``. Raises UsageError naming the option."""
+    """Return the seconds of ``90``, ``10m`` or ``2h``. Raises UsageError naming the option."""
     try:
         return parse_duration_s(text)
     except ValueError as error:
@@ -147,7 +147,7 @@ def seconds_of(option: str, text: str) -> float:
 
 
 def bundles_option(command: F) -> F:
-    """Adds ``--bundle``, given as ``bundles``."""
+    """Add ``--bundle``, given as ``bundles``."""
     return click.option(
         "--bundle",
         "bundles",

@@ -146,7 +146,9 @@ def test_the_scheduler_is_read_given_a_job_and_asked_what_became_of_it(berth: Sh
     script.chmod(0o755)
     placed = berth("place", "table.json", "--site", "berth.toml", "--submit", "--", "./job.sh")
     assert "Submitted as job local-1." in placed
-    wait_until(lambda: "local-1  completed" in berth("site", "local", "jobs"), what="the job has ended")
+    wait_until(
+        lambda: "local-1  completed" in berth("site", "local", "jobs"), what="the job has ended"
+    )
     assert (berth.folder / "result").read_text() == "done\n"
     refused = berth(
         "place", "table.json", "--site", "berth.toml", "--no-state", "--policy", "fastest",

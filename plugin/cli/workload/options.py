@@ -59,7 +59,7 @@ def workload_options(command: F) -> F:
 
 
 def _described(values: dict[str, Any]) -> WorkloadOptions:
-    """Raises UsageError."""
+    """Return what the options say. Raises UsageError."""
     bits = _bits(values.pop("quantise"))
     shares = _pairs("--parallel", values.pop("parallel"), _PARALLEL)
     parallel = {kind: _count("--parallel", text) for kind, text in shares.items()}
@@ -92,6 +92,7 @@ def _pairs(option: str, text: str | None, names: Sequence[str]) -> dict[str, str
 
 
 def _count(option: str, text: str) -> int:
+    """Read a whole number from 1 on. Raises UsageError."""
     number = whole_number(text, 10**8)
     if not number:
         raise UsageError(f"{option}: {text!r} is not a whole number from 1 on")
@@ -99,6 +100,7 @@ def _count(option: str, text: str) -> int:
 
 
 def _tokens(text: str | None) -> tuple[int | None, int | None]:
+    """Read ``--tokens IN,OUT``. Raises UsageError."""
     if text is None:
         return None, None
     prompt, comma, answer = text.partition(",")
@@ -108,6 +110,7 @@ def _tokens(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _bits(text: str | None) -> dict[str, float]:
+    """Read ``--quantise``: bits of ``weights`` and ``cache``. Raises UsageError."""
     if text is not None and "=" not in text:
         text = f"weights={text}"
     named = _pairs("--quantise", text, ("weights", "cache"))
