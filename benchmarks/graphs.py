@@ -21,8 +21,8 @@ from timing.calls import times_s
 
 from berth.predictor.families.graph.latency.bundle import load
 from berth.predictor.families.graph.latency.predictor import LatencyPredictor
-from berth.predictor.families.graph.source_errors import MEASURED
-from berth.predictor.families.graph.times import Time, operators, times
+from berth.predictor.families.graph.sources import MEASURED, Time
+from berth.predictor.families.graph.times import operators, times
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.child import encode
 from berth.predictor.graphs.graph import ModelGraph, decode

@@ -20,7 +20,7 @@ from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.hardware import platforms as known
-from berth.predictor.learning.metrics import row_taus
+from berth.predictor.learning.folds import row_taus
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import Settings
 from lab.datasets.rajaperf import LABELS, RAJAPERF

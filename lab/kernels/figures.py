@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.learning.metrics import group_mean, kendall, r2
+from berth.predictor.learning.folds import group_mean, kendall, r2
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import LEVEL, around, group_quantile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.graph.source_errors import (
+from berth.predictor.families.graph.sources import (
     COMBINED,
     IMAGES_IN_HALF,
     LANGUAGE_IN_FP32,

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.families.graph.latency.bundle import verify
-from berth.predictor.families.graph.latency.transfer.bundle import load as load_transfer
 from berth.predictor.families.graph.operators.predictor import operator_model
-from berth.predictor.families.graph.source_errors import (
+from berth.predictor.families.graph.sources import (
     IMAGES_IN_HALF,
     LANGUAGE_IN_FP32,
     MEASURED,
@@ -32,6 +31,7 @@ from berth.predictor.families.graph.source_errors import (
     known_device,
     with_runs,
 )
+from berth.predictor.families.graph.transfer.bundle import load as load_transfer
 from lab.ground.splits import Fold, folds_of
 from lab.ground.table import Floats, Places, Strings, Table, whole
 from lab.latency.fit_latency import learnt

@@ -21,7 +21,7 @@ from berth.predictor.families.graph.latency.bundle import (
     SettingEntry,
     arrays_of,
 )
-from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
+from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS
 from berth.predictor.hardware.device import Numbers
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.evaluate import Family, held_out

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.families.graph.latency.features import Work
-from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS, descriptors, terms
+from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS, descriptors, terms
 from lab.datasets.timm import Architecture
 from lab.ground.table import Flags, Floats, Strings, Table
 from lab.latency import described_graphs

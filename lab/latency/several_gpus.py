@@ -20,7 +20,7 @@ from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.graph.several_gpus import SeveralGpus
+from berth.predictor.families.graph.graph_family import SeveralGpus
 from lab.datasets.mlperf import MLPERF, Rate, rates
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section

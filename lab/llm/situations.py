@@ -21,7 +21,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.families.language_model.bundle import Situation, Width
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT, Effects
-from berth.predictor.learning.metrics import group_mean
+from berth.predictor.learning.folds import group_mean
 from berth.predictor.learning.resume import Resume
 from lab.ground.evaluate import Family, held_out
 from lab.ground.splits import Fold, Split

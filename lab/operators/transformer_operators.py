@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.operators.calls import MATRIX, Calls, Kind
-from berth.predictor.families.graph.operators.graph_calls import calls_of
+from berth.predictor.families.graph.operators.calls import MATRIX_KINDS, Calls, Kind, calls_of
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.device import Numbers
 
@@ -78,7 +77,7 @@ def forward(model: str, batch: int, sequence: int, *, compiled: bool = False) ->
 def backward(given: Operators) -> Operators:
     """Return the gradients of inputs and of weights of everything in a forward pass."""
     calls = given.calls
-    matrix = np.isin(calls.kind, MATRIX)
+    matrix = np.isin(calls.kind, MATRIX_KINDS)
     products, times = calls[matrix], given.times[matrix]
     inputs = replace(products, columns=products.inner, inner=products.columns)
     weights = replace(products, rows=products.inner, columns=products.columns, inner=products.rows)

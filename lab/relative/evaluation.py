@@ -17,16 +17,18 @@ from berth.pilot.errors import UsageError
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.checks import check_applications, check_rows
-from berth.predictor.learning.relative.family import Family, resume_key
-from berth.predictor.learning.relative.figures import log_regrets, vector_figures
-from berth.predictor.learning.relative.splits import (
+from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
+    Family,
     Fold,
     Split,
+    check_applications,
+    check_rows,
     groups,
     held_out,
+    resume_key,
 )
+from berth.predictor.learning.relative.figures import log_regrets, vector_figures
 from berth.predictor.learning.resume import Resume
 
 Mask: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]

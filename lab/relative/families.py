@@ -20,9 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.baselines import MeanSpeedup, NearestWorkload
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import Family
+from berth.predictor.learning.relative.figures import MeanSpeedup, NearestWorkload
 from lab.datasets.aiwc import KINDS
 from lab.relative.evaluation import Entry
 

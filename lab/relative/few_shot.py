@@ -17,8 +17,7 @@ from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.relative.family import Family
-from berth.predictor.learning.relative.splits import by_application
+from berth.predictor.learning.relative.family import Family, by_application
 from berth.predictor.learning.resume import Resume
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section

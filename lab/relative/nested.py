@@ -16,8 +16,7 @@ from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust
-from berth.predictor.learning.relative.family import Family, resume_key
-from berth.predictor.learning.relative.splits import by_application
+from berth.predictor.learning.relative.family import Family, by_application, resume_key
 from berth.predictor.learning.relative.trust import fit_trust
 from berth.predictor.learning.resume import Resume
 

@@ -13,8 +13,8 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.joint import Joint, advise
 from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.relative.family import by_application
 from berth.predictor.learning.relative.figures import per_application
-from berth.predictor.learning.relative.splits import by_application
 from berth.predictor.learning.relative.trust import fit_residuals
 from lab.relative.nested import Fold
 

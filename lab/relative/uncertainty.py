@@ -14,9 +14,8 @@ from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.relative.joint import expected_regret
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust, fit_range, log_counters
-from berth.predictor.learning.relative.family import Family
+from berth.predictor.learning.relative.family import Family, by_application
 from berth.predictor.learning.relative.figures import log_regrets, per_application
-from berth.predictor.learning.relative.splits import by_application
 from berth.predictor.learning.relative.trust import fit_residuals, next_application_quantile
 from berth.predictor.learning.resume import Resume
 from lab.experiments.experiment import Options

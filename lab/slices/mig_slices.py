@@ -15,7 +15,7 @@ import numpy as np
 
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
-from berth.predictor.learning.metrics import group_mean
+from berth.predictor.learning.folds import group_mean
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, held_out
 from lab.ground.figures import Figures, figures

@@ -28,7 +28,7 @@ from berth.predictor.families.training_step.data_parallel import (
     log_ratio,
     ring,
 )
-from berth.predictor.learning.metrics import group_mean
+from berth.predictor.learning.folds import group_mean
 from lab.datasets import locate
 from lab.datasets.gavel import THROUGHPUTS, Scaled, scaled
 from lab.experiments.experiment import Options

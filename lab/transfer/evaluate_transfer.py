@@ -18,8 +18,8 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.graph.latency.transfer.cases import Codes
-from berth.predictor.families.graph.latency.transfer.posterior import Width
+from berth.predictor.families.graph.transfer.cases import Codes
+from berth.predictor.families.graph.transfer.posterior import Width
 from berth.predictor.learning.graphs.posterior import Joint
 from lab.ground.figures import Figures, Point, curve, figures, over
 from lab.ground.splits import Split

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.transfer import bundle as bundles
-from berth.predictor.families.graph.latency.transfer.cases import Codes
+from berth.predictor.families.graph.transfer import bundle as bundles
+from berth.predictor.families.graph.transfer.cases import Codes
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.graphs.adapt import rounded, samples_of
 from berth.predictor.learning.graphs.posterior import fit_cases

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from berth.predictor.families.graph.latency.transfer.cases import Cases
-from berth.predictor.families.graph.latency.transfer.kernel import (
+from berth.predictor.families.graph.transfer.cases import Cases
+from berth.predictor.families.graph.transfer.kernel import (
     Kernel,
     Scale,
     resemblances,

@@ -10,9 +10,9 @@ import numpy as np
 
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
-from berth.predictor.families.graph.latency.transfer import bundle as bundles
-from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, Own
-from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior, Width
+from berth.predictor.families.graph.transfer import bundle as bundles
+from berth.predictor.families.graph.transfer.kernel import LEVELS, Own
+from berth.predictor.families.graph.transfer.posterior import TransferPosterior, Width
 from berth.predictor.learning.graphs.adapt import card, rounded
 from lab.datasets import timm
 from lab.latency.timm_devices import platform_of

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.families.graph.latency.features import ROOF_FEATURES
-from berth.predictor.families.graph.latency.transfer.cases import (
+from berth.predictor.families.graph.transfer.cases import (
     Cases,
     Codes,
     graph_columns,

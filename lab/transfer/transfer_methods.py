@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
-from berth.predictor.families.graph.latency.transfer.kernel import Kernel
-from berth.predictor.families.graph.latency.transfer.nearest import nearest_residual
+from berth.predictor.families.graph.transfer.cases import Cases, Codes
+from berth.predictor.families.graph.transfer.kernel import Kernel
+from berth.predictor.families.graph.transfer.posterior import nearest_residual
 from berth.predictor.learning.graphs.posterior import Posterior
 from lab.ground.table import Floats
 from lab.transfer.platform_kernel import fit

@@ -9,7 +9,7 @@ from pathlib import Path
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import command_line
-from berth.predictor.families.graph.latency.transfer.posterior import Width
+from berth.predictor.families.graph.transfer.posterior import Width
 from lab.experiments.experiment import Options
 from lab.ground.figures import Point
 from lab.ground.report import Report, Section

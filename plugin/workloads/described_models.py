@@ -9,8 +9,8 @@ from pathlib import Path
 from berth.pilot.errors import UsageError
 from berth.plugin.workloads.files import WorkloadOptions, with_options
 from berth.predictor.core.workload import Workload, workload_of
-from berth.predictor.families.graph.from_file import model_workload
-from berth.predictor.families.graph.kind import Mode
+from berth.predictor.families.graph.model import model_workload
+from berth.predictor.families.graph.workload import Mode
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.graphs.front_ends.transformer import transformer
 

@@ -217,8 +217,8 @@ def _as_graph(config: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 
 def _graph(path: Path, options: Mapping[str, Any]) -> Workload:
-    from berth.predictor.families.graph.from_file import model_workload  # noqa: PLC0415 - numpy
-    from berth.predictor.families.graph.kind import Mode  # noqa: PLC0415
+    from berth.predictor.families.graph.model import model_workload  # noqa: PLC0415 - numpy
+    from berth.predictor.families.graph.workload import Mode  # noqa: PLC0415
 
     mode = Mode(options.get("mode", Mode.INFERENCE))
     graph = model_workload(
@@ -286,7 +286,7 @@ def _check(kind: str, options: Mapping[str, Any], model: type[Document] = Profil
 
 def _check_graph(document: Any, changes: dict[str, Any]) -> None:
     """Raise UsageError for changes of a stored graph's batch or sizes: it was counted at these."""
-    from berth.predictor.families.graph.kind import check_trained_in  # noqa: PLC0415 - slow
+    from berth.predictor.families.graph.workload import check_trained_in  # noqa: PLC0415 - slow
 
     if "sizes" in changes:
         raise UsageError("--dim is for a model's file", hint="in a document all sizes are fixed")

@@ -1,12 +1,17 @@
-"""Folds over groups of rows that resemble each other: kernels, applications, models."""
+"""Folds over groups of rows that resemble each other, and figures of merit of what is held out.
+
+A group is a kernel, an application or a model.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
 
 
 def folds(groups: Sequence[str], count: int, seed: int) -> list[list[int]]:
@@ -23,3 +28,44 @@ def folds(groups: Sequence[str], count: int, seed: int) -> list[list[int]]:
     order = np.random.default_rng(seed).permutation(len(names))
     fold_of = {names[int(n)]: i % count for i, n in enumerate(order)}
     return [[r for r, g in enumerate(groups) if fold_of[g] == f] for f in range(count)]
+
+
+def r2(measured: Floats, predicted: Floats) -> float:
+    """Coefficient of determination; NaN where nothing varies."""
+    total = float(((measured - measured.mean()) ** 2).sum())
+    return math.nan if total == 0 else 1 - float(((measured - predicted) ** 2).sum()) / total
+
+
+def kendall(
+    measured: Floats, predicted: Floats, groups: Sequence[str] | Sequence[int] | None = None
+) -> float:
+    """Kendall's tau-b over pairs of rows of different ``groups`` (None: over all pairs).
+
+    NaN where there is no such pair; 0 where one side is the same in all of them.
+    """
+    first, second = np.triu_indices(len(measured), 1)
+    if groups is not None:
+        names = np.array(groups)
+        apart = names[first] != names[second]
+        first, second = first[apart], second[apart]
+    if not len(first):
+        return math.nan
+    real = np.sign(measured[first] - measured[second])
+    guess = np.sign(predicted[first] - predicted[second])
+    ordered = math.sqrt(float(np.count_nonzero(real)) * float(np.count_nonzero(guess)))
+    return float(real @ guess) / ordered if ordered else 0.0
+
+
+def row_taus(measured: Floats, predicted: Floats) -> Floats:
+    """[rows] ``kendall`` of each row's order of its columns, of those that were measured (not
+    NaN); NaN for fewer than two."""
+    return np.array([
+        kendall(real[known], guess[known])
+        for real, guess, known in zip(measured, predicted, np.isfinite(measured), strict=True)
+    ])  # fmt: skip
+
+
+def group_mean(values: Floats, groups: Sequence[str] | Sequence[int]) -> float:
+    """Mean over groups of each group's mean."""
+    _, place = np.unique(np.array(groups), return_inverse=True)
+    return float((np.bincount(place, values) / np.bincount(place)).mean())

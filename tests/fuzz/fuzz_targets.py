@@ -44,7 +44,7 @@ from berth.plugin.slurm import accounting, cluster
 from berth.plugin.slurm import past_jobs as slurm_past_jobs
 from berth.plugin.slurm import present_jobs as slurm_present_jobs
 from berth.predictor.core.workload import Workload, read_workload
-from berth.predictor.families.graph.kind import ModelWorkload
+from berth.predictor.families.graph.workload import ModelWorkload
 from berth.predictor.families.language_model.config import RawConfig, from_mapping, is_encoder
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.graphs.limits import Problem

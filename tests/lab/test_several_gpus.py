@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.pilot.errors import BerthError
-from berth.predictor.families.graph.several_gpus import shipped
+from berth.predictor.families.graph.graph_family import shipped_several_gpus
 from lab.__main__ import lab
 from lab.datasets.mlperf import Rate, rates
 from lab.latency.several_gpus import OFFLINE, fit, held_out_errors, pairs
@@ -42,7 +42,7 @@ def test_what_is_shipped_is_what_the_data_say() -> None:
         mine = pairs(rates(), OFFLINE)
     except BerthError as error:
         pytest.skip(error.message)
-    learnt, file = fit(mine), shipped()
+    learnt, file = fit(mine), shipped_several_gpus()
     assert (learnt.log_loss, learnt.log_width) == pytest.approx((file.log_loss, file.log_width))
     assert (len(mine), max(pair.more for pair in mine)) == (file.rows, file.most)
     done = CliRunner().invoke(lab, ["several-gpus"])

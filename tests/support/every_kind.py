@@ -9,7 +9,7 @@ from toy_profiles import profile
 from berth.pilot.profile import RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, workload_of
-from berth.predictor.families.graph.kind import Mode, ModelWorkload
+from berth.predictor.families.graph.workload import Mode, ModelWorkload
 from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload

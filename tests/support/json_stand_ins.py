@@ -201,7 +201,7 @@ def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
 
 def export(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """A cost model was written as ONNX."""
-    path = "berth.predictor.learning.relative.export.export_cost_model"
+    path = "berth.predictor.learning.relative.cost_model_onnx.export_cost_model"
     patch.setattr(path, lambda _folder, _out: 1e-7)
 
 

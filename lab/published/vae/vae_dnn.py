@@ -17,7 +17,7 @@ from berth.plugin.cli.train.training_input import SiteInput, site_input
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.folds import folds
-from berth.predictor.learning.relative.splits import (
+from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     Fold,
     Split,

@@ -328,7 +328,7 @@ def advise_models(
     first."""
     require_training("advice")
     from berth.predictor.families.graph.latency.features import work_of  # noqa: PLC0415
-    from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
+    from berth.predictor.families.graph.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
     from berth.predictor.graphs.reader import read_graph  # noqa: PLC0415
     from berth.predictor.graphs.roofline import native_numbers  # noqa: PLC0415
     from berth.predictor.hardware.roofs import roofs  # noqa: PLC0415

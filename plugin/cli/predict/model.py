@@ -21,7 +21,7 @@ from berth.plugin.workloads.files import MODEL_FILES, configuration
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
     from berth.predictor.core.forecast import Forecast
-    from berth.predictor.families.graph.kind import ModelWorkload
+    from berth.predictor.families.graph.workload import ModelWorkload
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline
     from berth.predictor.graphs.what_if import Change
@@ -72,7 +72,7 @@ def predict_model(asked: Asked) -> None:
 
 
 def _document(asked: Asked) -> ModelWorkload:
-    from berth.predictor.families.graph.kind import ModelWorkload
+    from berth.predictor.families.graph.workload import ModelWorkload
 
     document = asked.workload.document
     assert isinstance(document, ModelWorkload)  # noqa: S101 - by its kind

@@ -17,7 +17,7 @@ from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.report.terminal import columns
 from berth.predictor.core.bundle import CARD, BundleManifest
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR
-from berth.predictor.families.graph.latency.transfer import bundle as transfer
+from berth.predictor.families.graph.transfer import bundle as transfer
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.relative import bundle as relative
 from berth.predictor.families.slices import bundle as slices
@@ -108,7 +108,7 @@ def diff(first: Path, second: Path, json_: bool) -> None:
 def onnx(folder: Path, out: Path, *, json_: bool) -> None:
     """Write the cost model in FOLDER (`berth train --task relative-performance`) as ONNX."""
     require_training("writing ONNX")
-    from berth.predictor.learning.relative.export import export_cost_model  # noqa: PLC0415 - the extra
+    from berth.predictor.learning.relative.cost_model_onnx import export_cost_model  # noqa: PLC0415 - the extra
 
     apart = export_cost_model(folder, out)
     answer(

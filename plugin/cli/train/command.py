@@ -231,7 +231,7 @@ def adapt_model(
     """
     require_training("training")
     from berth.pilot.dl.campaign import read_runs  # noqa: PLC0415
-    from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
+    from berth.predictor.families.graph.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
     from berth.predictor.learning.graphs import adapt  # noqa: PLC0415
 
     run_files = [path for path in files if path.suffix == ".jsonl"]

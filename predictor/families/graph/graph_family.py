@@ -1,20 +1,28 @@
-"""Inference of model graphs behind the Family protocol."""
+"""Inference of model graphs behind the Family protocol, on one GPU or a copy on each of several.
+
+``several_gpus.json``, written by ``python -m lab several-gpus --train``, has what each doubling of
+the GPUs costs.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
+from pydantic import Field
+
+from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
+from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
+from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.graph import several_gpus
-from berth.predictor.families.graph.kind import Mode
 from berth.predictor.families.graph.latency.bundle import DEFAULT_LATENCY
 from berth.predictor.families.graph.latency.bundle import load as load_latency
-from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER
-from berth.predictor.families.graph.latency.transfer.bundle import verify as verify_transfer
 from berth.predictor.families.graph.model import (
     graph_of,
     is_model,
@@ -25,8 +33,11 @@ from berth.predictor.families.graph.model import (
 )
 from berth.predictor.families.graph.operators.bundle import DEFAULT_OPERATORS_BUNDLE
 from berth.predictor.families.graph.operators.bundle import verify as verify_operators
-from berth.predictor.families.graph.source_errors import SourceErrors
-from berth.predictor.families.graph.times import SOURCES, Source, sources, times
+from berth.predictor.families.graph.sources import Source, SourceErrors
+from berth.predictor.families.graph.times import SOURCES, sources, times
+from berth.predictor.families.graph.transfer.bundle import DEFAULT_TRANSFER
+from berth.predictor.families.graph.transfer.bundle import verify as verify_transfer
+from berth.predictor.families.graph.workload import Mode
 from berth.predictor.footprint.energy import energy
 from berth.predictor.footprint.footprint import Task, count, footprint
 from berth.predictor.graphs.roofline import Roofline
@@ -136,7 +147,7 @@ def _point(workload: str, one: Roofline, units: int, memory: Interval) -> Predic
 
 
 def _of_copies(own: Prediction, copies: int) -> Prediction:
-    together = several_gpus.shipped()
+    together = shipped_several_gpus()
     why_not = f"no more than {together.most} GPUs were measured together"
     return of_copies(
         own,
@@ -146,3 +157,31 @@ def _of_copies(own: Prediction, copies: int) -> Prediction:
         energy_j=own.energy_j,
         why_not=why_not if copies > together.most else None,
     )
+
+
+SEVERAL_GPUS = Path(__file__).with_name("several_gpus.json")
+
+
+class SeveralGpus(LearntFile):
+    """What each doubling of the GPUs costs."""
+
+    schema_: str = Field(default="berth.several-gpus/1", alias="schema")
+    log_loss: float
+    """Of a GPU's rate with each doubling."""
+    log_width: float = Field(gt=0)
+    """Half width of the 90 % interval of that rate."""
+    most: int = Field(ge=2)
+    """GPUs that were measured together."""
+
+    def shared(self, seconds: Interval, gpus: int) -> Interval:
+        """Seconds of a step on one GPU as seconds from step to step of all together."""
+        if gpus == 1:
+            return seconds
+        mid = seconds.mid / gpus * math.exp(self.log_loss * math.log2(gpus))
+        return around(mid, math.hypot(math.log(seconds.high / seconds.mid), self.log_width))
+
+
+@cache
+def shipped_several_gpus() -> SeveralGpus:
+    """The file that comes with Berth. Raises DocumentError."""
+    return read_json(SEVERAL_GPUS, SeveralGpus)

@@ -1,19 +1,61 @@
-"""What the families of model graphs read of a workload: its graph, the places, points on curves."""
+"""A model file as a workload, and what the families of model graphs read of one.
+
+The workload holds the graph without its weights. Families read the graph, the roofs to predict at,
+and make points on curves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Question
+from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
-from berth.predictor.families.graph.kind import Mode, ModelWorkload
+from berth.predictor.core.workload import Amount
+from berth.predictor.families.graph.workload import (
+    ANY_DEVICE,
+    Mode,
+    ModelWorkload,
+    check_trained_in,
+    plain_name,
+)
+from berth.predictor.graphs.front_ends.any_model import of_path
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.stored import from_lines
+from berth.predictor.graphs.stored import from_lines, to_lines
 from berth.predictor.hardware.ceilings import core_grid
 from berth.predictor.hardware.roofs import Roof, roof_of
+
+
+def model_workload(
+    path: Path,
+    *,
+    name: str | None = None,
+    mode: Mode = Mode.INFERENCE,
+    batch: int | None = None,
+    precision: str | None = None,
+    amount: Amount | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> ModelWorkload:
+    """The workload of an ONNX file or a configuration that is read as a graph.
+
+    Raises DocumentError for a broken file, UsageError for training in fp8.
+    """
+    check_trained_in(mode, precision)
+    graph = of_path(path, batch=batch, sizes=sizes)
+    return ModelWorkload(
+        name=name or plain_name(path),
+        mode=mode,
+        precision=precision,
+        batch=max(graph.batch, 1),
+        file=path.name,
+        amount=amount or Amount(unit=Unit.STEP),
+        runs_on=ANY_DEVICE,
+        graph=to_lines(graph),
+    )
 
 
 def model_of(question: Question) -> ModelWorkload:

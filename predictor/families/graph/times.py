@@ -9,21 +9,21 @@ platform and stands alone where no other error is known. Imported when called: n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
 from berth.pilot.bounded import BoundedCache
-from berth.pilot.platform import Platform
 from berth.predictor.core.combine import SourceEstimate, combine, ordered
 from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import Basis, Interval
-from berth.predictor.families.graph import source_errors
-from berth.predictor.families.graph.source_errors import (
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.graph.latency.predictor import shared as shared_latency
+from berth.predictor.families.graph.operators.predictor import graph_times, operator_model
+from berth.predictor.families.graph.sources import (
+    COMBINED,
     IMAGES_IN_HALF,
     LANGUAGE_IN_FP32,
     MEASURED,
@@ -31,10 +31,16 @@ from berth.predictor.families.graph.source_errors import (
     OPERATORS,
     ROOFLINE,
     TRANSFER,
+    Platforms,
+    Source,
     SourceErrors,
+    Time,
+    corrected,
     known_device,
+    shipped_errors,
     with_runs,
 )
+from berth.predictor.families.graph.transfer.predictor import transferred
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
@@ -42,40 +48,6 @@ from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, r
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
 from berth.predictor.hardware.roofs import Roof, roofs
-
-
-@dataclass(frozen=True, slots=True)
-class Time:
-    """Of one run at the graph's batch, by one source."""
-
-    seconds: Interval
-    """By what the source itself knows of its error."""
-    basis: Basis
-    source: str
-    """Its name, as in ``source_errors``."""
-    note: str | None = None
-    detail: str = ""
-    """For people: the software that it was measured with."""
-    unlike: bool = False
-    """Whether models were measured on the platform, but none like this one."""
-    guessed: bool = False
-    """Whether the model or its batch is outside what errors are known of,"""
-    beyond: float = 0.0
-    """and what that adds to the half width, in log; where ``seconds`` does not hold it already."""
-
-    @property
-    def label(self) -> str:
-        """For people."""
-        return f"{self.source} ({self.detail})" if self.detail else self.source
-
-    models: int = 0
-    """How many a site measured itself on the platform."""
-
-
-Platforms: TypeAlias = Mapping[str, Platform]
-Source: TypeAlias = Callable[
-    [ModelGraph, Sequence[Roof], Platforms, Numbers | None], Mapping[str, Sequence[Time]]
-]
 
 
 def learnt(
@@ -91,10 +63,8 @@ def learnt(
     """
     if (graph.family == _RECURRENT).any():
         return {}
-    from berth.predictor.families.graph.latency.predictor import shared  # noqa: PLC0415 - when asked
-
-    predictor = shared() if folder is None else shared(folder)
-    above = source_errors.shipped().unlike_above
+    predictor = shared_latency() if folder is None else shared_latency(folder)
+    above = shipped_errors().unlike_above
     return {
         one.platform: [Time(
             one.seconds, one.basis, MEASURED, one.note, one.setting,
@@ -112,8 +82,6 @@ def operators(
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
     """Any GPU, as a sum of operators that were measured on others (``operators``)."""
-    from berth.predictor.families.graph.operators.predictor import operator_model  # noqa: PLC0415 - when asked
-    from berth.predictor.families.graph.operators.source import graph_times  # noqa: PLC0415
 
     names = [place.platform for place in places]
     model = None if folder is None else operator_model(folder)
@@ -136,8 +104,6 @@ def transfer(
     """
     if (graph.family == _RECURRENT).any():
         return {}
-    from berth.predictor.families.graph.latency.transfer.serve import transferred  # noqa: PLC0415
-
     return transferred(graph, places, platforms, numbers or native_numbers(graph), folder)
 
 
@@ -180,7 +146,7 @@ def times(
     whichever places are asked. With the usual sources cached by the graph's hash, its batch, and
     what places can do.
     """
-    known = errors or source_errors.shipped()
+    known = errors or shipped_errors()
     if sources is not SOURCES:
         return _times(graph, places, platforms, numbers, sources, errors=known)
     key = (graph.digest, graph.batch, numbers, tuple(map(_identity, places)))
@@ -268,10 +234,10 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
         estimates = [SourceEstimate(best.label, best.seconds, best.basis, "no held-out error")]
         answers = [one for one in answers if one.source == best.source]
     made = combine(estimates)
-    together = errors.of(source_errors.COMBINED, situation)
+    together = errors.of(COMBINED, situation)
     seconds, basis = made.seconds, made.basis
     if together is not None:
-        seconds = source_errors.corrected(seconds, together)
+        seconds = corrected(seconds, together)
         guessed = any(one.guessed for one in answers) or not _covered(bare, situation)
         if guessed:
             basis = Basis.PRIOR
@@ -315,7 +281,7 @@ def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstim
     error = errors.of(answer.source, situation)
     if error is None:
         return None
-    seconds = source_errors.corrected(answer.seconds, error)
+    seconds = corrected(answer.seconds, error)
     width = math.log(seconds.high / seconds.mid)
     if answer.models and answer.source == TRANSFER:
         width = max(width, math.log(answer.seconds.high / answer.seconds.mid))

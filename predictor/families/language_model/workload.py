@@ -11,7 +11,7 @@ from berth.pilot.documents import Document, read_json
 from berth.pilot.profile import Name, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
-from berth.predictor.families.graph.from_file import plain_name
+from berth.predictor.families.graph.workload import plain_name
 from berth.predictor.families.language_model.config import RawConfig, from_mapping
 
 LANGUAGE_MODEL_WORKLOAD_SCHEMA = "berth.language-model-workload/1"

@@ -10,7 +10,6 @@ from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.graph.kind import Mode, ModelWorkload
 from berth.predictor.families.graph.model import (
     graph_of,
     is_model,
@@ -19,6 +18,7 @@ from berth.predictor.families.graph.model import (
     places_by_units,
     point,
 )
+from berth.predictor.families.graph.workload import Mode, ModelWorkload
 from berth.predictor.families.training_step import data_parallel
 from berth.predictor.families.training_step.bundle import (
     DEFAULT_STEPS_BUNDLE,

@@ -24,11 +24,11 @@ from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import now, write_bundle
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.families.graph.latency.features import GraphWork, work_of
-from berth.predictor.families.graph.latency.transfer import bundle as bundles
-from berth.predictor.families.graph.latency.transfer.bundle import TransferManifest
-from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes, case_of, stacked
-from berth.predictor.families.graph.latency.transfer.kernel import Own
-from berth.predictor.families.graph.latency.transfer.posterior import is_fused, stack_name
+from berth.predictor.families.graph.transfer import bundle as bundles
+from berth.predictor.families.graph.transfer.bundle import TransferManifest
+from berth.predictor.families.graph.transfer.cases import Cases, Codes, case_of, stacked
+from berth.predictor.families.graph.transfer.kernel import Own
+from berth.predictor.families.graph.transfer.posterior import is_fused, stack_name
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
-from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, OWN, Kernel, Own
+from berth.predictor.families.graph.transfer.cases import Cases, Codes
+from berth.predictor.families.graph.transfer.kernel import LEVELS, OWN, Kernel, Own
 
 NOVELTY_SCALES = (0.5, 1.0, 2.0, 3.0)
 """Factors on a new platform's own levels that its samples choose among: how unlike others it is."""

@@ -1,19 +1,22 @@
 """The cost model as an ONNX graph, for programs that have no Berth: ``berth train bundle onnx``.
 
 Inputs (float64): ``features`` (rows x features) and ``terms`` (rows x terms), as the bundle's view
-makes them of the counters (``predictor/relative/views.py``); ``log_reference`` (rows x 1); and
-``common`` (rows x training rows): 1 where the training row is of the same application, 2 where it
-is of the same kernel too. Output: ``log_seconds`` (rows x platforms). Berth itself serves the JSON,
-which is as exact and about as fast (``benchmarks/predict_relative.py``) and can be read.
+makes them of the counters (``predictor/families/relative/views.py``); ``log_reference`` (rows x 1);
+and ``common`` (rows x training rows): 1 where the training row is of the same application, 2 where
+it is of the same kernel too. Output: ``log_seconds`` (rows x platforms). Berth itself serves the
+JSON, which is as exact and about as fast (``benchmarks/predict_relative.py``) and can be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.relative.bundle import load
 from berth.predictor.families.relative.cost_model import CostModel, Gaussian, Group
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import LAUNCH, Seen
@@ -108,3 +111,21 @@ def _mean(graph: OnnxGraph, gaussian: Gaussian) -> str:
         shared = graph.add("Mul", nearness, "common")
         found = graph.add("Add", found, graph.add("MatMul", shared, own_near))
     return graph.add("Add", graph.add("Mul", found, gaussian.amplitude), gaussian.offset)
+
+
+def export_cost_model(folder: Path, out: Path) -> float:
+    """Write the graph; the largest difference to the bundle, in log time.
+
+    Raises UsageError where the bundle is of another family, DocumentError where it is damaged or
+    ``out`` cannot be written, BerthError where graph and bundle say different things.
+    """
+    model = load(folder).model
+    if not isinstance(model, CostModel):
+        raise UsageError(f"{folder} is an ONNX model already", hint="copy its model.onnx")
+    raw = cost_model_onnx(model)
+    apart = check_graph(raw, model)
+    try:
+        out.write_bytes(raw)
+    except OSError as error:
+        raise DocumentError(out, f"cannot be written: {error.strerror}") from None
+    return apart

@@ -30,13 +30,17 @@ from berth.predictor.families.relative.bundle import (
 from berth.predictor.families.relative.cost_model import CostModel, cost_model_file
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import fit_range, trust_file
-from berth.predictor.learning.relative.baselines import BASELINES
-from berth.predictor.learning.relative.card import card
-from berth.predictor.learning.relative.checks import check_applications, check_rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.family import Family, Fitted, resume_key
-from berth.predictor.learning.relative.figures import vector_figures
-from berth.predictor.learning.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
+from berth.predictor.learning.relative.family import (
+    LEAVE_ONE_APPLICATION_OUT,
+    Family,
+    Fitted,
+    check_applications,
+    check_rows,
+    held_out,
+    resume_key,
+)
+from berth.predictor.learning.relative.figures import BASELINES, vector_figures
 from berth.predictor.learning.relative.trust import LEAST_APPLICATIONS, fit_trust
 from berth.predictor.learning.resume import Resume
 
@@ -194,3 +198,41 @@ def known_figures(of: Mapping[str, float]) -> dict[str, float]:
 
 def _asked(model: Fitted, rows: Rows) -> Floats:
     return model.log_seconds(rows.knowing())
+
+
+def card(manifest: RelativeManifest) -> str:
+    """``CARD.md`` as text."""
+    training = manifest.training
+    lines = [
+        "# Model card: relative performance from counters",
+        "",
+        f"Made {manifest.created} by `{manifest.command}` with Berth {manifest.berth_version}.",
+        "",
+        "## What it is",
+        f"{manifest.family}: {manifest.what}.",
+        "",
+        f"Piloted on `{manifest.reference}`; predicts {', '.join(manifest.platforms)}.",
+        f"Counters: {', '.join(manifest.counters)}.",
+        "",
+        "## Data",
+        f"{training.rows} rows of {len(training.applications)} applications: "
+        f"{', '.join(training.applications)}.",
+        *(f"- `{path}` sha256 `{digest[:16]}`" for path, digest in training.sources.items()),
+        "",
+        "## Figures",
+        "Leave-one-application-out, applications weigh the same (`python -m lab relative`",
+        "has the other splits, the other families and what each figure means).",
+        "",
+        "| figure | value |",
+        "|---|---|",
+        *(f"| {name} | {value:.4g} |" for name, value in manifest.figures.items()),
+        "",
+        "## Limits",
+        f"- {len(training.applications)} applications: the figures move by several hundredths when",
+        "  one of them is another.",
+        "- Constants of the cost model and its Gaussian processes were set by hand, looking at",
+        "  these applications; docs/relative.md lists what was tried.",
+        "- A time on the reference is needed, and the counters of the same source.",
+        f"- Seed {training.seed}; {', '.join(f'{k} {v}' for k, v in training.libraries.items())}.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ import pytest
 from toy_profiles import QUICK, examples
 
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.metrics import kendall, r2
+from berth.predictor.learning.folds import kendall, r2
 from berth.predictor.learning.programs.columns import columns
 from berth.predictor.learning.programs.model import Settings
 from lab.kernels.evaluate_programs import evaluate_methods, leave_one_kernel_out, report_of, steps

@@ -12,7 +12,7 @@ pytest.importorskip("onnx")
 
 import tiny_latency
 
-from berth.predictor.families.graph.latency.transfer.posterior import Width
+from berth.predictor.families.graph.transfer.posterior import Width
 from lab.transfer.transfer_bundle import train
 from lab.transfer.transfer_cases import Measured, measured_cases
 

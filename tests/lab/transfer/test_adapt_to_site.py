@@ -15,7 +15,7 @@ from berth.plugin.cli import main
 from berth.predictor.core.arrays import read_arrays
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.graph.latency.features import work_of
-from berth.predictor.families.graph.latency.transfer import bundle
+from berth.predictor.families.graph.transfer import bundle
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.predictor.families.graph.latency.transfer.cases import NOBODY
-from berth.predictor.families.graph.latency.transfer.kernel import Own, Scale
+from berth.predictor.families.graph.transfer.cases import NOBODY
+from berth.predictor.families.graph.transfer.kernel import Own, Scale
 from lab.transfer import platform_kernel as learn
 from lab.transfer.transfer_cases import Measured
 from lab.transfer.transfer_methods import METHODS

@@ -7,8 +7,8 @@ import pytest
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
-from berth.predictor.families.graph.latency.transfer.kernel import Kernel
+from berth.predictor.families.graph.transfer.cases import Cases, Codes
+from berth.predictor.families.graph.transfer.kernel import Kernel
 from lab.ground.figures import curve, figures
 from lab.transfer import evaluate_transfer
 from lab.transfer.transfer_cases import Measured

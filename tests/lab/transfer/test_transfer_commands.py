@@ -10,7 +10,7 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli import main as berth
-from berth.predictor.families.graph.latency.transfer import bundle
+from berth.predictor.families.graph.transfer import bundle
 from lab.__main__ import main
 from lab.experiments.experiment import Options
 from lab.ground.figures import curve, figures

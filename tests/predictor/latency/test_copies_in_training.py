@@ -13,8 +13,8 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.graph.kind import Mode
 from berth.predictor.families.graph.model import graph_of
+from berth.predictor.families.graph.workload import Mode
 from berth.predictor.families.training_step.data_parallel import (
     GRADIENT_BYTES,
     PCIE_MOST,

@@ -10,8 +10,8 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.graph.kind import Mode
-from berth.predictor.families.graph.several_gpus import shipped
+from berth.predictor.families.graph.graph_family import shipped_several_gpus
+from berth.predictor.families.graph.workload import Mode
 from berth.predictor.hardware import platforms
 
 ASKED = ("rtx-3090-24gb", "h100-80gb", "h100-mig-2g.20gb", "quartz")
@@ -64,13 +64,15 @@ def test_the_order_of_gpus_stays(forecaster: Forecaster) -> None:
 
 
 def test_more_than_were_measured_together_are_not_known(forecaster: Forecaster) -> None:
-    (point,) = forecast(forecaster, 2 * shipped().most).curves["h100-80gb"].points
-    assert point.abstained == f"no more than {shipped().most} GPUs were measured together"
+    (point,) = forecast(forecaster, 2 * shipped_several_gpus().most).curves["h100-80gb"].points
+    assert (
+        point.abstained == f"no more than {shipped_several_gpus().most} GPUs were measured together"
+    )
 
 
 def test_one_gpu_is_left_as_it_is() -> None:
     time = Interval(1.0, 2.0, 3.0)
-    assert shipped().shared(time, 1) == time
+    assert shipped_several_gpus().shared(time, 1) == time
 
 
 def spread(point: Prediction) -> float:

@@ -26,18 +26,24 @@ from berth.predictor.families.graph.latency.features import (
     roof_features,
     work_of,
 )
-from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS, descriptors, terms
 from berth.predictor.families.graph.latency.predictor import LatencyPredictor, shared
-from berth.predictor.families.graph.latency.process import similarity
-from berth.predictor.families.graph.source_errors import (
+from berth.predictor.families.graph.latency.process import (
+    DESCRIPTORS,
+    TERMS,
+    descriptors,
+    similarity,
+    terms,
+)
+from berth.predictor.families.graph.sources import (
     IMAGES_IN_HALF,
     MEASURED,
     NEAREST,
     OPERATORS,
     TRANSFER,
+    Time,
     known_device,
 )
-from berth.predictor.families.graph.times import Time, times
+from berth.predictor.families.graph.times import times
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers

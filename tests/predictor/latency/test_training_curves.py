@@ -10,7 +10,7 @@ from small_models import convolutional, graph_of
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.graph.kind import Mode, ModelWorkload
+from berth.predictor.families.graph.workload import Mode, ModelWorkload
 from berth.predictor.families.training_step.predictor import family_widths
 from berth.predictor.graphs.stored import to_lines
 from berth.predictor.hardware import platforms

@@ -7,10 +7,12 @@ import pytest
 from onnx import helper
 from small_models import attention, constant, convolutional, graph_of, model, tensor
 
-from berth.predictor.families.graph.operators.calls import Kind
-from berth.predictor.families.graph.operators.graph_calls import calls_of
-from berth.predictor.families.graph.operators.predictor import operator_model, operator_seconds
-from berth.predictor.families.graph.operators.source import graph_times
+from berth.predictor.families.graph.operators.calls import Kind, calls_of
+from berth.predictor.families.graph.operators.predictor import (
+    graph_times,
+    operator_model,
+    operator_seconds,
+)
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family

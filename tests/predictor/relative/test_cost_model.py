@@ -12,10 +12,14 @@ from berth.pilot.errors import UsageError
 from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import LAUNCH, SERIAL, WORK
-from berth.predictor.learning.relative.cost_model_family import CostModelFamily, fit_costs
+from berth.predictor.learning.relative.cost_model_family import (
+    CostModelFamily,
+    Kernel,
+    fit_costs,
+    fit_gaussian,
+)
+from berth.predictor.learning.relative.family import LEAVE_ONE_APPLICATION_OUT, held_out
 from berth.predictor.learning.relative.figures import vector_figures
-from berth.predictor.learning.relative.gaussian import Kernel, fit_gaussian
-from berth.predictor.learning.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
 
 FAMILY = CostModelFamily(kinds={"cpu": "cpu", "gpu": "nvidia", "slice": "nvidia"})
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from toy_rows import toy
 
-from berth.predictor.learning.relative.figures import pairs_right, vector_figures
-from berth.predictor.learning.relative.splits import (
+from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     held_out,
 )
+from berth.predictor.learning.relative.figures import pairs_right, vector_figures
 from lab.relative.evaluation import RANDOM_ROWS, UNSEEN_SIZE, repeated
 from lab.relative.families import BASELINES
 

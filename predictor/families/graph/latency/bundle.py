@@ -25,8 +25,7 @@ from berth.predictor.core.bundle import (
     check_complete,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
-from berth.predictor.families.graph.latency.process import Process, Scale
+from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS, Process, Scale
 from berth.predictor.hardware.device import Numbers
 
 LATENCY_SCHEMA = "berth.model-latency/1"

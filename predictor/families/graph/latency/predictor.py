@@ -30,7 +30,7 @@ from berth.predictor.families.graph.latency.features import (
     roof_features,
     work_of,
 )
-from berth.predictor.families.graph.latency.inputs import descriptors, terms
+from berth.predictor.families.graph.latency.process import descriptors, terms
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.hardware.device import Numbers

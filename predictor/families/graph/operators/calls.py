@@ -1,8 +1,13 @@
-"""Operators as numbers, one entry each: what the physics and the learnt utilisation work on.
+"""Operators as numbers, one entry each, and those of a model graph: what a framework would run.
 
 A *product* is ``groups`` products of [rows, inner] by [inner, columns]; a convolution is one with
 images x output positions as rows (implicit GEMM). A *vector* operator (element-wise, softmax,
 normalisation) works on [rows, columns].
+
+Of a graph, matrix products and convolutions become products; grouped convolutions with few
+channels a group (depthwise) and all else become memory-bound vector operators. A bias that is
+added after a product is part of it. What runs nothing (views) takes no time. Operators without a
+measured counterpart (pooling, movement, unknown ones) are taken as reading and writing their bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from berth.predictor.core.arrays import Floats
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
+from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.roofline import FREE, MATRIX, load_of
+from berth.predictor.hardware.device import Numbers
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -40,7 +50,7 @@ class Kind(IntEnum):
     NORMALISATION = 6
 
 
-MATRIX = (Kind.PRODUCT, Kind.LINEAR, Kind.CONVOLUTION)
+MATRIX_KINDS = (Kind.PRODUCT, Kind.LINEAR, Kind.CONVOLUTION)
 
 
 @dataclass(frozen=True)
@@ -119,3 +129,142 @@ def _columns(*given: ArrayLike) -> list[Floats]:
 def _calls(kind: Kind, sizes: Sequence[Floats], flops: Floats, moved: Floats) -> Calls:
     groups, rows, columns, inner = sizes
     return Calls(np.full(len(flops), int(kind)), groups, rows, columns, inner, flops, moved)
+
+
+FEW_CHANNELS = 8
+"""Convolutions with fewer channels a group (in or out) do not run on matrix units."""
+NORMALISED_ROWS = frozenset({
+    "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization",
+    "com.microsoft:SkipLayerNormalization", "com.microsoft:SkipSimplifiedLayerNormalization",
+    "InstanceNormalization", "GroupNormalization",
+})  # fmt: skip
+"""Normalisations with statistics of the data; others scale by constants, element by element."""
+VIEWS = frozenset({"Split", "SplitToSequence", "SequenceAt", "Identity", "Slice"})
+"""What frameworks do without copying, beside the family of views."""
+_AT = {name: place for place, name in enumerate(COLUMNS)}
+_MATRIX = np.array([family in MATRIX for family in FAMILIES])
+_FREE = np.array([family in FREE for family in FAMILIES])
+_CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
+_FUSIBLE = np.array([
+    family in (Family.ACTIVATION, Family.ELEMENTWISE, Family.NORMALISATION, Family.SOFTMAX)
+    for family in FAMILIES
+])  # fmt: skip
+_SOFTMAX = FAMILIES.index(Family.SOFTMAX)
+
+
+@dataclass(frozen=True)
+class GraphCalls:
+    """One call for each of a graph's kinds of nodes."""
+
+    calls: Calls
+    runs: NDArray[np.bool_]
+    """[kinds] False: takes no time."""
+    times: Integers
+    """[kinds] nodes of each."""
+    waits: Floats
+    """[kinds] launches beyond the first: a recurrent layer's steps wait for one another."""
+
+
+def calls_of(
+    graph: ModelGraph, numbers: Numbers, batch: int | None = None, *, compiled: bool = False
+) -> GraphCalls:
+    """Each kind of the graph's nodes as a call, floats stored in ``numbers``.
+
+    At another ``batch`` than the graph's, activations are taken as that many times as large.
+    ``compiled``: vector operators that read what another one makes run within its kernel.
+    """
+    table = graph.kinds
+    load = load_of(graph, numbers)
+    family = load.family
+    scale = 1.0 if batch is None else batch / max(graph.batch, 1)
+    moved = np.maximum(load.weight_bytes + scale * load.activation_bytes, 1.0)
+    output = np.maximum(table[:, _AT["output_0"] : _AT["output_0"] + AXES], 1).astype(np.float64)
+    rank = np.clip(table[:, _AT["output_rank"]], 1, AXES)
+    elements = output.prod(1)
+    last = output[np.arange(len(table)), rank - 1]
+    macs = table[:, _AT["macs"]].astype(np.float64)
+    inner = np.maximum(macs / elements, 1.0)
+    groups, rows, columns = np.ones_like(last), elements / last, last
+
+    weighted = load.weight_bytes > 0
+    apart = _MATRIX[family] & (family != _CONVOLUTION) & ~weighted & (rank >= 3)
+    before = output[np.arange(len(table)), np.maximum(rank - 2, 0)]
+    groups = np.where(apart, elements / (before * last), groups)
+    rows = np.where(apart, before, rows)
+    kind = np.where(apart, Kind.PRODUCT, Kind.LINEAR)
+
+    convolution = family == _CONVOLUTION
+    split = np.maximum(table[:, _AT["groups"]], 1).astype(np.float64)
+    channels = output[:, 1]
+    groups = np.where(convolution, split, groups)
+    rows = np.where(convolution, elements / channels, rows)
+    columns = np.where(convolution, np.maximum(channels / split, 1.0), columns)
+    kind = np.where(convolution & (split > 1), Kind.PRODUCT, kind)
+    kind = np.where(convolution & (split == 1) & _three_by_three(table), Kind.CONVOLUTION, kind)
+    depthwise = convolution & (split > 1) & (
+        (columns < FEW_CHANNELS) | (_inputs_a_group(table, split) < FEW_CHANNELS)
+    )  # fmt: skip
+
+    vector = ~_MATRIX[family] | depthwise | (macs <= 0)
+    two_read = (table[:, _AT["inputs"]] >= 2) & ~depthwise
+    measured = np.where(two_read, Kind.BINARY, Kind.UNARY)
+    measured = np.where(family == _SOFTMAX, Kind.SOFTMAX, measured)
+    measured = np.where(_named(graph, NORMALISED_ROWS), Kind.NORMALISATION, measured)
+    calls = Calls(
+        np.where(vector, measured, kind).astype(np.int64),
+        np.where(vector, 1.0, np.where(apart, scale * groups, groups)),
+        np.where(vector, scale * elements / last, np.where(apart, rows, scale * rows)),
+        np.where(vector, last, columns),
+        np.where(vector, 1.0, inner),
+        scale * np.maximum(load.flops, 0.0),
+        moved,
+    )
+    views = _named(graph, VIEWS)
+    runs = ~_FREE[family] & ~views & ~_biases(graph, load.weight_bytes)
+    alone = ~_absorbed(graph) if compiled else np.ones(len(graph), bool)
+    times = np.bincount(graph.kind[alone], minlength=len(table))
+    return GraphCalls(calls, runs, times, load.launches - 1)
+
+
+def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
+    """[n] nodes that a compiler runs in the kernel of a node before them."""
+    fusible = _FUSIBLE[graph.family]
+    made, read = graph.edges
+    found = np.zeros(len(graph), bool)
+    found[read[fusible[made] & fusible[read]]] = True
+    return found
+
+
+def _named(graph: ModelGraph, names: frozenset[str]) -> NDArray[np.bool_]:
+    """[kinds] those of these operators."""
+    return np.array([name in names for name in graph.operators])[graph.kind_operator]
+
+
+def _three_by_three(table: Integers) -> NDArray[np.bool_]:
+    of = {name: table[:, place] for name, place in _AT.items()}
+    found: NDArray[np.bool_] = (
+        (of["kernel_1"] == 3) & (of["kernel_2"] == 3) & (of["kernel_0"] <= 1)
+        & (of["stride_1"] == 1) & (of["stride_2"] == 1) & (of["dilation"] <= 1)
+    )  # fmt: skip
+    return found
+
+
+def _inputs_a_group(table: Integers, split: Floats) -> Floats:
+    found: Floats = np.maximum(table[:, _AT["input_1"]], 1) / split
+    return found
+
+
+def _biases(graph: ModelGraph, weight_bytes: Floats) -> NDArray[np.bool_]:
+    """[kinds] additions of constants to what a product alone makes."""
+    product = graph.operators.index("MatMul") if "MatMul" in graph.operators else -1
+    add = graph.operators.index("Add") if "Add" in graph.operators else -1
+    after = np.zeros(len(graph.kinds), bool)
+    if min(product, add) < 0:
+        return after
+    made, read = graph.edges
+    from_product = read[graph.operator[made] == product]
+    kinds = graph.kind[from_product]
+    after[kinds] = True
+    one_read = graph.kinds[:, _AT["inputs"]] == 1
+    found: NDArray[np.bool_] = after & one_read & (graph.kind_operator == add) & (weight_bytes > 0)
+    return found

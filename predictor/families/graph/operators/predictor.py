@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import regressed
 from berth.predictor.core.prediction import Interval
@@ -19,8 +20,7 @@ from berth.predictor.families.graph.operators.bundle import (
     Group,
     Loaded,
 )
-from berth.predictor.families.graph.operators.calls import Calls, Kind
-from berth.predictor.families.graph.operators.graph_calls import calls_of
+from berth.predictor.families.graph.operators.calls import Calls, Kind, calls_of
 from berth.predictor.families.graph.operators.physics import (
     KERNEL_S,
     Places,
@@ -34,7 +34,7 @@ from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.hardware.device import Numbers
-from berth.predictor.hardware.unit import Unit
+from berth.predictor.hardware.unit import Unit, unit_of
 
 _CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
 _GROUP = np.array([
@@ -138,3 +138,30 @@ def operator_seconds(
 ) -> Floats:
     """[n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
     return operator_model().operator_seconds(graph, gpu, numbers, batch)
+
+
+def graph_times(
+    graph: ModelGraph,
+    names: Sequence[str],
+    platforms: Mapping[str, Platform],
+    numbers: Numbers | None = None,
+    model: OperatorModel | None = None,
+) -> dict[str, Interval]:
+    """Seconds of one run of a graph on those of the named platforms that are GPUs.
+
+    Nothing of the platform need have been measured. Raises DocumentError for a broken bundle.
+    """
+    places: dict[str, Unit] = {}
+    for name in names:
+        found = unit_of(platforms[name], platforms) if name in platforms else None
+        if found is not None:
+            places[name] = found
+    if not places:
+        return {}
+    known = numbers or native_numbers(graph)
+    model = model or operator_model()
+    seconds = model.graph_seconds(graph, list(places.values()), known)
+    return {
+        name: model.graph_interval(graph, float(one), known)
+        for name, one in zip(places, seconds, strict=True)
+    }

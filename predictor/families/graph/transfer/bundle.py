@@ -24,9 +24,9 @@ from berth.predictor.core.bundle import (
     check_complete,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.transfer.cases import GRAPH, PLACE, SPEC, Cases
-from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, TERMS, Kernel, Own, Scale
-from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior, Width
+from berth.predictor.families.graph.transfer.cases import GRAPH, PLACE, SPEC, Cases
+from berth.predictor.families.graph.transfer.kernel import LEVELS, TERMS, Kernel, Own, Scale
+from berth.predictor.families.graph.transfer.posterior import TransferPosterior, Width
 
 TRANSFER_SCHEMA = "berth.model-transfer/1"
 CASES = "cases.npz"

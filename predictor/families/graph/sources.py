@@ -1,20 +1,28 @@
-"""How far each source of a model graph's time was off, by situation, on what it never saw.
+"""Sources of a model graph's time: what one answers, and how far each was off on held-out data.
 
-``source_errors.json`` is written by ``python -m lab graph-sources --train``. What is held out
-together (a device, an architecture, a family of models) is one group, and groups weigh the same.
+``source_errors.json`` has the errors by situation, written by ``python -m lab graph-sources
+--train``. What is held out together (a device, an architecture, a family of models) is one group,
+and groups weigh the same.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from pydantic import Field
 
 from berth.pilot.documents import Document, read_json
+from berth.pilot.platform import Platform
 from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import Interval
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.hardware.device import Numbers
+from berth.predictor.hardware.roofs import Roof
 
 MEASURED, TRANSFER, NEAREST, OPERATORS, ROOFLINE = (
     "measured models",
@@ -31,6 +39,40 @@ LEAST_GROUPS = 9
 LEAST_COVERAGE = 0.85
 COMBINED = "combined"
 """Name of the entries that say how far all sources together were off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Of one run at the graph's batch, by one source."""
+
+    seconds: Interval
+    """By what the source itself knows of its error."""
+    basis: Basis
+    source: str
+    """Its name, as in ``source_errors``."""
+    note: str | None = None
+    detail: str = ""
+    """For people: the software that it was measured with."""
+    unlike: bool = False
+    """Whether models were measured on the platform, but none like this one."""
+    guessed: bool = False
+    """Whether the model or its batch is outside what errors are known of,"""
+    beyond: float = 0.0
+    """and what that adds to the half width, in log; where ``seconds`` does not hold it already."""
+
+    models: int = 0
+    """Models that a site measured itself on the platform."""
+
+    @property
+    def label(self) -> str:
+        """Return the source's name with its detail, as people read it."""
+        return f"{self.source} ({self.detail})" if self.detail else self.source
+
+
+Platforms: TypeAlias = Mapping[str, Platform]
+Source: TypeAlias = Callable[
+    [ModelGraph, Sequence[Roof], Platforms, Numbers | None], Mapping[str, Sequence[Time]]
+]
 
 
 class SourceError(Document):
@@ -79,7 +121,7 @@ class SourceErrors(Document):
 
 
 @cache
-def shipped() -> SourceErrors:
+def shipped_errors() -> SourceErrors:
     """The file that comes with Berth. Raises DocumentError."""
     return read_json(ERRORS, SourceErrors)
 

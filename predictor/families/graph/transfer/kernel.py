@@ -1,4 +1,4 @@
-"""How much the times of two cases have to do with each other.
+"""The covariance of the times of two cases: how much they have to do with each other.
 
 The log of time over roofline time is a sum of functions, one for each *level* of resemblance: one
 for all platforms, one for all GPUs (and one for all CPUs), one for those among them with fusing
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.latency.transfer.cases import GRAPH, NOBODY, PLACE, Cases, Codes
+from berth.predictor.families.graph.transfer.cases import GRAPH, NOBODY, PLACE, Cases, Codes
 
 LEVELS = ("all", "kind", "fusing", "specs", "device", "stack")
 OWN = ("device", "stack")

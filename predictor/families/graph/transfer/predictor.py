@@ -11,11 +11,10 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.intervals import around
 from berth.predictor.families.graph.latency.features import work_of
 from berth.predictor.families.graph.latency.predictor import BATCH_SLACK
-from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER, load
-from berth.predictor.families.graph.latency.transfer.cases import stacked
-from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior
-from berth.predictor.families.graph.source_errors import NEAREST, TRANSFER
-from berth.predictor.families.graph.times import Time
+from berth.predictor.families.graph.sources import NEAREST, TRANSFER, Time
+from berth.predictor.families.graph.transfer.bundle import DEFAULT_TRANSFER, load
+from berth.predictor.families.graph.transfer.cases import stacked
+from berth.predictor.families.graph.transfer.posterior import TransferPosterior
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of

@@ -1,4 +1,10 @@
-"""Times on any platform by the process after its cases: a weighted sum of them."""
+"""Times on any platform by the process after its cases, and by the nearest known device.
+
+By the process a time is a weighted sum of its cases. By the nearest device, for platforms with few
+runs of their own, a model takes, over its time under the roofs, what the most similar measured case
+took on the known device with the most similar data sheet; times one factor, the median over the
+platform's own runs.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +16,8 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.features import GraphWork
-from berth.predictor.families.graph.latency.transfer.cases import GRAPH, NOBODY, Cases, case_of
-from berth.predictor.families.graph.latency.transfer.kernel import Kernel, Own
-from berth.predictor.families.graph.latency.transfer.nearest import nearest_residual
+from berth.predictor.families.graph.transfer.cases import GRAPH, NOBODY, Cases, case_of
+from berth.predictor.families.graph.transfer.kernel import Kernel, Own, Scale, squared
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof
 
@@ -147,3 +152,21 @@ def stack_name(platform: str, numbers: Numbers, framework: str, threads: int | N
 def is_fused(stack: str) -> bool:
     """Whether operators are joined: all but eager torch."""
     return stack.split("/")[2] != "torch"
+
+
+_OTHER_FUSING = 10.0
+"""Squared distance of a compiled case from one that is not."""
+
+
+def nearest_residual(known: Cases, residual: Floats, asked: Cases, scale: Scale) -> Floats:
+    """[asked] log of time over roofline time, without the factor.
+
+    ``known``: at least one case; only the device nearest to the first asked case is used.
+    """
+    apart = squared(asked.spec[:1], known.spec)[0]
+    some = np.flatnonzero(apart <= apart.min() + 1e-9)
+    cases = known[some]
+    left, right = scale.scaled(asked), scale.scaled(cases)
+    away = squared(left[0], right[0]) + squared(left[1], right[1])
+    away += _OTHER_FUSING * (asked.fused[:, None] != cases.fused)
+    return np.asarray(residual[some][away.argmin(axis=1)])

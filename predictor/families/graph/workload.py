@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+from pathlib import Path
 
 from pydantic import Field
 
@@ -13,6 +15,7 @@ from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
 
 MODEL_WORKLOAD_SCHEMA = "berth.model-workload/1"
+_PLAIN = re.compile(r"[^A-Za-z0-9_.+-]+")
 ANY_DEVICE = RunsOn(targets=(Target.CPU, Target.CUDA))
 
 
@@ -49,6 +52,12 @@ def check_trained_in(mode: str, precision: str | None) -> None:
             "training in fp8 is not predicted: nobody measured it",
             hint="--precision fp32, tf32, fp16 or bf16 (the last two: mixed precision)",
         )
+
+
+def plain_name(path: Path) -> str:
+    """A workload's name from a file's: ``resnet50.onnx`` gives ``resnet50``."""
+    stem = path.parent.name if path.name == "config.json" else path.stem
+    return _PLAIN.sub("-", stem).strip("-.+_")[:128] or "model"
 
 
 def describe(document: ModelWorkload) -> Workload:
