@@ -52,17 +52,20 @@ def live_replays(
     backfills: Sequence[str] = (),
     policies: Sequence[str] = (),
 ) -> Live:
-    """Takes some seconds where many jobs run and wait. Raises BerthError."""
+    """Replay the present queue forward, which takes some seconds where many jobs run and wait.
+
+    Raises BerthError.
+    """
     site = find_site(site_file)
     scheduler = _scheduler(site)
     present = _present(scheduler, site)
     candidates = () if site is None else site.candidates
     store = None if site is None and store_url is None else _store(site_file, store_url)
     known = expected_times(present, store, candidates)
-    found: list[tuple[str, Foreseen]] = []
+    replays: list[tuple[str, Foreseen]] = []
     for name in backfills or [scheduler.replayed_as]:
         settings = Settings(Backfill(name))
-        found.append((name, next_hours(present, settings, known)))
+        replays.append((name, next_hours(present, settings, known)))
         for policy in policies:
             if site is None:
                 raise UsageError(
@@ -71,14 +74,15 @@ def live_replays(
             OBJECTIVES.load(policy)
             asked = replace(site.policy, objective=policy)
             there = next_hours(present, settings, known, policy=asked, candidates=candidates)
-            found.append((f"{name}, {policy}", there))
-    return Live(present, known, found)
+            replays.append((f"{name}, {policy}", there))
+    return Live(present, known, replays)
 
 
 def start_of(
     job_id: str, site_file: Path | None, store: Store | RemoteStore
 ) -> tuple[Start | None, str | None]:
-    """The start of one waiting job; None: why there is no estimate, where that is worth saying."""
+    """Return the start of one waiting job, else why there is no estimate, where that is worth
+    saying."""
     try:
         site = find_site(site_file)
         if site is None:
@@ -96,14 +100,14 @@ def start_of(
         if len(present.jobs) > MOST_FOR_WHY:
             return None, f"{len(present.jobs)} jobs run and wait: berth replay --live says more"
         known = expected_times(present, store, site.candidates)
-        found = next_hours(present, Settings(Backfill(scheduler.replayed_as)), known)
+        foreseen = next_hours(present, Settings(Backfill(scheduler.replayed_as)), known)
     except BerthError as error:
         return None, error.message
-    row = min(rows, key=lambda k: float(found.mid_s[k]))
-    low, mid, high = (float(c[row]) for c in (found.low_s, found.mid_s, found.high_s))
+    row = min(rows, key=lambda k: float(foreseen.mid_s[k]))
+    low, mid, high = (float(c[row]) for c in (foreseen.low_s, foreseen.mid_s, foreseen.high_s))
     if np.isfinite(mid):
         return Start(low, mid, high), None
-    return None, f"in a replay it never starts, {why_never(present, found, row)}"
+    return None, f"in a replay it never starts, {why_never(present, foreseen, row)}"
 
 
 def _scheduler(site: Site | None) -> Scheduler:
@@ -126,16 +130,16 @@ def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:
 
 
 def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore | None:
-    """None: it cannot be read; the replay goes on without predictions."""
+    """Open the store; None: it cannot be read, and the replay goes on without predictions."""
     try:
         return open_view(site_file, store_url)
     except BerthError:
         return None
 
 
-def why_never(present: PresentQueue, found: Foreseen, row: int) -> str:
+def why_never(present: PresentQueue, foreseen: Foreseen, row: int) -> str:
     """Return why a waiting job has no start."""
-    why = REASONS[found.middle.refused[present.queue.running + row]]
+    why = REASONS[foreseen.middle.refused[present.queue.running + row]]
     if why == LARGER:
         return "as their queue has not enough working nodes with room for an even share each"
     return f"as they have {why}" if why else "as they wait for jobs that never end"

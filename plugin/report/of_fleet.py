@@ -3,23 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import counted
 from berth.plugin.pictures.charts import Block, Lane, Use, fleet
-from berth.plugin.report.parts import Part, Report, drawn, text_table
+from berth.plugin.report.parts import Column, Part, Report, Table, drawn
 from berth.policies.mig import GpuState
-from berth.policies.mig.documents import GpuPlanEntry, PlanDocument, digest
+from berth.policies.mig.documents import (
+    GpuPlanEntry,
+    PlanDocument,
+    StepEntry,
+    UnplacedEntry,
+    digest,
+)
 from berth.policies.mig.layout import Instance, Layout
 
-_STEP = ("Step", "GPU", "Action", "Instance", "After the end of")
-_STATES = {Use.FREE: "free", Use.BUSY: "busy", Use.NEW: "new", Use.GONE: "goes"}
+_USES = {Use.FREE: "free", Use.BUSY: "busy", Use.NEW: "new", Use.GONE: "goes"}
+
+
+class Slice(NamedTuple):
+    """A slice of a GPU as it stands; a GPU that is not cut is one without a place."""
+
+    gpu: str
+    model: str
+    name: str
+    begin: int | None
+    use: str | None
+
+
+SLICES: tuple[Column[Slice], ...] = (
+    Column("GPU", "gpu", lambda row: row.gpu),
+    Column("Model", "model", lambda row: row.model),
+    Column("Slice", "slice", lambda row: row.name),
+    Column("Starts at", "starts_at", lambda row: row.begin),
+    Column("State", "state", lambda row: row.use),
+)
+PLANNED: tuple[Column[GpuPlanEntry], ...] = (
+    Column("GPU", "gpu", lambda gpu: gpu.name),
+    Column("Model", "model", lambda gpu: gpu.model),
+    Column("Now", "before", lambda gpu: " ".join(gpu.before)),
+    Column("Then", "after", lambda gpu: " ".join(gpu.after)),
+    Column(
+        "Jobs", "jobs", lambda gpu: ", ".join(f"{p.job} on {p.instance}" for p in gpu.placements)
+    ),
+    Column("Why", "why", lambda gpu: gpu.why),
+)
+STEPS: tuple[Column[tuple[int, StepEntry]], ...] = (
+    Column("Step", "step", lambda row: row[0]),
+    Column("GPU", "gpu", lambda row: row[1].gpu),
+    Column("Action", "action", lambda row: row[1].action),
+    Column("Instance", "instance", lambda row: row[1].instance),
+    Column("After the end of", "after_end_of", lambda row: ", ".join(row[1].after_end_of)),
+)
+UNPLACED: tuple[Column[UnplacedEntry], ...] = (
+    Column("Jobs", "count", lambda jobs: jobs.count),
+    Column("Name", "job", lambda jobs: jobs.job),
+    Column("Why", "reason", lambda jobs: jobs.reason),
+)
 
 
 def fleet_report(states: Sequence[GpuState], plan: PlanDocument | None) -> Report:
-    """Of a fleet; with its plan. Raises UsageError for the plan of another fleet."""
-    busy = sum(len(one.busy.instances) for one in states)
-    slices = sum(len(one.layout.instances) for one in states if one.mig_enabled)
+    """Report a fleet, with its plan. Raises UsageError for the plan of another fleet."""
+    busy = sum(len(state.busy.instances) for state in states)
+    slices = sum(len(state.layout.instances) for state in states if state.mig_enabled)
     lead = f"{counted(len(states), 'GPU')} in {slices} slices, {busy} of them busy."
     if plan is None:
         return Report("GPUs", lead, [_now(states)])
@@ -28,65 +75,66 @@ def fleet_report(states: Sequence[GpuState], plan: PlanDocument | None) -> Repor
             "the plan was made for the GPUs as they were cut before",
             hint="plan again: berth mig plan --fleet FILE --jobs FILE --output PLAN",
         )
-    return Report("GPUs and the plan for them", lead, [*planned(states, plan)])
+    return Report("GPUs and the plan for them", lead, plan_parts(plan, states))
 
 
-def planned(states: Sequence[GpuState], plan: PlanDocument) -> list[Part]:
-    """The plan beside the fleet, the steps between, and what is left over."""
-    by_name = {one.name: one for one in plan.gpus}
-    lanes, rows = [], []
+def plan_parts(
+    plan: PlanDocument, states: Sequence[GpuState] = (), *, most: int | None = None
+) -> list[Part]:
+    """Return the plan beside the fleet, the steps between, and what is left over.
+
+    ``states``: the fleet to draw; ``most``: lines of each table.
+    """
+    by_name = {gpu.name: gpu for gpu in plan.gpus}
+    lanes = []
     for state in states:
         after = by_name.get(state.gpu)
         lanes.append(_lane(state, f"{state.gpu} now", after))
-        if after is None:
-            continue
-        lanes.append(_then(state, after))
-        jobs = ", ".join(f"{p.job} on {p.instance}" for p in after.placements) or "-"
-        rows.append((
-            after.name, after.model, " ".join(after.before) or "-", " ".join(after.after) or "-",
-            jobs, after.why,
-        ))  # fmt: skip
-    steps = [
-        (str(n), step.gpu, step.action, step.instance, ", ".join(step.after_end_of) or "-")
-        for n, step in enumerate(plan.steps, 1)
-    ]
-    left = [(str(one.count), one.job, one.reason) for one in plan.unplaced]
-    return [
+        if after is not None:
+            lanes.append(_then(state, after))
+    steps = list(enumerate(plan.steps, 1))
+    pictures = drawn("Each GPU's slices now and by the plan", lambda: fleet(lanes)) if lanes else ()
+    parts = [
         Part(
             "Now and by the plan",
             plan.summary,
-            drawn("Each GPU's slices now and by the plan", lambda: fleet(lanes)),
-            [text_table("GPUs", ("GPU", "Model", "Now", "Then", "Jobs", "Why"), rows)],
-        ),
-        Part(
-            "Steps",
-            () if steps else ["Nothing has to be cut anew."],
-            tables=[text_table("In this order", _STEP, steps)] if steps else (),
-        ),
-        *([Part("Not placed", tables=[text_table("Jobs", ("Jobs", "Name", "Why"), left)])]
-          if left else []),
-    ]  # fmt: skip
+            pictures,
+            [Table("GPUs", PLANNED, plan.gpus[:most])],
+            notes=_more(len(plan.gpus), most, "GPUs"),
+        )
+    ]
+    if steps:
+        table = Table("In this order", STEPS, steps[:most])
+        parts.append(Part("Steps", tables=[table], notes=_more(len(steps), most, "steps")))
+    else:
+        parts.append(Part("Steps", ["Nothing has to be cut anew."]))
+    if plan.unplaced:
+        notes = _more(len(plan.unplaced), most, "jobs")
+        table_left = Table("Jobs", UNPLACED, plan.unplaced[:most])
+        parts.append(Part("Not placed", tables=[table_left], notes=notes))
+    return parts
+
+
+def _more(count: int, most: int | None, noun: str) -> list[str]:
+    return [f"... and {count - most} more {noun}"] if most is not None and count > most else []
 
 
 def _now(states: Sequence[GpuState]) -> Part:
     rows = [
-        (
-            state.gpu,
-            state.geometry.gpu,
-            block.name,
-            str(block.begin),
-            _STATES[block.use],
-        )
+        Slice(state.gpu, state.geometry.gpu, block.name, block.begin, _USES[block.use])
         for state in states
         for block in _lane(state, state.gpu, None).blocks
-    ] + [(s.gpu, s.geometry.gpu, "MIG is off", "-", "-") for s in states if not s.mig_enabled]
+    ]
+    rows += [
+        Slice(state.gpu, state.geometry.gpu, "MIG is off", None, None)
+        for state in states
+        if not state.mig_enabled
+    ]
+    lanes = [_lane(state, state.gpu, None) for state in states]
     return Part(
         "The fleet",
-        pictures=drawn(
-            "Each GPU's slices, free and busy",
-            lambda: fleet([_lane(state, state.gpu, None) for state in states]),
-        ),
-        tables=[text_table("Slices", ("GPU", "Model", "Slice", "Starts at", "State"), rows)],
+        pictures=drawn("Each GPU's slices, free and busy", lambda: fleet(lanes)),
+        tables=[Table("Slices", SLICES, rows)],
     )
 
 
@@ -122,7 +170,12 @@ def _lane_of(
         name,
         max(p.memory_slices for p in state.geometry.profiles),
         [
-            Block(one.profile, one.start, profile(one.profile).memory_slices, use(one))
-            for one in instances
+            Block(
+                instance.profile,
+                instance.start,
+                profile(instance.profile).memory_slices,
+                use(instance),
+            )
+            for instance in instances
         ],
     )

@@ -182,7 +182,7 @@ def per(forecast: Forecast) -> str:
 
 def doubts(predictions: Iterable[Prediction]) -> list[str]:
     """Return why predictions abstain, each reason once."""
-    reasons = dict.fromkeys(one.abstained for one in predictions if one.abstained)
+    reasons = dict.fromkeys(p.abstained for p in predictions if p.abstained)
     return [f"abstains: {reason}" for reason in reasons]
 
 

@@ -346,9 +346,9 @@ def _slice(profile: ModelProfile) -> dict[str, Any]:
         "by_utilisation_rule": profile.by_utilisation,
         "slices": [
             {
-                "profile": one.profile.name, "fits": one.fits.value,
-                "memory_bytes": one.profile.memory_bytes, "slowdown": one.slowdown,
+                "profile": cut.profile.name, "fits": cut.fits.value,
+                "memory_bytes": cut.profile.memory_bytes, "slowdown": cut.slowdown,
             }
-            for one in profile.slices
+            for cut in profile.slices
         ],
     }  # fmt: skip

@@ -137,14 +137,14 @@ def _figure_text(key: str, figure: Figure) -> str:
 
 
 def never_starting(
-    present: PresentQueue, found: Sequence[tuple[str, Foreseen]], rows: Iterable[int]
+    present: PresentQueue, replays: Sequence[tuple[str, Foreseen]], rows: Iterable[int]
 ) -> list[str]:
     """Say which of these waiting jobs never start, by way and reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        for name, one in found:
-            if not np.isfinite(one.mid_s[row]):
-                why = why_never(present, one, row)
+        for name, foreseen in replays:
+            if not np.isfinite(foreseen.mid_s[row]):
+                why = why_never(present, foreseen, row)
                 reasons.setdefault((name, why), []).append(present.waiting[row].job_id)
     return [
         f"{name}: {len(jobs)} never start, {why}: {', '.join(jobs[:NAMED])}"
@@ -177,13 +177,15 @@ def queue_data(live: Live) -> dict[str, object]:
         "replays": [
             {
                 "name": name,
-                "draws": len(one.replays),
+                "draws": len(foreseen.replays),
                 "figures": {
                     key: [value.low, value.mid, value.high]
-                    for key, value in figures(one, present).items()
+                    for key, value in figures(foreseen, present).items()
                 },
-                "starts_s": {job.job_id: _start_s(one, k) for k, job in enumerate(present.waiting)},
+                "starts_s": {
+                    job.job_id: _start_s(foreseen, k) for k, job in enumerate(present.waiting)
+                },
             }
-            for name, one in live.replays
+            for name, foreseen in live.replays
         ],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -246,13 +246,13 @@ def replay_report(trace: str, replays: Sequence[Shown], notes: Sequence[str]) ->
     """Report all replays as one table, then each beside the first."""
     first, *others = replays
     hint = [] if others else ["Name a second --backfill or --policy to compare."]
-    table = figures_table([(one.name, one.metrics) for one in replays])
+    table = figures_table([(replay.name, replay.metrics) for replay in replays])
     parts = [Part("Figures", [*notes, *hint], tables=[table])]
     for other in others[:MOST_COMPARED]:
         labels = (first.name, other.name)
-        for one in compared_parts(first.figures, other.figures, labels):
-            title = f"{one.title}: {other.name} beside {first.name}"
-            parts.append(Part(title, one.lines, one.pictures, one.tables))
+        for part in compared_parts(first.figures, other.figures, labels):
+            title = f"{part.title}: {other.name} beside {first.name}"
+            parts.append(replace(part, title=title))
     return Report(f"Replay of {trace}", "", parts)
 
 
@@ -267,8 +267,8 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
     )  # fmt: skip
     pair = (before, after, labels)
     users = pictures.changed_users(before, after)
-    lose = sum(one.change > _SAME for one in users)
-    gain = sum(one.change < -_SAME for one in users)
+    lose = sum(user.change > _SAME for user in users)
+    gain = sum(user.change < -_SAME for user in users)
     return [
         *(
             Part(
@@ -291,10 +291,10 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
                     ("User", "Jobs", labels[0], labels[1], "Change"),
                     [
                         (
-                            one.user, str(one.jobs), format_elapsed(one.before_s),
-                            format_elapsed(one.after_s), f"{one.change:+.1%}",
+                            user.user, str(user.jobs), format_elapsed(user.before_s),
+                            format_elapsed(user.after_s), f"{user.change:+.1%}",
                         )
-                        for one in pictures.most_changed(users)
+                        for user in pictures.most_changed(users)
                     ],
                 )
             ],

@@ -52,7 +52,7 @@ def site_report(
     pictures: bool = True,
     newest: Callable[[], NewestJobs] | None = None,
 ) -> Report:
-    """Of the last days; ``store`` raises BerthError where it cannot be read: the rest goes on.
+    """Report the last days; ``store`` raises BerthError where it cannot be read: the rest goes on.
     ``newest``: what the newest jobs teach, where it is known already.
 
     Without ``pictures`` it takes half the time.
@@ -145,7 +145,10 @@ _COUNTS: tuple[Column[_Count], ...] = (
 
 
 def _calibrated(site: Site) -> Part:
-    """Raises BerthError where the bundle or the calibration cannot be read."""
+    """Say how far each platform is calibrated.
+
+    Raises BerthError where the bundle or the calibration cannot be read.
+    """
     manifest = verify(program_bundle(site.bundles))
     kernels = {entry.platform: entry.kernels for entry in manifest.labelled}
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
@@ -153,7 +156,7 @@ def _calibrated(site: Site) -> Part:
     for kind in dict.fromkeys(step.kind for step in folder.read().steps):
         measured[kind] = len(folder.results(kind))
     rows = []
-    for name in dict.fromkeys(one.platform for one in site.candidates):
+    for name in dict.fromkeys(candidate.platform for candidate in site.candidates):
         platform = site.platforms[name]
         is_stub = STUB_MARK in platform.description
         rates_from = "rules of thumb" if is_stub else platform.signature.source.value
@@ -195,7 +198,7 @@ def _decided(store: Store, since_s: float) -> Part:
 
 
 def _below(sentences: Sequence[str]) -> list[str]:
-    return [f"{one[0].upper()}{one[1:]}." for one in sentences]
+    return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences]
 
 
 def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
@@ -213,12 +216,12 @@ def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
 
 
 def _compared(ended: Sequence[EndedJob]) -> tuple[Picture, ...]:
-    found = (
-        Compared(one.predicted_s, one.elapsed_s, is_inside(one))
-        for one in reversed(ended)
-        if real_over_predicted(one) is not None and one.predicted_s and one.elapsed_s
+    compared = (
+        Compared(job.predicted_s, job.elapsed_s, is_inside(job))
+        for job in reversed(ended)
+        if real_over_predicted(job) is not None and job.predicted_s and job.elapsed_s
     )
-    jobs = list(islice(found, MOST_POINTS))[::-1]
+    jobs = list(islice(compared, MOST_POINTS))[::-1]
     if not jobs:
         return ()
     return drawn("Each finished job's real time over its predicted time", lambda: real_times(jobs))
@@ -242,8 +245,8 @@ def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
 
 
 def _changes(newest: NewestJobs, since_s: float) -> Part:
-    found = newest.changes_since(since_s)
-    lines = [*(found.sentences or ["Nothing was noticed."]), *_below(found.bound)]
+    changes = newest.changes_since(since_s)
+    lines = [*(changes.sentences or ["Nothing was noticed."]), *_below(changes.bound)]
     return Part("What changed", lines)
 
 

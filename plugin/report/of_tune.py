@@ -168,22 +168,22 @@ def _front(
     tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str
 ) -> TextTable:
     """Return the trials that no other beats in every metric, today's first."""
-    names = [name for name in PARAMETERS if any(name in one.values for one in tuned.front)]
+    names = [name for name in PARAMETERS if any(name in trial.values for trial in tuned.front)]
     judged, word = judgement.recommended, "chosen" if judgement.shown else "judged"
     rows = []
-    first = [one for one in (tuned.today, judged) if one is not None]
-    for one in (*first, *(t for t in tuned.front if t not in first))[:MOST_ROWS]:
-        values = [_value(one.values.get(name)) for name in names]
-        scores = [_with_unit(m, s, currency) for m, s in zip(metrics, one.scores, strict=True)]
-        label = f"trial {one.number}" + f" ({word})" * (one is judged)
-        label = "today's" if one is tuned.today else label
+    first = [trial for trial in (tuned.today, judged) if trial is not None]
+    for trial in (*first, *(t for t in tuned.front if t not in first))[:MOST_ROWS]:
+        values = [_value(trial.values.get(name)) for name in names]
+        scores = [_with_unit(m, s, currency) for m, s in zip(metrics, trial.scores, strict=True)]
+        label = f"trial {trial.number}" + f" ({word})" * (trial is judged)
+        label = "today's" if trial is tuned.today else label
         rows.append((label, *scores, *values))
     header = ("Trial", *(m.title for m in metrics), *names)
     return text_table("Trials that no other beats in every metric", header, rows)
 
 
 def _more_trials(tuned: Tuned) -> list[str]:
-    more = sum(one is not tuned.today for one in tuned.front) - MOST_ROWS + 1
+    more = sum(trial is not tuned.today for trial in tuned.front) - MOST_ROWS + 1
     if more <= 0:
         return []
     return [
@@ -192,9 +192,9 @@ def _more_trials(tuned: Tuned) -> list[str]:
 
 
 def _importance(tuned: Tuned, titles: dict[str, str]) -> Part:
-    names = sorted({name for one in tuned.importance.values() for name in one})
+    names = sorted({name for shares in tuned.importance.values() for name in shares})
     rows = [
-        (name, *(f"{one.get(name, 0.0):.0%}" for one in tuned.importance.values()))
+        (name, *(f"{shares.get(name, 0.0):.0%}" for shares in tuned.importance.values()))
         for name in names
     ]
     header = ("Parameter", *(titles.get(metric, metric) for metric in tuned.importance))
@@ -234,21 +234,23 @@ def _counted(judgement: Judgement) -> list[str]:
     if judgement.recommended is not None:
         of += f" and {len(after.wait_s):,} under the tuned one"
         killed += f" and {after.killed:,}"
-    found = [f"{of}; {killed}."]
-    found += [f"{count:,} could not be replayed: {why}." for why, count in before.refused.items()]
+    sentences = [f"{of}; {killed}."]
+    sentences += [
+        f"{count:,} could not be replayed: {why}." for why, count in before.refused.items()
+    ]
     if before.only_here:
-        found.append(
+        sentences.append(
             f"Of {before.only_here:,} nobody knows what they take elsewhere than where they ran: "
             "no policy moves them."
         )
     else:
-        found.append("What each takes on another platform is known of all.")
+        sentences.append("What each takes on another platform is known of all.")
     if before.unjudged or after.unjudged:
-        found.append(
+        sentences.append(
             f"{before.unjudged:,} under today's policy and {after.unjudged:,} under the tuned one "
             "were sent where nobody knows what they take: they stayed where they were."
         )
-    return [" ".join(found)]
+    return [" ".join(sentences)]
 
 
 def _changes(recommended: Tried | None, today: Tried | None) -> list[TextTable]:

@@ -25,7 +25,7 @@ from berth.plugin.report.of_forecast import (
 )
 from berth.plugin.report.of_model import operators_table
 from berth.plugin.report.of_program import advice_for, advice_sentence
-from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part, text_table
+from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.workloads.files import amount_text, title
 from berth.predictor.core.forecast import Forecast
@@ -34,7 +34,7 @@ from berth.predictor.core.prediction import Prediction
 from berth.predictor.core.workload import Workload
 
 if TYPE_CHECKING:
-    pass
+    from berth.predictor.families.program.explain import Explanation
 
 EXPLAINED = 5
 """Platforms whose prediction is explained."""
@@ -44,8 +44,21 @@ OPERATORS = 12
 """Kinds of operators in the table beside the roofline."""
 
 
+REASONS: tuple[Column[Explanation], ...] = (
+    Column("Platform", "platform", lambda reason: reason.platform),
+    Column("A typical program", "typical_speedup", lambda reason: reason.typical_speedup,
+           "{:.3g}x".format),
+    Column("This one's counters", "effects", lambda reason: ", ".join(
+        f"{effect.name} {effect.shown}" for effect in reason.effects)),
+    Column("This one", "speedup", lambda reason: reason.speedup, "{:.3g}x".format),
+    Column("Most of the roofline's time", "limit", lambda reason: reason.limit,
+           words=lambda reason: f"{reason.limit} ({reason.limit_share:.0%})"),
+)  # fmt: skip
+"""What moves a program's speedup on each platform."""
+
+
 @dataclass(frozen=True)
-class Predicted:
+class WorkloadRanking:
     """A workload's forecast with all that it was asked with."""
 
     workload: Workload
@@ -59,9 +72,9 @@ class Predicted:
     no_code: frozenset[str] = frozenset()
     """Platforms for which the program is not built."""
 
-    def can_act(self, one: Prediction) -> bool:
-        """Whether one can act on the row: it can run there, and its time is known well enough."""
-        return usable(one) and one.platform not in self.no_code
+    def can_act(self, prediction: Prediction) -> bool:
+        """Whether one can act on it: it can run there, and its time is known well enough."""
+        return usable(prediction) and prediction.platform not in self.no_code
 
     def table_rows(self) -> list[PlatformRow]:
         """Return the rows of a table of platforms, with costs."""
@@ -69,20 +82,23 @@ class Predicted:
         return rows_of(self.forecast, self.rows, self.no_code, self.platforms, currency)
 
 
-def predicted(workload: Workload, forecaster: Forecaster, site: Site | None) -> Predicted:
-    """On every platform that is known. Raises BerthError where nothing can be predicted."""
+def rank_workload(workload: Workload, forecaster: Forecaster, site: Site | None) -> WorkloadRanking:
+    """Predict a workload on every platform that is known. Raises BerthError where nothing can be
+    predicted."""
     platforms, reference = platforms_for(site), reference_of(site)
     forecast = forecaster.forecast(workload, platforms, platforms, reference=reference)
     no_code = without_code(workload.runs_on.targets, workload.runs_on.architecture, platforms)
     rows = best_points(forecast, no_code)
-    return Predicted(workload, forecast, forecaster, platforms, reference, rows, site, no_code)
+    return WorkloadRanking(
+        workload, forecast, forecaster, platforms, reference, rows, site, no_code
+    )
 
 
-def workload_report(found: Predicted) -> Report:
-    """The ranking, why it is so, slices, and which run would help most."""
-    workload, rows = found.workload, found.rows
-    parts = [_ranking(found), part("Why", lambda: _why(found))]
-    slices = _slices(found)
+def workload_report(ranking: WorkloadRanking) -> Report:
+    """Report the ranking, why it is so, slices, and which run would help most."""
+    workload, rows = ranking.workload, ranking.rows
+    parts = [_ranking(ranking), part("Why", lambda: _why(ranking))]
+    slices = _slices(ranking)
     if slices:
         parts.append(Part("MIG slices", slices))
     if workload.kind == "program":
@@ -90,7 +106,7 @@ def workload_report(found: Predicted) -> Report:
     what = f"{workload.name}: {title(workload.kind)}"
     if workload.amount.count is not None:
         what += f", {amount_text(workload.amount)}"
-    first = next(filter(found.can_act, rows), None)
+    first = next(filter(ranking.can_act, rows), None)
     if first is None:
         lead = f"{what}. No platform's time is known well enough to act on."
     else:
@@ -98,7 +114,7 @@ def workload_report(found: Predicted) -> Report:
         lead = (
             f"{what}. Fastest where one can act on it: {first.platform}, "
             f"{format_seconds(time.mid)} ({format_seconds(time.low)} to "
-            f"{format_seconds(time.high)}) {per(found.forecast)}."
+            f"{format_seconds(time.high)}) {per(ranking.forecast)}."
         )
     return Report(f"Workload {workload.name}", lead, parts)
 
@@ -106,70 +122,79 @@ def workload_report(found: Predicted) -> Report:
 def time_rows(
     rows: Sequence[Prediction], can_act: Callable[[Prediction], bool] = usable
 ) -> list[Row]:
-    """As pictures of times take them."""
+    """Return predictions as pictures of times take them."""
     return [
         Row(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not can_act(p))
         for p in rows
     ]
 
 
-def _ranking(found: Predicted) -> Part:
-    shown = time_rows(found.rows, found.can_act)
+def _ranking(ranking: WorkloadRanking) -> Part:
+    shown = time_rows(ranking.rows, ranking.can_act)
     return Part(
         "Platforms ranked",
         [
-            *doubts(found.rows),
+            *doubts(ranking.rows),
             "Rows in grey are only guesses (a prior, or an abstention), or platforms that the "
             "program has no code for: Berth does not act on them.",
         ],
         drawn(
-            "Predicted times with their 90 % intervals, fastest first", lambda: ranked_times(shown)
+            "WorkloadRanking times with their 90 % intervals, fastest first",
+            lambda: ranked_times(shown),
         )
         if shown
         else (),
         [
             predictions_table(
-                f"Times {per(found.forecast)}, with 90 % intervals", found.table_rows()
+                f"Times {per(ranking.forecast)}, with 90 % intervals", ranking.table_rows()
             )
         ],
     )
 
 
-def _why(found: Predicted) -> Part:
-    """Raises BerthError."""
+def _why(ranking: WorkloadRanking) -> Part:
+    """Say what limits the best platforms and what their times are from. Raises BerthError."""
     lines = []
-    best = found.rows[:EXPLAINED]
-    each = found.forecaster.explain_each(
-        found.workload, [found.platforms[one.platform] for one in best], found.platforms,
-        reference=found.reference,
-    )  # fmt: skip
-    for one, families in zip(best, each, strict=True):
-        sentences = [f"limited by {one.bound.value}"] if one.bound != "unknown" else []
+    best = ranking.rows[:EXPLAINED]
+    each = ranking.forecaster.explain_each(
+        ranking.workload,
+        [ranking.platforms[prediction.platform] for prediction in best],
+        ranking.platforms,
+        reference=ranking.reference,
+    )
+    for prediction, families in zip(best, each, strict=True):
+        sentences = (
+            [f"limited by {prediction.bound.value}"] if prediction.bound != "unknown" else []
+        )
         sentences += [explanation.summary for explanation in families.values()]
-        sources = [line.strip() for line in sources_text(found.forecast, one.platform)]
+        sources = [line.strip() for line in sources_text(ranking.forecast, prediction.platform)]
         if len(sources) > 1:
             sentences.append("combined from " + "; ".join(sources))
         if sentences:
-            lines.append(f"{one.platform}: " + "; ".join(s.rstrip(".") for s in sentences) + ".")
-    return Part("Why", lines or ["Nothing is known of why."], *_explained(found))
+            lines.append(
+                f"{prediction.platform}: " + "; ".join(s.rstrip(".") for s in sentences) + "."
+            )
+    return Part("Why", lines or ["Nothing is known of why."], *_explained(ranking))
 
 
-def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
-    """Of a program, what moved its speedup; of a model's run, its operators under the roofs."""
-    document: Any = found.workload.document
-    best = [one for one in found.rows if found.can_act(one)] or list(found.rows)
+def _explained(ranking: WorkloadRanking) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
+    """Return what moved a program's speedup, or a model's operators under the roofs."""
+    document: Any = ranking.workload.document
+    best = [prediction for prediction in ranking.rows if ranking.can_act(prediction)] or list(
+        ranking.rows
+    )
     try:
         if isinstance(document, Profile):
-            return _program_explained(found, document, best)
-        if found.workload.kind == "model-graph" and document.mode == "inference":
-            return _roofline(found, document, best)
+            return _program_explained(ranking, document, best)
+        if ranking.workload.kind == "model-graph" and document.mode == "inference":
+            return _roofline(ranking, document, best)
     except BerthError:  # the ranking stands without it
         return (), ()
     return (), ()
 
 
 def _program_explained(
-    found: Predicted, profile: Profile, best: Sequence[Prediction]
+    ranking: WorkloadRanking, profile: Profile, best: Sequence[Prediction]
 ) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
     # ruff: noqa: PLC0415 - other kinds do without
     from berth.plugin.pictures import explained
@@ -179,34 +204,24 @@ def _program_explained(
     from berth.predictor.families.program.predictor import Predictor
     from berth.predictor.hardware.ceilings import Point
 
-    bundles = bundles_for(found.forecaster, found.workload, (), found.site)
+    bundles = bundles_for(ranking.forecaster, ranking.workload, (), ranking.site)
     points = [
-        Point(found.platforms[one.platform], one.gpus or one.cores)
-        for one in best
-        if one.platform != profile.platform
+        Point(ranking.platforms[prediction.platform], prediction.gpus or prediction.cores)
+        for prediction in best
+        if prediction.platform != profile.platform
     ][:DRAWN]
     reasons = explain(
         Predictor.load(bundles.get(BUNDLE_SCHEMA)), one_node(profile), points,
-        reference=found.platforms.get(profile.platform),
+        reference=ranking.platforms.get(profile.platform),
     )  # fmt: skip
     words = f"What moves the speedup of {profile.name} on each platform, and what limits it there"
-    rows = [
-        (one.platform, f"{one.typical_speedup:.3g}x",
-         ", ".join(f"{effect.name} {effect.shown}" for effect in one.effects) or "-",
-         f"{one.speedup:.3g}x", f"{one.limit} ({one.limit_share:.0%})")
-        for one in reasons
-        if not one.at_home
-    ]  # fmt: skip
-    header = ("Platform", "A typical program", "This one's counters", "This one",
-              "Most of the roofline's time")  # fmt: skip
-    table = text_table(
-        "Speedups: a typical program's times the factor of each counter", header, rows
-    )
+    rows = [reason for reason in reasons if not reason.at_home]
+    table = Table("Speedups: a typical program's times the factor of each counter", REASONS, rows)
     return drawn(words, lambda: explained.svg(profile.name, reasons)), [table] if rows else ()
 
 
 def _roofline(
-    found: Predicted, document: Any, best: Sequence[Prediction]
+    ranking: WorkloadRanking, document: Any, best: Sequence[Prediction]
 ) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
     from berth.plugin.pictures import roofline as picture
     from berth.predictor.families.graph.model import graph_of
@@ -216,30 +231,30 @@ def _roofline(
 
     graph = graph_of(document)
     names = [best[0].platform]
-    known = roofs({name: found.platforms[name] for name in names})
+    known = roofs({name: ranking.platforms[name] for name in names})
     numbers = Numbers(document.precision) if document.precision else None
     lines = [roofline(graph, known[name], numbers) for name in names if name in known]
     words = f"The operators of {document.name} under the roofs of {' and '.join(names)}"
-    if not found.forecast.whole_job:  # the time that the ranking has, not the roofline's alone
-        lines = [replace(one, seconds=best[0].runtime_s) for one in lines]
-    tables = [operators_table(one, OPERATORS) for one in lines]
+    if not ranking.forecast.whole_job:  # the time that the ranking has, not the roofline's alone
+        lines = [replace(line, seconds=best[0].runtime_s) for line in lines]
+    tables = [operators_table(line, OPERATORS) for line in lines]
     return drawn(words, lambda: picture.svg(document.name, lines)), tables
 
 
-def _slices(found: Predicted) -> list[str]:
-    """For each GPU that is cut, the smallest slice that holds it."""
+def _slices(ranking: WorkloadRanking) -> list[str]:
+    """Say for each GPU that is cut which is the smallest slice that holds it."""
     smallest: dict[str, tuple[int, str]] = {}
-    for one in found.rows:
-        platform = found.platforms[one.platform]
+    for prediction in ranking.rows:
+        platform = ranking.platforms[prediction.platform]
         if platform.kind is not PlatformKind.MIG or platform.parent is None:
             continue
-        if one.memory.fits_gpus(platform.memory_bytes):
-            here = (int(platform.memory_bytes), one.platform)
-            smallest[platform.parent] = min(here, smallest.get(platform.parent, here))
-    times = {one.platform: one.runtime_s for one in found.rows}
+        if prediction.memory.fits_gpus(platform.memory_bytes):
+            fitting = (int(platform.memory_bytes), prediction.platform)
+            smallest[platform.parent] = min(fitting, smallest.get(platform.parent, fitting))
+    times = {prediction.platform: prediction.runtime_s for prediction in ranking.rows}
     return [
         f"{gpu}: the smallest slice with enough GPU memory is {name} "
-        f"({format_seconds(times[name].mid)} {per(found.forecast)})."
+        f"({format_seconds(times[name].mid)} {per(ranking.forecast)})."
         for gpu, (_, name) in sorted(smallest.items())
     ]
 

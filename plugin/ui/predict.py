@@ -22,7 +22,7 @@ from wtforms.fields.choices import SelectChoice
 from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.report.of_workload import predicted, workload_report
+from berth.plugin.report.of_workload import rank_workload, workload_report
 from berth.plugin.ui.context import Context, context
 from berth.plugin.workloads.files import MODEL_FILES, WorkloadOptions, read_file, with_options
 from berth.predictor.core.workload import Workload, parse_workload
@@ -195,7 +195,7 @@ def predict() -> str | Response:
             workload = form.read(page)
             if request.method == "POST":
                 return redirect(url_for("predict.predict", **form.link()), 303)
-            report = workload_report(predicted(workload, page.forecaster(), page.site()))
+            report = workload_report(rank_workload(workload, page.forecaster(), page.site()))
     except BerthError as error:
         problems = [error]
     return render_template("predict.html", form=form, report=report, problems=problems)

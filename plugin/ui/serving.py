@@ -23,7 +23,7 @@ from flask import Flask
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.daemon.logs import to_stderr
 from berth.plugin.pictures.charts import Row, ranked_times
-from berth.plugin.report.of_workload import predicted, workload_report
+from berth.plugin.report.of_workload import rank_workload, workload_report
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.context import KEY, Context
 from berth.plugin.ui.guard import UiSettings
@@ -120,6 +120,6 @@ def _warm(page: Context) -> None:
         shape = Shape(layers=2, width=256)
         for purpose in ("inference", "training", "serve"):
             workload = described(shape, purpose, sequence=None, options=WorkloadOptions())
-            workload_report(predicted(workload, page.forecaster(), page.site()))
+            workload_report(rank_workload(workload, page.forecaster(), page.site()))
     except BerthError as error:  # the views say it themselves
         log.info("warming up ended early: %s", error.message)

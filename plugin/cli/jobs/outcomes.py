@@ -109,13 +109,13 @@ def outcomes(
 
 
 def say(sentences: Sequence[str], *, json_: bool) -> None:
-    """Below a table; beside JSON, that stays as it is."""
+    """Print sentences below a table; beside JSON, on standard error."""
     for sentence in sentences:
         click.echo(sentence, err=json_)
 
 
 def _changes(store: Store, since_s: float) -> list[str]:
-    """What finished jobs tell of changes of programs and platforms."""
+    """Return what finished jobs tell of changes of programs and platforms."""
     if not store.learning.of_all(1):
         return []
     from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy

@@ -12,11 +12,12 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import Rare, seconds_of, store_options
 from berth.plugin.installed_site import find_site, open_store
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.of_fleet import plan_parts
+from berth.plugin.report.parts import Report
+from berth.plugin.report.terminal import report_text
 from berth.policies.mig.documents import (
     FleetDocument,
     JobsDocument,
-    PlanDocument,
     check_profiles,
     plan_document,
     states_of,
@@ -132,7 +133,8 @@ def plan(  # noqa: PLR0917 - one parameter an option
     if json_:
         click.echo(to_json(document).rstrip())
     else:
-        click.echo(_text(document))
+        report = Report(f"Plan by {document.solver}", "", plan_parts(document, most=SHOWN))
+        click.echo(report_text(report))
         if output is not None:
             click.echo(f"The plan is in {output}.")
 
@@ -142,29 +144,3 @@ D = TypeVar("D", bound=Document)
 
 def _read(path: Path, model: type[D]) -> D:
     return read_toml(path, model) if path.suffix == ".toml" else read_json(path, model)
-
-
-def _text(document: PlanDocument) -> str:
-    lines = [f"Plan by {document.solver}:"]
-    lines += [f"  {line}" for line in document.summary]
-    rows = [
-        [g.name, g.model, " ".join(g.before) or "-", " ".join(g.after) or "-", g.why]
-        for g in document.gpus[:SHOWN]
-    ]
-    lines.append(columns(("GPU", "MODEL", "NOW", "THEN", "WHY"), rows))
-    lines += _more(len(document.gpus), "GPUs")
-    if document.steps:
-        lines.append("Steps:")
-        for n, step in enumerate(document.steps[:SHOWN], 1):
-            wait = f" after the end of {', '.join(step.after_end_of)}" if step.after_end_of else ""
-            lines.append(f"  {n:3d}. {step.gpu}: {step.action} {step.instance}{wait}")
-        lines += _more(len(document.steps), "steps")
-    if document.unplaced:
-        lines.append("Not placed:")
-        lines += [f"  {u.count} x {u.job}: {u.reason}" for u in document.unplaced[:SHOWN]]
-        lines += _more(len(document.unplaced), "jobs")
-    return "\n".join(lines)
-
-
-def _more(count: int, noun: str) -> list[str]:
-    return [f"  ... and {count - SHOWN} more {noun}"] if count > SHOWN else []

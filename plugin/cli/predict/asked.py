@@ -54,7 +54,7 @@ class Asked:
     carbon_g_per_kwh: float | None = None
 
     def check(self, *allowed: str) -> None:
-        """Raises UsageError for an option that means nothing for this kind of workload."""
+        """Raise UsageError for an option that means nothing for this kind of workload."""
         given = {
             "a second file": bool(self.others), "--size": self.size is not None,
             "--cores": self.cores is not None, "--nodes": bool(self.nodes),

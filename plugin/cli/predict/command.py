@@ -133,7 +133,7 @@ def predict(
 
 
 def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
-    """How to show a workload of this kind; each view is imported only when asked for."""
+    """Return what predicts a workload of this kind; each is imported only when asked for."""
     # ruff: noqa: PLC0415
     match workload.kind:
         case "program" if relative:
@@ -186,7 +186,7 @@ def predict_any(asked: Asked) -> None:
 
 
 def _stored(store: str | None) -> tuple[Profile, ...]:
-    """The profiles of the store; which are of the same program is found out later."""
+    """Return the profiles of the store, of all programs."""
     if store is None:
         return ()
     from berth.plugin.store import Store

@@ -228,13 +228,13 @@ def read_elsewhere(
     platforms: Mapping[str, Platform | None],
     stored: Iterable[Profile] = (),
 ) -> dict[str, Elsewhere]:
-    """Runs by platform: of ``PLATFORM=FILE`` words, then of files, then of stored profiles.
+    """Return runs by platform: of ``PLATFORM=FILE`` words, then of files, then of stored profiles.
 
     ``platforms``: None for one that only a name is known of. Raises UsageError for a word of
     another form, a platform that is not known, that of ``measured`` itself or one given twice, a
     run that did not complete, or another problem size.
     """
-    found: dict[str, Elsewhere] = {}
+    runs: dict[str, Elsewhere] = {}
     for word in named:
         name, equals, path = word.partition("=")
         if not (equals and name and path):
@@ -242,20 +242,20 @@ def read_elsewhere(
         profile = read_json(Path(path), Profile)
         if profile.platform in platforms and profile.platform != name:
             raise UsageError(f"{path} was measured on {profile.platform!r}, not on {name!r}")
-        _add(found, measured, profile, name, platforms)
+        _add(runs, measured, profile, name, platforms)
     for other in others:
         profile = read_json(other, Profile)
-        _add(found, measured, profile, profile.platform, platforms)
+        _add(runs, measured, profile, profile.platform, platforms)
     for profile in stored:
         same = profile.workload == measured.workload and profile.platform != measured.platform
         usable = profile.runtime is not None and profile.complete and profile.exit_status == 0
-        if same and usable and profile.platform in platforms and profile.platform not in found:
-            _add(found, measured, profile, profile.platform, platforms)
-    return found
+        if same and usable and profile.platform in platforms and profile.platform not in runs:
+            _add(runs, measured, profile, profile.platform, platforms)
+    return runs
 
 
 def _add(
-    found: dict[str, Elsewhere],
+    runs: dict[str, Elsewhere],
     measured: Profile,
     profile: Profile,
     name: str,
@@ -268,7 +268,7 @@ def _add(
         )
     if name == measured.platform:
         raise UsageError(f"{measured.name!r} was itself measured on {name!r}")
-    if name in found:
+    if name in runs:
         raise UsageError(f"two profiles are of {name!r}")
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(f"the run of {profile.name!r} on {name!r} did not complete")
@@ -283,4 +283,4 @@ def _add(
     runs_on, platform = profile.runs_on, platforms[name]
     on_gpu = runs_on.gpus > 0 if platform is None else platform.is_gpu
     units = max(1, runs_on.gpus) if on_gpu else runs_on.threads * runs_on.ranks
-    found[name] = Elsewhere(name, units, around(runtime.median_s, width))
+    runs[name] = Elsewhere(name, units, around(runtime.median_s, width))

@@ -97,11 +97,11 @@ def workload(
     """
     from berth.plugin.forecasting import forecaster_for  # noqa: PLC0415 - numpy
     from berth.plugin.mig.recommending import workload_named  # noqa: PLC0415
-    from berth.plugin.report.of_workload import predicted, workload_report  # noqa: PLC0415
+    from berth.plugin.report.of_workload import rank_workload, workload_report  # noqa: PLC0415
 
     site = find_site(site_file)
     asked = workload_named(name, lambda: open_store(site_file, store_url), described)
-    _put(workload_report(predicted(asked, forecaster_for(site), site)), html, json_=json_)
+    _put(workload_report(rank_workload(asked, forecaster_for(site), site)), html, json_=json_)
 
 
 @report.command(name="site")

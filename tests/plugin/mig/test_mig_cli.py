@@ -78,7 +78,7 @@ def test_plan_explains_itself_and_writes_a_document(
     )
     assert "jobs placed: 1, proven best" in shown
     assert "destroys 2 x 1g.5gb and creates 3g.20gb for 1 job; 3g.20gb in use" in shown
-    assert "1 x whole: beside what is running no GPU can make a 7g.40gb now" in shown
+    assert "whole  beside what is running no GPU can make a 7g.40gb now" in shown
     document = json.loads((files / "plan.json").read_text())
     assert document["schema"] == "berth.mig-plan/1"
     assert document["gpus"][0]["after"] == ["3g.20gb@0", "3g.20gb@4"]
