@@ -15,7 +15,7 @@ from berth.predictor.learning.evidence import cell_of, place_of
 from berth.predictor.learning.posterior import NO_EFFECTS, Effects, Posterior
 
 SOURCE = "finished jobs"
-"""How sources of learnt times begin."""
+"""First words of the sources of learnt times."""
 _LEAST_LOG_WIDTH = 0.02
 _SAME_UNITS = 0.05
 """Log of cores or GPUs: a run within this was made with these very resources."""
@@ -28,11 +28,11 @@ class Standing:
 
     effects: Effects = NO_EFFECTS
     factors: Mapping[str, float] = field(default_factory=dict)
-    """On the half widths of intervals, by platform: online levels."""
+    """Factors on the half widths of intervals, by platform: online levels."""
     factor: float = 1.0
     """The workload's own."""
     interval: tuple[float, ...] | None = None
-    """On half widths by ``components.phase``; None: those that ship."""
+    """Factors on half widths by ``cells.phase``; None: those that ship."""
     epoch: int = 0
     """The newest one of the workload."""
     place_epochs: Mapping[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Standing:
     """Vendors by platform."""
 
     def level(self, platform: str) -> float:
-        """Factor on the half widths of the workload's intervals on a platform."""
+        """Return the factor on the half widths of the workload's intervals on a platform."""
         return max(self.factors.get(platform, 1.0), self.factor)
 
 
@@ -59,7 +59,7 @@ class Pull:
 def learnt_forecast(
     base: Forecast, runs: Sequence[Run], standing: Standing, parts: Components = SHIPPED
 ) -> Forecast:
-    """``base``, which knows no finished job, after ``runs`` of its workload."""
+    """Return ``base``, which knows no finished job, after ``runs`` of its workload."""
     if standing.interval is not None:
         parts = replace(parts, interval=standing.interval)
     posterior = Posterior(runs, parts, standing.effects)
@@ -83,7 +83,7 @@ def learnt_forecast(
 def pulls(
     base: Forecast, runs: Sequence[Run], standing: Standing, platform: str, point: int = -1
 ) -> list[Pull]:
-    """Which jobs moved the expected time on ``platform``, in the order of the runs.
+    """Return which jobs moved the expected time on ``platform``, in the order of the runs.
 
     ``point``: of the platform's curve.
     """
@@ -116,7 +116,7 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing
 def _curve(
     base: Forecast, curve: PredictionCurve, name: str, posterior: Posterior, standing: Standing
 ) -> PredictionCurve | None:
-    """None: nothing that was learnt concerns the platform."""
+    """Return the learnt curve; None: nothing that was learnt concerns the platform."""
     cells = _cells(base, curve, name, standing)
     factor = standing.level(name)
     if len(cells) != len(curve.points):
@@ -156,7 +156,7 @@ def _time(
 
 
 def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScaling | None:
-    """How the time changes with nodes, where jobs ran on other numbers than the main run's.
+    """Return how the time changes with nodes, where jobs ran on other numbers than the main run's.
 
     Without such jobs all numbers of nodes move with the main run's.
     """
@@ -191,14 +191,14 @@ def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScal
 
 
 def _shape(run: Run, scaling: NodeScaling) -> tuple[int, int]:
-    """Nodes, and cores or GPUs of each."""
+    """Return nodes, and cores or GPUs of each."""
     row = run.cell.row
     per_node = math.exp(row.log_units) / scaling.base
     return round(math.exp(row.log_nodes) * scaling.base), max(1, round(per_node))
 
 
 def _tells(run: Run, name: str, base: Forecast, standing: Standing) -> bool:
-    """Whether the run was on that platform, as it is now, and of the profiled size."""
+    """Return whether the run was on that platform, as it is now, and of the profiled size."""
     cell, own = run.cell, base.sizes.size
     same_size = abs(cell.row.log_size - (math.log(own) if own else 0.0)) < _SAME_UNITS
     newest = cell.place_epoch == standing.place_epochs.get(name, 0)
@@ -212,7 +212,8 @@ def _times_on(
     posterior: Posterior,
     standing: Standing,
 ) -> list[Interval] | None:
-    """Learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of them."""
+    """Return the learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of
+    them."""
     place = place_of(name, base, standing.families)
     if place is None:
         return None
@@ -235,13 +236,13 @@ def _times_on(
 
 
 def _over(time: Interval, main: Interval) -> Interval:
-    """What ``main``, with its own interval, is multiplied with to give ``time``."""
+    """Return what ``main``, with its own interval, is multiplied with to give ``time``."""
     wider = math.log(time.high / time.mid) - math.log(main.high / main.mid)
     return around(time.mid / main.mid, max(0.0, wider))
 
 
 def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
-    """Measured where it ran with these resources; a prior stays one where no program ran."""
+    """Return measured where it ran with these resources; a prior stays one where no program ran."""
     here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
     newest = [r for r in here if r.cell.place_epoch == cell.place_epoch]
     if any(_same_row(run.cell, cell) for run in newest):

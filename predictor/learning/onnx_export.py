@@ -35,7 +35,7 @@ class OnnxGraph:
     give the same bytes."""
 
     stem: str = "v"
-    """Of the nodes' names."""
+    """First letters of the nodes' names."""
     nodes: list[NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
     domains: dict[str, int] = field(default_factory=dict)
@@ -44,27 +44,29 @@ class OnnxGraph:
     def add(
         self, operator: str, *inputs: str | NDArray[Any], to: str = "", **attributes: Any
     ) -> str:
-        """One node; arrays become constants. The name of its output, ``to`` where it is given."""
+        """Add one node; arrays become constants. Returns the name of its output, ``to`` where it is
+        given."""
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         out = to or f"{self.stem}{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [out], **attributes))
         return out
 
     def cast(self, value: str, kind: str, to: str = "") -> str:
-        """``value`` as another type (``float32``, ``float64``, ``int64``)."""
+        """Cast ``value`` to another type (``float32``, ``float64``, ``int64``)."""
         out = to or f"{self.stem}{len(self.nodes)}"
         self.nodes.append(helper.make_node("Cast", [value], [out], to=_TYPES[kind]))
         return out
 
     def constant(self, values: NDArray[Any]) -> str:
-        """Its name."""
+        """Add a constant and return its name."""
         name = f"c{len(self.constants)}"
         array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def inlined(self, raw: bytes, feed: str) -> str:
-        """All nodes of a file with one input, fed by ``feed``; the name of its first output."""
+        """Add all nodes of a file with one input, fed by ``feed``; returns the name of its first
+        output."""
         part = compose.add_prefix(load_model_from_string(raw), f"{self.stem}{len(self.nodes)}-")
         self.add("Identity", feed, to=part.graph.input[0].name)
         self.nodes.extend(part.graph.node)
@@ -79,7 +81,8 @@ class OnnxGraph:
         output: tuple[str, int],
         properties: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The file: inputs [rows, width] by name with their width and type, one float64 output."""
+        """Return the file: inputs [rows, width] by name with their width and type, one float64
+        output."""
         graph = helper.make_graph(
             self.nodes, name,
             [
@@ -99,7 +102,7 @@ class OnnxGraph:
 
 
 def session_of(raw: bytes) -> onnxruntime.InferenceSession:
-    """On one thread, without warnings."""
+    """Open a session on one thread, without warnings."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -107,7 +110,7 @@ def session_of(raw: bytes) -> onnxruntime.InferenceSession:
 
 
 def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]]) -> Floats:
-    """The first output; inputs that the graph does not read are left out."""
+    """Return the first output; inputs that the graph does not read are left out."""
     known = {one.name for one in session.get_inputs()}
     (found, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
     return np.asarray(found, np.float64)
@@ -116,7 +119,7 @@ def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]
 def agreement(
     raw: bytes, inputs: Mapping[str, NDArray[Any]], expected: Floats, tolerance: float
 ) -> float:
-    """Largest difference of the file's first output from what the model predicted.
+    """Return the largest difference of the file's first output from what the model predicted.
 
     Raises BerthError above ``tolerance``: such a file must never be written.
     """
@@ -145,7 +148,8 @@ def trees_to_onnx(model: xgboost.XGBRegressor, feature_count: int) -> bytes:
 
 
 def check_trees_agree(onnx: bytes, model: xgboost.XGBRegressor, rows: Floats) -> float:
-    """Largest difference between ONNX and xgboost on ``rows``, with and without missing values.
+    """Return the largest difference between ONNX and xgboost on ``rows``, with and without missing
+    values.
 
     Raises BerthError above ``TREES_TOLERANCE``: such a model must never be written.
     """

@@ -26,7 +26,7 @@ class Resume:
     folder: Path | None = None
 
     def array(self, key: str, make: Callable[[], Floats]) -> Floats:
-        """The array stored under ``key``, else ``make()``, which is then stored."""
+        """Return the array stored under ``key``, else ``make()``, which is then stored."""
         path = self._path(key, "npy")
         if path is None:
             return make()
@@ -40,7 +40,7 @@ class Resume:
         return found
 
     def value(self, key: str, make: Callable[[], Any]) -> Any:
-        """The same of what JSON can hold; tuples come back as lists."""
+        """Return the stored value of what JSON can hold, likewise; tuples come back as lists."""
         path = self._path(key, "json")
         if path is None:
             return make()

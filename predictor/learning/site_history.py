@@ -42,12 +42,12 @@ _SEVERAL = 2
 
 @dataclass(slots=True)
 class _Seen:
-    """One job."""
+    """A job that was learnt from."""
 
     evidence: Evidence
     run: Run
     score: float | None
-    """Its surprise; None: a time limit cut it off."""
+    """Surprise of the job; None: a time limit cut it off."""
     before: int = 0
     """Runs of its program before it."""
     epoch: int = 0
@@ -60,16 +60,16 @@ class _Program:
     sums: Cusum = field(default_factory=Cusum)
     summed: list[_Seen] = field(default_factory=list)
     count: int = 0
-    """Of all its jobs."""
+    """Number of all its jobs."""
     epoch: int = 0
     held: HeldOfProgram = field(default_factory=HeldOfProgram)
     information: Information | None = None
-    """What its runs say of platforms; None: to be worked out."""
+    """Information of its runs on platforms; None: to be worked out."""
     alone: tuple[int, Posterior] | None = None
     """After so many of its jobs, without effects of platforms; None: to be worked out."""
 
     def forget_fits(self) -> None:
-        """Its runs are of other epochs now."""
+        """Forget fits, because the program's runs are of other epochs now."""
         self.information = self.alone = None
 
 
@@ -108,7 +108,8 @@ class SiteHistory:
         families: Mapping[str, str] | None = None,
         parts: Components = SHIPPED,
     ) -> None:
-        """``forecasts``: without learning, by workload; ``families``: vendors by platform."""
+        """Begin with no job; ``forecasts``: without learning, by workload; ``families``: vendors by
+        platform."""
         self._forecasts = forecasts
         self._families = families or {}
         self._parts = parts
@@ -122,11 +123,12 @@ class SiteHistory:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """On which jobs ran."""
+        """Return the platforms on which jobs ran."""
         return tuple(sorted(self._platforms))
 
     def add(self, evidence: Evidence, score: float | None = None) -> float | None:
-        """One more job; its surprise (``score`` where that is known), None where there is none."""
+        """Add one more job and return its surprise (``score`` where that is known), None where
+        there is none."""
         forecast = self._forecasts.get(evidence.workload)
         place = None if forecast is None else place_of(evidence.platform, forecast, self._families)
         if forecast is None or place is None:
@@ -163,12 +165,12 @@ class SiteHistory:
         return score
 
     def runs(self, workload: str) -> list[Run]:
-        """Of a workload, with the epochs that are known by now."""
+        """Return the runs of a workload, with the epochs that are known by now."""
         program = self._programs.get(workload)
         return [] if program is None else [_run(seen) for seen in program.jobs]
 
     def standing(self, workload: str) -> Standing:
-        """What is known beside the workload's own runs."""
+        """Return what is known beside the workload's own runs."""
         program = self._programs.get(workload)
         jobs = [] if program is None else program.jobs
         own = [(one.before, one.score) for one in jobs if one.score is not None]
@@ -186,19 +188,20 @@ class SiteHistory:
         )
 
     def holding(self, platform: str) -> Holding:
-        """How well intervals did on a platform of late."""
+        """Return how well intervals did on a platform of late."""
         if platform not in self._holds:
             interval = self._interval()
             self._holds = {n: _held(p.scores, interval) for n, p in self._platforms.items()}
         return self._holds.get(platform) or _held([], self._parts.interval)
 
     def surprise(self, platform: str) -> tuple[float, float]:
-        """Sums of surprises on a platform, slower and faster; ``drift.LIMIT`` is a change."""
+        """Return the sums of surprises on a platform, slower and faster; at ``surprises.LIMIT`` it
+        has changed."""
         found = self._platforms.get(platform)
         return (0.0, 0.0) if found is None else found.sums.sums
 
     def standing_digest(self, workload: str) -> list[object]:
-        """``standing``, rounded to what makes a forecast anew worth while."""
+        """Return ``standing``, rounded to what makes a forecast anew worth while."""
         at = self.standing(workload)
         spread = at.effects.covariance.diagonal() ** 0.5
         program = self._programs.get(workload)
@@ -216,7 +219,7 @@ class SiteHistory:
         ]
 
     def _interval(self, workload: str | None = None) -> tuple[float, ...]:
-        """Factors on intervals by phase, from all programs but this one."""
+        """Return the factors on intervals by phase, from all programs but this one."""
         if self._held is None:
             self._held = sum((one.held for one in self._programs.values()), Held())
         own = self._programs.get(workload or "")
@@ -224,7 +227,7 @@ class SiteHistory:
         return interval_factors(others, self._parts)
 
     def _effects(self, workload: str) -> Effects:
-        """Of the platforms in their epochs, from all programs but this one."""
+        """Return the effects of the platforms in their epochs, from all programs but this one."""
         places = [
             (self._platforms[name].place, epoch)
             for name in self.platforms
@@ -255,7 +258,8 @@ class SiteHistory:
         return effects_of([places[n] for n in chosen], [of_these], self._parts)
 
     def _alone(self, program: _Program, jobs: int) -> Posterior:
-        """After the first ``jobs`` of a program's jobs, without effects of platforms."""
+        """Return the posterior after the first ``jobs`` of a program's jobs, without effects of
+        platforms."""
         if program.alone is None or program.alone[0] != jobs:
             runs = [_run(seen) for seen in program.jobs[:jobs]]
             program.alone = jobs, Posterior(runs, self._parts)
@@ -302,8 +306,8 @@ class SiteHistory:
 
 
 def _looked_at(count: int) -> int:
-    """So many of a program's first ``count`` jobs tell of platforms: all of few, else all but the
-    last eighth at most, so that not every job of a program is a matter for all others."""
+    """Return how many of a program's first ``count`` jobs tell of platforms: all of few, else all
+    but the last eighth at most, so that not every job of a program is a matter for all others."""
     step = max(1, (1 << count.bit_length()) // 16)
     return count - count % step
 
@@ -314,13 +318,14 @@ def _run(seen: _Seen) -> Run:
 
 
 def _alike(one: Run, other: Run) -> bool:
-    """On the same platform and number of nodes."""
+    """Return whether two runs are on the same platform and number of nodes."""
     ours, theirs = one.cell, other.cell
     return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes
 
 
 def _held(scores: Sequence[tuple[int, float]], interval: Sequence[float]) -> Holding:
-    """How intervals with these factors did: of runs before and surprise, the oldest first."""
+    """Return how intervals with these factors did: of runs before and surprise, the oldest
+    first."""
     return holding([score / interval[phase(before)] for before, score in scores])
 
 

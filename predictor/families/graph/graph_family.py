@@ -59,7 +59,7 @@ class GraphFamily:
     def __init__(
         self, bundle: str, used: Sequence[Source], errors: SourceErrors | None = None
     ) -> None:
-        """``errors``: of the sources; default: as shipped."""
+        """Keep what answers; ``errors`` are those of the sources (default: as shipped)."""
         self._bundle = bundle
         self._sources = used
         self._errors = errors
@@ -77,12 +77,12 @@ class GraphFamily:
         return cls("+".join(ids), sources(latency, operators, transfer) if own else SOURCES)
 
     def accepts(self, workload: Workload) -> bool:
-        """Model graphs to be run, not trained."""
+        """Return whether it is a model graph to be run, not trained."""
         return is_model(workload.document, Mode.INFERENCE)
 
     def forecast(self, question: Question) -> Answer:
-        """A curve over cores for CPUs; one point for a GPU or a slice, or for as many whole GPUs as
-        there are copies of the model."""
+        """Return a curve over cores for each CPU, and one point for each GPU or slice, or for as
+        many whole GPUs as there are copies of the model."""
         document = model_of(question)
         copies = max(1, document.runs_on.gpus)
         graph = graph_of(document)
@@ -120,7 +120,7 @@ class GraphFamily:
         return Answer(self._bundle, curves, sources=shares)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """The operators that take most of the roofline's time."""
+        """Return the operators that take most of the roofline's time."""
         document = model_of(question)
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
@@ -167,14 +167,14 @@ class SeveralGpus(LearntFile):
 
     schema_: str = Field(default="berth.several-gpus/1", alias="schema")
     log_loss: float
-    """Of a GPU's rate with each doubling."""
+    """Log of the share of a GPU's rate that each doubling loses."""
     log_width: float = Field(gt=0)
     """Half width of the 90 % interval of that rate."""
     most: int = Field(ge=2)
     """GPUs that were measured together."""
 
     def shared(self, seconds: Interval, gpus: int) -> Interval:
-        """Seconds of a step on one GPU as seconds from step to step of all together."""
+        """Return seconds from step to step of all GPUs together, from those of a step on one."""
         if gpus == 1:
             return seconds
         mid = seconds.mid / gpus * math.exp(self.log_loss * math.log2(gpus))
@@ -183,5 +183,5 @@ class SeveralGpus(LearntFile):
 
 @cache
 def shipped_several_gpus() -> SeveralGpus:
-    """The file that comes with Berth. Raises DocumentError."""
+    """Return the file that comes with Berth. Raises DocumentError."""
     return read_json(SEVERAL_GPUS, SeveralGpus)

@@ -32,7 +32,7 @@ class ModelPrediction:
     runtime_s: Interval
     basis: Basis
     source: str
-    """What the time is from."""
+    """Names of the sources of the time."""
     note: str | None
     """Why its interval is wide, where it is, and what it does not cover."""
     memory: Footprint
@@ -42,7 +42,7 @@ class ModelPrediction:
 
     @property
     def samples_per_s(self) -> float:
-        """At this batch."""
+        """Return the rate at this batch."""
         return self.batch / self.runtime_s.mid
 
 
@@ -55,7 +55,7 @@ def predict(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> tuple[ModelPrediction, ...]:
-    """``model`` on ``platform`` (a name, several, or all that are known), fastest first.
+    """Predict ``model`` on ``platform`` (a name, several, or all that are known), fastest first.
 
     ``model``: a ModelGraph, or whatever ``any_model.graph_of`` reads: the path of an ONNX file or
     of a ``config.json``, a PyTorch module with ``inputs``, a Keras model, a Paddle layer.

@@ -57,7 +57,7 @@ def learnt(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Platforms on which image models were measured (``latency``).
+    """Answer for platforms on which image models were measured (``latency``).
 
     None of them had recurrent layers, whose steps wait for one another: of those it knows nothing.
     """
@@ -81,7 +81,7 @@ def operators(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Any GPU, as a sum of operators that were measured on others (``operators``)."""
+    """Answer for any GPU, by a sum of operators that were measured on others (``operators``)."""
 
     names = [place.platform for place in places]
     model = None if folder is None else operator_model(folder)
@@ -98,7 +98,7 @@ def transfer(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Any platform, by what image models took on others; and by a site's own runs there.
+    """Answer for any platform, by what image models took on others and by a site's own runs there.
 
     GPUs were measured in half precision alone, CPUs in fp32.
     """
@@ -139,8 +139,9 @@ def times(
     *,
     errors: SourceErrors | None = None,
 ) -> list[Roofline]:
-    """The model on each place by all sources that answer: those where it fits first, fastest
-    first; ``errors`` of sources: default as shipped. Raises DocumentError for a broken bundle.
+    """Return the model on each place by all sources that answer: those where it fits first, fastest
+    first. ``errors`` are of the sources (default: as shipped). Raises DocumentError for a broken
+    bundle.
 
     A GPU or slice at least as good in every respect as another one of ``platforms`` is not slower,
     whichever places are asked. With the usual sources cached by the graph's hash, its batch, and
@@ -155,7 +156,7 @@ def times(
 
 
 def _identity(place: Roof) -> tuple[object, ...]:
-    """All of a roof but its tables, which follow from the platform's name and these."""
+    """Return all of a roof but its tables, which follow from the platform's name and these."""
     return (
         place.platform, place.vector_flops, place.dram_bytes, place.l2_bytes, place.l2_capacity,
         place.launch_s, place.memory_bytes, place.price_per_hour, place.power_w,
@@ -197,7 +198,7 @@ def _each(
     *,
     errors: SourceErrors,
 ) -> list[Roofline]:
-    """In the order of ``places``, each by itself."""
+    """Return one time for each of ``places``, in their order, whatever the others are."""
     answers: dict[str, list[Time]] = {}
     for source in sources:
         for name, given in source(graph, places, platforms, numbers).items():
@@ -222,8 +223,8 @@ def _each(
 
 
 def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> Roofline:
-    """All answers for one place as one, by their errors in its situation; without any, the
-    roofline that nothing was fitted to."""
+    """Combine all answers for one place by their errors in its situation; without any answer,
+    return the roofline that nothing was fitted to."""
     situation = _situation(bare, answers)
     given = answers or [Time(bare.seconds, Basis.PRIOR, ROOFLINE)]
     estimates = [
@@ -271,7 +272,7 @@ def _is_image_model(bare: Roofline) -> bool:
 
 
 def _covered(bare: Roofline, situation: str) -> bool:
-    """Whether models like this one, in this precision, were measured in that situation."""
+    """Return whether models like this one, in this precision, were measured in that situation."""
     if situation == IMAGES_IN_HALF:
         return bare.numbers in _HALF and _is_image_model(bare)
     return True
@@ -290,7 +291,8 @@ def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstim
 
 
 def _doubts(graph: ModelGraph) -> list[str]:
-    """What no source has measured the like of, so that no interval covers it."""
+    """Return sentences about what no source has measured the like of, so that no interval covers
+    it."""
     doubts = []
     if unknown := sum(graph.unknown.values()):
         doubts.append(f"{unknown} operators are unknown, and their work is not in the time")

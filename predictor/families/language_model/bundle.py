@@ -30,7 +30,7 @@ DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
 
 
 def residual_file(head: str) -> str:
-    """Name of a head's ONNX."""
+    """Return the name of a head's ONNX."""
     return f"residual-{head}.onnx"
 
 
@@ -93,7 +93,7 @@ class EffectsFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """One quantity, ready to predict."""
+    """A quantity that is ready to predict."""
 
     entry: HeadEntry
     effects: Effects
@@ -105,14 +105,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class LlmModel:
-    """All heads of a bundle."""
+    """All heads of a bundle, ready to predict."""
 
     heads: dict[str, Head]
     id: str
 
 
 def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, LlmManifest)
     check_complete(folder, manifest, (EFFECTS, *(residual_file(h) for h in HEADS)))
     check_features(

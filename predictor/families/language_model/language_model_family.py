@@ -27,15 +27,15 @@ class LanguageModelFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> LanguageModelFamily:
-        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        """Load a site's bundle, else the shipped one. Raises DocumentError."""
         return cls(LlmPredictor.load(bundles.get(LLM_SCHEMA)))
 
     def accepts(self, workload: Workload) -> bool:
-        """Decoders with a configuration that is known."""
+        """Return whether it is a decoder with a configuration that is known."""
         return isinstance(workload.document, LanguageModelWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each GPU platform whose accelerator is known, at the load's GPUs."""
+        """Return one point for each GPU platform whose accelerator is known, at the load's GPUs."""
         document = _document(question)
         curves, sources = {}, {}
         for one in self._predict(question):
@@ -47,7 +47,7 @@ class LanguageModelFamily:
         return Answer(self._predictor.model.id, curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """What bounds it there."""
+        """Say what bounds the service there."""
         found = {one.device: one for one in self._predict(question)}.get(platform.name)
         if found is None:
             return Explanation(f"{platform.name} is no accelerator that Berth knows.")
@@ -69,7 +69,7 @@ class LanguageModelFamily:
 
 
 def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
-    """The load that it describes. Raises UsageError where it makes no sense."""
+    """Return the load that it describes. Raises UsageError where it makes no sense."""
     return Load(
         batch=document.concurrency,
         input_tokens=document.input_tokens,
@@ -90,7 +90,7 @@ def _document(question: Question) -> LanguageModelWorkload:
 
 
 def _memory(one: ServingPrediction) -> Interval:
-    """Of all its GPUs; a server needs room for the weights and one sequence."""
+    """Return the memory of all its GPUs; a server needs room for the weights and one sequence."""
     least, peak = one.memory.least, one.memory.peak
     low = min(one.memory.weights, least)
     return Interval(low, max(low, min(peak.mid, least)), least).scaled(one.gpus)

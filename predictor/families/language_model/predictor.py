@@ -47,10 +47,10 @@ from berth.predictor.hardware.unit import Unit, unit_named
 SERVING = "serving"
 """Source of a throughput from first and further tokens."""
 _SERVED = frozenset(Precision) - {Precision.FP64, Precision.TF32, Precision.INT8}
-"""What language models are computed in."""
+"""Precisions that language models are computed in."""
 UNVERIFIED = "unverified: no public measurements to check it against"
 DRAWN_SHARE = Interval(0.4, 0.7, 1.0)
-"""Of its rated power, what a busy accelerator draws: a rule, not a measurement."""
+"""Share of its rated power that a busy accelerator draws: a rule, not a measurement."""
 WIDEST = math.log(3.0)
 """Half width in log beyond which a prediction is not one to act on."""
 _BASIS = {
@@ -92,20 +92,20 @@ class ServingPrediction:
     tpot_s: Interval
     memory: Memory
     memory_bytes: float
-    """That one GPU has."""
+    """Memory of one GPU."""
     resident: float
     """Sequences of a replica whose cache fits at a time."""
     fits: bool
-    """With the upper end of what it needs to run at all."""
+    """Whether the upper end of what it needs to run at all fits."""
     energy_j_per_token: Interval | None
     """Unverified."""
     price_per_million: Interval | None
-    """Of tokens, in the site's currency."""
+    """Price of a million tokens, in the site's currency."""
     carbon_g_per_million: Interval | None
-    """Of tokens; unverified."""
+    """Carbon of a million tokens; unverified."""
     basis: Basis
     latency_basis: Basis
-    """Of ``ttft_s`` and ``tpot_s``."""
+    """Basis of ``ttft_s`` and ``tpot_s``."""
     bound: Bound
     source: str
     """The head that throughput is from."""
@@ -120,17 +120,17 @@ class LlmPredictor:
 
     @classmethod
     def load(cls, folder: Path | None = None) -> LlmPredictor:
-        """The shipped bundle, or one of a folder. Raises DocumentError."""
+        """Load the shipped bundle, or one of a folder. Raises DocumentError."""
         return cls(_shipped() if folder is None else load(folder))
 
     @property
     def frameworks(self) -> tuple[str, ...]:
-        """All that were measured."""
+        """Return all frameworks that were measured."""
         return tuple(sorted({f for h in self.model.heads.values() for f in h.codes.frameworks}))
 
     @property
     def accelerators(self) -> frozenset[str]:
-        """All that were measured, by their names in the hardware catalogue."""
+        """Return all accelerators that were measured, by their names in the hardware catalogue."""
         return frozenset(a for h in self.model.heads.values() for a in h.codes.accelerators)
 
     def predict(
@@ -141,7 +141,7 @@ class LlmPredictor:
         framework: str = "vllm",
         carbon_g_per_kwh: float | None = None,
     ) -> list[ServingPrediction]:
-        """One prediction a device, in their order. Raises UsageError (``Load.check``)."""
+        """Return one prediction a device, in their order. Raises UsageError (``Load.check``)."""
         work.check(model)
         if not devices:
             return []
@@ -162,7 +162,8 @@ class LlmPredictor:
         ]  # fmt: skip
 
     def _in_order(self, head: Head, case: Case, framework: str, log_time: float) -> float:
-        """Not slower than the accelerator whose effects it has where it has more of everything.
+        """Return a log time that is not slower than that of the accelerator whose effects it has
+        where it has more of everything.
 
         And not faster where it has less of everything, as a slice has.
         """
@@ -221,7 +222,7 @@ def _has_sibling(head: Head, case: Case) -> bool:
 
 
 def _both(one: Interval, other: Interval, basis: Basis) -> Interval:
-    """Two estimates of the same seconds, equally alike to what was measured."""
+    """Combine two estimates of the same seconds that resemble what was measured equally."""
     found = combine_estimates(
         (SourceEstimate(OFFLINE, one, basis), SourceEstimate(SERVING, other, basis))
     )
@@ -243,7 +244,7 @@ def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situ
 
 
 def _alias(framework: str, head: Head) -> str:
-    """The two data sets name TensorRT-LLM differently."""
+    """Return the framework's other name: the two data sets name TensorRT-LLM differently."""
     other = {"tensorrt-llm": "trtllm", "trtllm": "tensorrt-llm"}.get(framework, framework)
     return other if other in head.codes.frameworks else framework
 

@@ -25,19 +25,19 @@ from berth.predictor.families.program.work import ThreadScaling, Work, work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5
-"""On the prior's log interval where the platform has no label: its own bias is unknown."""
+"""Factor on the prior's log interval where the platform has no label: its own bias is unknown."""
 SCALED_WIDENING = 0.2
-"""Added share of the log interval for each doubling between labelled and asked core count."""
+"""Share added to the log interval for each doubling between labelled and asked core count."""
 GUESSED_SCALING_WIDENING = 0.5
 """The same where the program was never run with another number of threads."""
 PARTIAL_WIDENING = 1.25
-"""Where the counters are of a part of the run only."""
+"""Factor where the counters are of a part of the run only."""
 OTHER_REFERENCE_WIDENING = 1.25
-"""Where the profile is of another platform than the bundle's training profiles are."""
+"""Factor where the profile is of another platform than the bundle's training profiles are."""
 UNKNOWN_DIFFICULTY = 1.0
-"""Where no labelled platform can tell: nothing is anchored on the measured run."""
+"""Difficulty where no labelled platform can tell: nothing is anchored on the measured run."""
 CALIBRATED_KERNELS = 9
-"""With labels of fewer kernels a platform has no interval of its own: its basis stays a prior."""
+"""Kernels below which a labelled platform has no interval of its own: its basis stays a prior."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Runs repeat to within a few per cent at best."""
 
@@ -57,7 +57,7 @@ class Layout:
 
     table: Ceilings
     count: int
-    """How many points were asked for."""
+    """Number of points that were asked for."""
     reference: int
     """Row of the reference; -1: its platform has no signature."""
     labelled: dict[str, int]
@@ -79,12 +79,12 @@ class Reading:
 
     @property
     def work_features(self) -> Floats:
-        """What the range test looks at."""
+        """Return what the range test looks at."""
         return np.array(work_features(self.work, self.scaling))
 
 
 def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
-    """Work and rooflines of a profile. ``typical`` is the training set's mean log efficiency.
+    """Read work and rooflines of a profile. ``typical`` is the training set's mean log efficiency.
 
     Counters of a part of a run are scaled so that the whole has the typical efficiency.
     """
@@ -105,7 +105,8 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
 
 
 def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Floats:
-    """[readings, points] ``Estimate.log_time`` of several, which ``estimate`` finds one by one.
+    """Return [readings, points] ``Estimate.log_time`` of several, which ``estimate`` computes one
+    by one.
 
     Readings may differ in all but profile and scaling: models run once over all of them.
     """
@@ -139,7 +140,7 @@ def _features(reading: Reading, index: int) -> Floats:
 
 
 def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
-    """One estimate a point asked for, in their order."""
+    """Return one estimate for each point asked for, in their order."""
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
@@ -193,7 +194,8 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
 
 
 def counting_error(profile: Profile) -> float:
-    """Largest relative standard error of the misses: time is at most proportional to them."""
+    """Return the largest relative standard error of the misses: time is at most proportional to
+    them."""
     return max(
         (
             m.standard_error / m.value
@@ -211,7 +213,8 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 
 
 def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
-    """Learnt log residual of each labelled platform; none where nothing can be anchored."""
+    """Return the learnt log residual of each labelled platform; none where nothing can be
+    anchored."""
     if layout.reference < 0:
         return {}
     found = {}
@@ -223,7 +226,7 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
 def _difficulties(
     reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
 ) -> dict[str, float]:
-    """Difficulty by labelled platform, and by kind for the platforms without labels."""
+    """Return the difficulty by labelled platform, and by kind for the platforms without labels."""
     found = {}
     for entry in bundle.manifest.labelled:
         if entry.platform not in residuals:
@@ -244,7 +247,7 @@ def _calibrated(prior: Calibration, reading: Reading, index: int, residual: floa
 
 
 def _measured_log_times(profile: Profile) -> dict[int, float]:
-    """Log times on the profile's own platform by cores: its runs, where they were made."""
+    """Return log times on the profile's own platform by cores: its runs, where they were made."""
     found = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
     if profile.runtime is not None:
         declared = profile.runs_on.threads * profile.runs_on.ranks
@@ -255,7 +258,7 @@ def _measured_log_times(profile: Profile) -> dict[int, float]:
 def _at_home(
     reading: Reading, point: Point, measured: dict[int, float], log_roof: float, doubling: float
 ) -> Estimate:
-    """On the platform that the profile was measured on: the measurement, or moved from it."""
+    """Return the measurement on the profile's own platform, or an estimate moved from it."""
     runtime = reading.profile.runtime
     spread = runtime.spread_s / runtime.median_s if runtime else 0.0
     width = max(LEAST_LOG_WIDTH, 2 * spread)

@@ -30,7 +30,7 @@ class Run:
 
 
 def runs_of(profile: Profile) -> list[Run]:
-    """Its main run and those on other numbers of nodes, fewest first."""
+    """Return its main run and those on other numbers of nodes, fewest first."""
     assert profile.runtime is not None  # noqa: S101 - without a runtime nothing is predicted
     own = profile.runs_on.nodes or 1
     every = [
@@ -46,7 +46,7 @@ def runs_of(profile: Profile) -> list[Run]:
 
 
 def grows(profile: Profile) -> bool:
-    """Whether the problem grew with the nodes (weak scaling).
+    """Return whether the problem grew with the nodes (weak scaling).
 
     Raises UsageError where it neither grew with them nor stayed.
     """
@@ -66,7 +66,7 @@ def grows(profile: Profile) -> bool:
 
 
 def together(profiles: Sequence[Profile]) -> Profile:
-    """One profile of runs of the same program on several numbers of nodes.
+    """Return one profile of runs of the same program on several numbers of nodes.
 
     The one with fewest nodes, with the others' times. Raises UsageError where they are not of the
     same program, or two are of one number of nodes.
@@ -91,7 +91,8 @@ def together(profiles: Sequence[Profile]) -> Profile:
 
 
 def one_node(profile: Profile) -> Profile:
-    """A run on several nodes as one of them saw it: its share of the ranks and of the counts."""
+    """Return a run on several nodes as one of them saw it: its share of the ranks and of the
+    counts."""
     nodes = profile.runs_on.nodes or 1
     if nodes == 1:
         return profile
@@ -117,7 +118,7 @@ def one_node(profile: Profile) -> Profile:
 
 
 def same_program(one: Profile, other: Profile) -> bool:
-    """Whether two profiles are of one executable, as far as they tell."""
+    """Return whether two profiles are of one executable, as far as they tell."""
     ours, theirs = one.workload, other.workload
     if ours.executable_sha256 is not None and theirs.executable_sha256 is not None:
         return ours.executable_sha256 == theirs.executable_sha256

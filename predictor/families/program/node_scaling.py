@@ -32,7 +32,7 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.families.program.node_runs import Run, grows, runs_of
 
 WIDENING = 0.1
-"""Added to the log interval for each doubling beyond the nearest number that was measured."""
+"""Log interval added for each doubling beyond the nearest number that was measured."""
 UNKNOWN_NETWORK = 4.0
 """Factor each way on communication where one of two interconnects was not measured."""
 _MOST_POINTS = 33
@@ -41,7 +41,7 @@ _MOST_POINTS = 33
 def scaling_of(
     profile: Profile, platforms: Mapping[str, Platform], speedups: Mapping[str, float]
 ) -> NodeScaling:
-    """What the profile's runs tell of several nodes of each platform.
+    """Return what the profile's runs tell of several nodes of each platform.
 
     ``speedups``: of one node of each platform over the one it was measured on.
     """
@@ -125,7 +125,7 @@ def _table(
 def _time(
     runs: Sequence[Run], possible: Sequence[Terms], nodes: int, speedup: float, network: _Network
 ) -> Interval:
-    """Over the time on the main run's nodes."""
+    """Return the time over that on the main run's nodes."""
     base, here = runs[0], next((run for run in runs if run.nodes == nodes), None)
 
     def ratio(terms: Terms, latency: float, moved: float) -> float:
@@ -158,7 +158,7 @@ def _time(
 
 
 def _memory(runs: Sequence[Run], nodes: int) -> Interval:
-    """Of all nodes together, over that of the main run."""
+    """Return the memory of all nodes together, over that of the main run."""
     base = runs[0]
     known = [(run.nodes, run.peak_memory_bytes) for run in runs if run.peak_memory_bytes]
     if base.peak_memory_bytes is None or not known:
@@ -193,19 +193,19 @@ class Terms:
     """Largest distance from a run, in its standard deviations."""
 
     def computed(self, nodes: float) -> float:
-        """Seconds that the nodes compute."""
+        """Return the seconds that the nodes compute."""
         return self._of(_COMPUTED, nodes)
 
     def latency(self, nodes: float) -> float:
-        """Seconds of messages that wait for the network's latency."""
+        """Return seconds of messages that wait for the network's latency."""
         return self._of(("latency", "rounds"), nodes)
 
     def moved(self, nodes: float) -> float:
-        """Seconds that bytes are on their way."""
+        """Return the seconds that bytes are on their way."""
         return self._of(("reduced", "surface"), nodes)
 
     def total(self, nodes: float) -> float:
-        """All of it."""
+        """Return the seconds of all terms."""
         return self._of(tuple(self.seconds), nodes)
 
     def _of(self, names: Iterable[str], nodes: float) -> float:
@@ -213,7 +213,7 @@ class Terms:
 
 
 def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
-    """Every set of terms that fits the runs as well as they repeat, best first."""
+    """Return every set of terms that fits the runs as well as they repeat, best first."""
     names = ("serial", "latency", "rounds", "reduced") if weak else _TERMS
     found = []
     for count in range(1, min(MOST_TERMS, len(runs)) + 1):
@@ -230,7 +230,7 @@ def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
 
 
 def _shape(name: str, nodes: float) -> float:
-    """How a term grows with the nodes."""
+    """Return how a term grows with the nodes."""
     match name:
         case "serial":
             return 1.0
@@ -247,7 +247,7 @@ def _shape(name: str, nodes: float) -> float:
 
 
 def _fit(runs: Sequence[Run], names: tuple[str, ...]) -> Terms | None:
-    """Least squares on relative errors; None where a term would be negative."""
+    """Fit by least squares on relative errors; None where a term would be negative."""
     shapes = np.array([[_shape(name, run.nodes) for name in names] for run in runs])
     weights = np.array([1.0 / (run.runtime_s * run.deviation) for run in runs])
     times = np.array([run.runtime_s for run in runs])

@@ -56,7 +56,7 @@ AXES = tuple(
 )
 """Spokes of the picture's radar."""
 SHARES = "Share of the cost model's time on each platform"
-"""Its title."""
+"""Title of that picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class RelativeExplanation(Explanation):
 def explain_row(
     model: RelativeModel, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """``explain_cost_model`` for a bundle; a typical program is the mean of its training rows.
+    """Explain a row by a bundle of the cost model; a typical program is the mean of its training
+    rows.
 
     Raises UsageError for a bundle of another family, or without trust (it knows no typical one).
     """
@@ -84,7 +85,8 @@ def explain_row(
 def explain_cost_model(
     model: CostModel, typical: Floats, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """Why each platform (of ``among``; default: all) gets its speedup, in the cost model's order.
+    """Explain why each platform (of ``among``; default: all) gets its speedup, in the cost model's
+    order.
 
     ``typical``: log(1 + counter) of each counter and log of the reference's time. What was measured
     elsewhere moves nothing: the explanation is of the prediction. So do counters that are missing.

@@ -28,7 +28,8 @@ NO_TRUST = "the bundle learnt from too few applications to say how far it can be
 
 @dataclass(frozen=True, slots=True)
 class RelativePrediction:
-    """One platform. Without an interval the range is the middle alone, and it abstains."""
+    """A prediction on one platform. Without an interval the range is the middle alone, and it
+    abstains."""
 
     platform: str
     basis: Basis
@@ -43,12 +44,13 @@ class Answer:
 
     predictions: tuple[RelativePrediction, ...]
     joint: Joint | None
-    """Of these platforms; None: the bundle has no trust."""
+    """Joint times of these platforms; None: the bundle has no trust."""
     missing: tuple[str, ...]
     """Counters that the workload lacks: the training rows' median (or value) stands for them."""
 
     def advice(self) -> Advice:
-        """The one and the two platforms whose probe helps most. Raises UsageError without trust."""
+        """Return the one and the two platforms whose probe helps most. Raises UsageError without
+        trust."""
         if self.joint is None:
             raise UsageError(f"no probe can be advised: {NO_TRUST}")
         return advise(self.joint)
@@ -60,7 +62,7 @@ def answer(
     among: Sequence[str] = (),
     beside: Mapping[str, float] | None = None,
 ) -> Answer:
-    """Of one row, which has the time on the reference and where else the program ran.
+    """Predict one row, which has the time on the reference and where else the program ran.
 
     ``among``: only these platforms (default: all). ``beside``: the program's own values of the
     counters that were constant in training (``manifest.constants``). Raises UsageError for a
@@ -113,7 +115,8 @@ def answer(
 
 
 def _unlike(model: RelativeModel, row: Rows) -> str | None:
-    """In what ``row`` is unlike all training programs, or too large or small for the cost model."""
+    """Return in what ``row`` is unlike all training programs, or too large or small for the cost
+    model."""
     check = model.range_check
     if check is None:
         return None

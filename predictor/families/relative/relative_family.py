@@ -36,7 +36,8 @@ class RelativeFamily:
         return cls(load(folder))
 
     def accepts(self, workload: Workload) -> bool:
-        """Programs that were piloted on the reference that the bundle learnt from."""
+        """Return whether it is a program that was piloted on the reference that the bundle learnt
+        from."""
         document = workload.document
         return (
             isinstance(document, Profile)
@@ -45,7 +46,7 @@ class RelativeFamily:
         )
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each platform of the bundle that is asked for."""
+        """Return one point for each platform of the bundle that is asked for."""
         profile = _profile(question)
         manifest = self._model.manifest
         names = [name for name in manifest.platforms if name in question.platforms]
@@ -85,7 +86,8 @@ class RelativeFamily:
         return Answer(self._model.id, curves, sizes, sources, measured_s)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Shapley values of single counters. Raises UsageError for a network or a new platform."""
+        """Explain by Shapley values of single counters. Raises UsageError for a network or a new
+        platform."""
         if platform.name not in self._model.manifest.platforms:
             raise UsageError(f"the bundle does not know the platform {platform.name!r}")
         (found,) = explain_row(self._model, self._row(_profile(question)), (platform.name,))

@@ -49,7 +49,7 @@ class View:
     """Those that its terms grow with: far outside of training nothing else tells the time."""
 
     def seen(self, rows: Rows, fill: Floats) -> Seen:
-        """``rows`` with missing counters replaced by ``fill`` (one a counter)."""
+        """Return ``rows`` with missing counters replaced by ``fill`` (one a counter)."""
         return self.look(rows, np.where(np.isfinite(rows.values), rows.values, fill))
 
 
@@ -167,13 +167,13 @@ VIEWS = {view.name: view for view in (AIWC, PILOT, PLAIN)}
 
 
 def fitting(rows: Rows) -> View:
-    """The view that the counters of ``rows`` allow."""
+    """Return the view that the counters of ``rows`` allow."""
     views = (AIWC, PILOT, PLAIN)
     return next(view for view in views if set(view.needs) <= set(rows.counters))
 
 
 def check_counters(rows: Rows, counters: tuple[str, ...]) -> None:
-    """Raises UsageError where ``rows`` has other counters than a model was trained on."""
+    """Raise UsageError where ``rows`` has other counters than a model was trained on."""
     if rows.counters == counters:
         return
     if absent := [name for name in counters if name not in rows.counters]:

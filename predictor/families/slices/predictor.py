@@ -42,7 +42,7 @@ SWEEP, BATCHES = "sweep", "batches"
 EASE = 0.1
 UNKNOWN_SHARE = 1.25
 UNKNOWN_GPU = 1.5
-"""How much wider (in log) an interval is beyond the slices and the GPUs that were measured."""
+"""Factors on the log interval beyond the slices and the GPUs that were measured."""
 UNKNOWN_LOAD_WIDTH = 0.05
 """Log error of a time on the whole GPU that the load model gives where nothing was measured."""
 LEAST_SLOWDOWN = 0.9
@@ -70,7 +70,7 @@ class SlicePrediction:
     method: str
     abstained: str | None = None
     sources: tuple[SourceShare, ...] = ()
-    """What the method combined, where it combined several."""
+    """Sources that the method combined, where it combined several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class SlicePredictor:
     model: SliceModel
 
     def methods(self, workload: SliceWorkload) -> tuple[str, ...]:
-        """The methods that the workload's measurements allow, narrowest intervals first."""
+        """Return the methods that the workload's measurements allow, narrowest intervals first."""
         found = [f.name for f in self.model.families if self._known(workload, f) is not None]
         batches = [p.batch for p in workload.points]
         processes = [p.processes for p in workload.points]
@@ -112,7 +112,7 @@ class SlicePredictor:
         probes: Sequence[tuple[Share, int]] = (),
         method: str | None = None,
     ) -> tuple[SlicePrediction, ...]:
-        """One prediction a share, in their order.
+        """Predict each of ``shares``, in their order.
 
         ``gpu`` is the canonical model name; ``probes`` are (share, index into
         ``workload.probes``). Raises UsageError where nothing can be said at all.
@@ -204,7 +204,7 @@ class SlicePredictor:
     def _at_target(
         self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
     ) -> list[tuple[float, float]]:
-        """(log slow-down, effective share) of the probes at the load to place."""
+        """Return (log slow-down, effective share) of the probes at the load to place."""
         found = []
         for share, number in probes:
             probe = workload.probes[number]
@@ -258,7 +258,7 @@ class SlicePredictor:
 
 @lru_cache(maxsize=256)
 def load_model_of(points: tuple[Point, ...]) -> LoadModel:
-    """The load model of these points; fitted once."""
+    """Return the load model of these points; fitted once."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
@@ -267,7 +267,8 @@ def load_model_of(points: tuple[Point, ...]) -> LoadModel:
 def _with_rule(
     entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
 ) -> tuple[Floats, tuple[SourceShare, ...]]:
-    """Log slow-downs of the load model and of batch equivalence, where the points allow that."""
+    """Return log slow-downs of the load model and of batch equivalence, where the points allow
+    that."""
     rule = equivalence_log_slowdowns(
         workload.points, workload.target_batch, workload.processes, effective
     )
@@ -282,12 +283,12 @@ def _with_rule(
 
 
 def _for_slices(found: Latents, effective: Floats) -> Floats:
-    """Log slow-downs of one workload on several slices."""
+    """Return log slow-downs of one workload on several slices."""
     return np.concatenate([found.log_slowdown(np.array([e])) for e in effective])
 
 
 def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
-    """A slice that has no more of anything than another is not said to be faster."""
+    """Return logs by which a slice that has no more of anything than another is not faster."""
     return np.array(
         [
             max(float(log) for other, log in zip(shares, logs, strict=True) if share.within(other))
@@ -315,7 +316,8 @@ def _bound(workload: SliceWorkload, launch: float) -> Bound:
 def predictions(
     workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
 ) -> dict[str, SlicePrediction]:
-    """By profile, all plain ones at once: slices with more of everything are never slower.
+    """Predict all plain profiles of the GPU at once, by name: slices with more of everything are
+    never slower.
 
     Raises UsageError where the workload was measured on another GPU model, a probe names no slice
     of it, or nothing can be predicted at all.
@@ -337,7 +339,8 @@ def predictions(
 
 
 def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[str, SliceProfile]:
-    """By platform: the plain profile that it is of; the largest for a whole GPU of the model."""
+    """Return the plain profile that each platform is of; the largest for a whole GPU of the
+    model."""
     plain = plain_profiles(geometry)
     found: dict[str, SliceProfile] = {}
     for name, platform in platforms.items():
@@ -350,6 +353,6 @@ def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[s
 
 
 def is_whole(geometry: Geometry, platform: Platform) -> bool:
-    """True for a platform that is a whole GPU of this model."""
+    """Return whether a platform is a whole GPU of this model."""
     found = geometry_of(platform) if platform.kind is PlatformKind.GPU else None
     return found is not None and found.gpu == geometry.gpu

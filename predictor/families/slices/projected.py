@@ -29,18 +29,18 @@ from berth.predictor.families.slices.physics import Share, share_of
 from berth.predictor.hardware.mig.slices import slice_of
 
 EASE = 0.1
-"""As ``predictor.EASE``: what an interval of a slow-down is wide on a slice of nearly all."""
+"""As ``predictor.EASE``: the width of a slow-down's interval on a slice of nearly all."""
 SLACK = math.log(1.1)
-"""How far above the load model's bound a slow-down may be."""
+"""Log by which a slow-down may be above the load model's bound."""
 TYPICAL = 0.6
 """Part of the upper bound, in log, that slow-downs reach on average (0.35 to 1.0 by model): where
 no family says anything of the slice, between the bounds."""
 BELOW = math.log(1 / 0.95)
-"""How much faster than the whole GPU a slice may be: what unsteady steps show."""
+"""Log by which a slice may be faster than the whole GPU: unsteady steps show as much."""
 
 
 def projected(question: Question, bundles: Bundles, made: Adjusted) -> Adjusted:
-    """``made`` with the slices of each GPU that is predicted itself, by ratios to it."""
+    """Return the curves with the slices of each GPU that is predicted itself, by ratios to it."""
     curves, sources = dict(made.curves), dict(made.sources)
     by_gpu: dict[str, dict[str, Share]] = {}
     for name, platform in question.platforms.items():
@@ -70,7 +70,8 @@ def _manifest(folder: Path) -> SliceManifest:
 
 
 def _own(curves: Mapping[str, PredictionCurve], name: str, whole: Prediction) -> Prediction:
-    """What a family says of the slice; where none does, all but the time is as on the GPU."""
+    """Return what a family predicts of the slice; where none does, all but the time is as on the
+    GPU."""
     if name in curves:
         return curves[name].nearest(1)
     basis = max(whole.basis, Basis.SCALED, key=lambda one: one.rank)
@@ -83,7 +84,7 @@ def _ratios(
     shares: Mapping[str, Share],
     manifest: SliceManifest,
 ) -> dict[str, Interval]:
-    """Slow-downs within their bounds; a slice with no more of anything is no faster."""
+    """Return slow-downs within their bounds; a slice with no more of anything is no faster."""
     width = next(entry.width.q90 for entry in manifest.methods if entry.name == "time")
     most = {name: -math.log(manifest.shares.effective(share)) for name, share in shares.items()}
     base = math.log(whole.runtime_s.mid)
@@ -128,7 +129,7 @@ def _point(
 def _sources(
     of_whole: tuple[SourceShare, ...], point: Prediction, known: bool
 ) -> tuple[SourceShare, ...]:
-    """Those of the whole GPU's time, as wide as it is here."""
+    """Return the sources of the whole GPU's time, with the width of this point."""
     width = math.log(point.runtime_s.high / point.runtime_s.mid)
     situation = "slice of it" if known else "slice of it, unseen device"
     return tuple(

@@ -36,15 +36,15 @@ class SlicesFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> SlicesFamily:
-        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        """Load a site's bundle, else the shipped one. Raises DocumentError."""
         return cls(SlicePredictor(load(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))))
 
     def accepts(self, workload: Workload) -> bool:
-        """Slice workloads."""
+        """Return whether it is a slice workload."""
         return isinstance(workload.document, SliceWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each slice of the GPU model, and for the whole GPU."""
+        """Return one point for each slice of the GPU model, and for the whole GPU."""
         document = slice_workload_of(question.workload)
         geometry = lookup(document.gpu)
         made = predictions(document, geometry, self.predictor)
@@ -68,7 +68,8 @@ class SlicesFamily:
         )
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """How much slower than the whole GPU, and what a larger slice would not shorten."""
+        """Say how much slower than the whole GPU it is, and what a larger slice would not
+        shorten."""
         document = slice_workload_of(question.workload)
         geometry = lookup(document.gpu)
         profile = profiles_of(geometry, {platform.name: platform}).get(platform.name)
@@ -94,14 +95,14 @@ class SlicesFamily:
 
 
 def slice_workload_of(workload: Workload) -> SliceWorkload:
-    """The workload's document, which the family has accepted."""
+    """Return the workload's document, which the family has accepted."""
     document = workload.document
     assert isinstance(document, SliceWorkload)  # noqa: S101 - ``accepts`` was asked
     return document
 
 
 def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
-    """As measured; else all that is known is that it ran on the whole GPU."""
+    """Return its memory as measured; else all that is known is that it ran on the whole GPU."""
     if workload.memory is not None:
         return MemoryUse(gpu_bytes=workload.memory.interval)
     return MemoryUse(gpu_held_in_bytes=float(max(p.memory_bytes for p in geometry.profiles)))

@@ -27,7 +27,7 @@ def _sum(features: Floats, what: str, groups: tuple[str, ...]) -> Floats:
 
 
 def terms(features: Floats, batch: Floats) -> Floats:
-    """[rows, len(TERMS)] of ``graph_features`` [rows, ...] at batches [rows]."""
+    """Return [rows, len(TERMS)] of ``graph_features`` [rows, ...] at batches [rows]."""
     matrix, rest = GROUPS[:MATRIX_GROUPS], GROUPS[MATRIX_GROUPS:]
     dense = tuple(group for group in matrix if group not in _GROUPED)
     return np.column_stack([
@@ -50,17 +50,17 @@ STEP_FEATURES = (
     *(f"log {name}" for name in _TOTALS), *_SHAPES, *(f"share {name}" for name in _PARTS),
     "log batch", "channels last", *(f"time in {term}" for term in TERMS),
 )  # fmt: skip
-"""What the residual over the cost model sees; the last are its own parts of the time."""
+"""Columns that the residual over the cost model sees; the last are its own parts of the time."""
 
 
 def cost_seconds(table: Floats, rates: Floats) -> Floats:
-    """[rows] of ``terms`` [rows, len(TERMS)] at rates [rows or 1, len(TERMS)]."""
+    """Return [rows] of ``terms`` [rows, len(TERMS)] at rates [rows or 1, len(TERMS)]."""
     found: Floats = np.maximum((table * rates).sum(axis=1), 1e-9)
     return found
 
 
 def step_features(features: Floats, batch: Floats, nhwc: Floats, rates: Floats) -> Floats:
-    """[rows, len(STEP_FEATURES)]; ``nhwc`` [rows] 1 where channels stand last in memory."""
+    """Return [rows, len(STEP_FEATURES)]; ``nhwc`` [rows] 1 where channels stand last in memory."""
     table = terms(features, batch)
     parts = table * rates / cost_seconds(table, rates)[:, None]
     shares = []

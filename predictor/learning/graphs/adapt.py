@@ -58,7 +58,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Adapted:
-    """What came of it."""
+    """What adaptation made of a bundle."""
 
     manifest: bundles.TransferManifest
     platform: str
@@ -66,7 +66,7 @@ class Adapted:
     before: Floats
     """[samples] absolute log errors without any sample,"""
     after: Floats
-    """and of each with those of other models."""
+    """and those of each with the samples of other models."""
     models: int
     log_width: float
 
@@ -76,7 +76,8 @@ Find: TypeAlias = Callable[[ModelRun], GraphWork | None]
 
 
 def from_files(paths: Sequence[Path]) -> Find:
-    """By the digest of ONNX files, each read once. The result raises DocumentError."""
+    """Return a function that finds models by the digest of ONNX files, each read once. The function
+    raises DocumentError."""
     files = {sha256_of(path): path for path in paths}
     read: dict[str, GraphWork] = {}
 
@@ -97,7 +98,7 @@ def _model_key(run: ModelRun) -> str:
 def samples_of(
     runs: Sequence[ModelRun], find: Find, platform: Platform, known: Mapping[str, Platform]
 ) -> Samples:
-    """Inference runs that ended well and whose model is found.
+    """Return inference runs that ended well and whose model is found, as cases.
 
     Raises UsageError where there are none, or runs with several numbers of threads on a CPU.
     """
@@ -212,7 +213,7 @@ def adapt(
 def advised(
     folder: Path, works: Sequence[GraphWork], place: tuple[Roof, Numbers], *, batch: int, count: int
 ) -> list[int]:
-    """Which of ``works`` to measure on a new platform, the most telling first.
+    """Return which of ``works`` to measure on a new platform, the most telling first.
 
     Raises DocumentError.
     """
@@ -231,7 +232,7 @@ def advised(
 
 
 def rounded(cases: Cases) -> Cases:
-    """As the bundle stores them."""
+    """Round columns as the bundle stores them."""
     graph, place = (
         array.astype(np.float32).astype(np.float64) for array in (cases.graph, cases.place)
     )
@@ -239,7 +240,7 @@ def rounded(cases: Cases) -> Cases:
 
 
 def _corrected(after: Posterior, new: Cases, weights: Floats) -> Floats:
-    """Weights of the cases that were there, beside those of the new ones."""
+    """Return the weights of the cases that were there, beside those of the new ones."""
     across = after.kernel.covariance(after.cases, new)
     return np.asarray(after.weights - cho_solve((after.factor, True), across @ weights))
 
@@ -250,7 +251,7 @@ def _recoded(codes: Codes, old: Sequence[str], new: Sequence[str]) -> Codes:
 
 
 def card(manifest: TransferManifest) -> str:
-    """``CARD.md`` as text."""
+    """Return ``CARD.md`` as text."""
     lines = [
         "# Model card: latency of model graphs on a new platform",
         "",
@@ -294,7 +295,7 @@ def card(manifest: TransferManifest) -> str:
 
 
 def run_seconds(run: ModelRun) -> float | None:
-    """What the run takes undisturbed: processor time on one core, else latency."""
+    """Return what the run takes undisturbed: processor time on one core, else latency."""
     if run.outcome is not Outcome.OK or run.latency is None or run.processor_time is None:
         return None
     single = run.setting.device is Device.CPU and run.setting.threads == 1

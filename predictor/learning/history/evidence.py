@@ -64,7 +64,7 @@ class Network:
     """[units]"""
 
     def scores(self, features: Floats) -> Floats:
-        """[past jobs] from [features, past jobs]."""
+        """Return [past jobs] from [features, past jobs]."""
         units = self.hidden @ features
         units += self.hidden_bias
         np.maximum(units, 0.0, out=units)
@@ -78,7 +78,7 @@ WAITED_S = 60.0
 
 @cache
 def network(*, waited: bool) -> Network:
-    """The one that is shipped: for a job at its submission, or for one that has waited."""
+    """Return the shipped network: for a job at its submission, or for one that has waited."""
     read = json.loads(_WEIGHTS.read_text(encoding="utf-8"))["waited" if waited else "submitted"]
     hidden = np.ascontiguousarray(np.array(read["hidden"]).T)
     return Network(hidden, np.array(read["hidden_bias"])[:, None], np.array(read["out"]))
@@ -97,7 +97,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The moment of the question."""
+    """The moment of a question."""
 
     time_s: float
     elapsed_s: Floats
@@ -108,8 +108,9 @@ _SCALES = np.array([[1 / 60.0], [1 / 10.0]])
 
 
 def features_of(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> tuple[Floats, Floats]:
-    """[features, past jobs] and [past jobs] of ``LOG_RUN``; after the past jobs come the request
-    and, where jobs of the same shape run, two multiples of the longest one's elapsed time."""
+    """Return [features, past jobs] and [past jobs] of ``LOG_RUN``; after the past jobs come the
+    request and, where jobs of the same shape run, two multiples of the longest one's elapsed time.
+    """
     there = [(kind, ring, len(ring)) for kind, ring in enumerate(rings) if ring is not None]
     past = sum(count for _, _, count in there)
     shape = shape_of(asked)
@@ -171,7 +172,8 @@ def _of_times(x: Floats, log_runs: Floats, now: Now, request: float, longest_s: 
 
 
 def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
-    """``rings``: of the ``KINDS``; None where nothing is remembered under that key."""
+    """Weigh past jobs for a new one; ``rings``: of the ``KINDS``, None where nothing is remembered
+    under that key."""
     features, log_runs = features_of(asked, now, rings)
     scores = network(waited=now.time_s - asked.submit_s > WAITED_S).scores(features)
     _identify(scores, asked, rings)
@@ -183,7 +185,8 @@ def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
 
 
 def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> None:
-    """What the trace could not teach: names and scripts; and each past job counts under one key."""
+    """Add what the trace could not teach: names and scripts; and let each past job count under one
+    key."""
     begin, user = 0, code(asked.user)
     known = [
         (column, code(text), penalty)

@@ -135,7 +135,8 @@ def adapt(
 
 
 def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
-    """Where there are enough kernels: how far programs may be from them and the bundle's own."""
+    """Return how far programs may be from these kernels and the bundle's own; None for few
+    kernels."""
     if len(set(data.kernels)) < RESIDUAL_KERNELS:
         return None
     rows = data.features[:, : len(WORK_FEATURES)]
@@ -143,7 +144,8 @@ def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
 
 
 def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
-    """The kind's prior moved by ``data``; with a residual where that does better held out."""
+    """Return the kind's prior moved by ``data``; with a residual where that does better held
+    out."""
     start = _start(data, Prior(kind.bias, kind.carry, kind.reduction_s))
     prior = shrunk_prior(data, start)
     quantile = honest_quantile(data, start, kind.score_quantile)
@@ -166,7 +168,7 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
 
 
 def _start(data: Columns, kind: Prior) -> Prior:
-    """The kind's prior, or one by which programs run as on the reference but for a factor.
+    """Return the kind's prior, or one by which programs run as on the reference but for a factor.
 
     The latter where it did better on kernels left out, by the mean and by the median: nodes of
     one architecture share what the roofline does not see.
@@ -188,7 +190,8 @@ def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
 
 
 def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floats]:
-    """``|log error|`` of every row by prior and residual without its kernel, and its score."""
+    """Return ``|log error|`` of every row by prior and residual without its kernel, and its
+    score."""
     off, scores = np.zeros((2, len(data)))
     for held in steps("folds left out in turn", list(folds(data.kernels, _FOLDS, seed))):
         rest, rows = data.take(np.setdiff1d(np.arange(len(data)), held)), data.take(held)

@@ -27,11 +27,11 @@ class Kernel:
 
     constant: float
     linear: float
-    """Of a trend over all features together."""
+    """Deviation of a trend over all features together."""
     local: float
     length: float
     shared: float
-    """Of the application's own error, and once more of the kernel's own."""
+    """Deviation of the application's own error, and once more of the kernel's own."""
     everywhere: float
     """Share of that own error that does not fall off with distance."""
     noise: float
@@ -48,7 +48,7 @@ class _Points:
     """0, 1 (same application) or 2 (and same kernel)."""
 
     def noisy(self, kernel: Kernel) -> Floats:
-        """The covariance of what is measured at the points."""
+        """Return the covariance of what is measured at the points."""
         near = matern32(self.distance / kernel.length)
         own = kernel.shared**2 * (kernel.everywhere + (1 - kernel.everywhere) * near)
         found = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
@@ -65,7 +65,7 @@ def fit_gaussian(
     scaled: bool,
     standard: bool = False,
 ) -> Gaussian:
-    """The mean of processes with the given kernels; ``targets`` rows x outputs, NaN: not known.
+    """Fit processes with the given kernels; ``targets`` rows x outputs, NaN: not known.
 
     ``scaled``: features are divided by their (weighted) deviation; ``standard``: targets are
     centred and divided likewise. An output without any target is predicted by its offset.
@@ -119,7 +119,7 @@ def _pairs(points: Floats, groups: Sequence[Group]) -> _Points:
 
 
 def _solve(noisy: Floats, wanted: Floats) -> Floats:
-    """Weights of the points, rows x outputs; 0 where an output has no target."""
+    """Return the weights of the points, rows x outputs; 0 where an output has no target."""
     found = np.zeros_like(wanted)
     known = np.isfinite(wanted)
     for pattern in np.unique(known, axis=1).T:
@@ -132,7 +132,8 @@ def _solve(noisy: Floats, wanted: Floats) -> Floats:
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Weighted mean and deviation of each column over what is finite; 0 and 0 of nothing."""
+    """Return the weighted mean and deviation of each column over what is finite; 0 and 0 of
+    nothing."""
     known = np.isfinite(values)
     each = known * weights[:, None]
     total = np.maximum(each.sum(axis=0), 1e-300)
@@ -184,7 +185,7 @@ class CostModelFamily:
     trend_elsewhere: float = TREND_ELSEWHERE
 
     def fit(self, rows: Rows, seed: int) -> CostModel:
-        """Costs by least pseudo-Huber error, then the processes. Raises UsageError."""
+        """Fit costs by least pseudo-Huber error, then the processes. Raises UsageError."""
         check_rows(rows)
         view, fill = fitting(rows), _fill(rows)
         seen = view.seen(rows, fill)
@@ -208,7 +209,7 @@ class CostModelFamily:
 
 
 def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
-    """Costs of each platform, drawn to the mean of its kind; that mean to the mean of all.
+    """Fit the costs of each platform, drawn to the mean of its kind; that mean to the mean of all.
 
     A platform without times has its kind's mean.
     """
@@ -246,13 +247,13 @@ class _Problem:
     middle: Floats
 
     def split(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Costs of platforms and of kinds."""
+        """Return the costs of platforms and of kinds."""
         platforms, terms = self.absent.shape
         cut = platforms * terms
         return parameters[:cut].reshape(platforms, terms), parameters[cut:].reshape(-1, terms)
 
     def loss(self, parameters: Floats) -> tuple[float, Floats]:
-        """Negative log posterior and its gradient."""
+        """Return the negative log posterior and its gradient."""
         costs, means = self.split(parameters)
         each = self.logs[:, None, :] + (costs + self.absent)
         most = each.max(axis=2)
@@ -275,7 +276,7 @@ class _Problem:
 
 
 def _first(log_seconds: Floats, logs: Floats) -> Floats:
-    """Platforms x terms; a platform without times gets the mean of the others."""
+    """Return platforms x terms; a platform without times gets the mean of the others."""
     found = np.full((log_seconds.shape[1], logs.shape[1]), np.nan)
     for platform, times in enumerate(log_seconds.T):
         known = np.isfinite(times)
@@ -286,7 +287,7 @@ def _first(log_seconds: Floats, logs: Floats) -> Floats:
 
 
 def _fill(rows: Rows) -> Floats:
-    """The median of each counter over rows that have it; 0 where none has."""
+    """Return the median of each counter over rows that have it; 0 where none has."""
     known = np.isfinite(rows.values)
     return np.array(
         [

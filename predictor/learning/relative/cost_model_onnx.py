@@ -26,7 +26,7 @@ TOLERANCE = 1e-6
 
 
 def cost_model_onnx(model: CostModel) -> bytes:
-    """The graph, as bytes of an ONNX file."""
+    """Return the graph, as bytes of an ONNX file."""
     graph = OnnxGraph("n")
     apart = graph.add("Unsqueeze", "terms", np.array([1], dtype=np.int64))
     each = graph.add("Add", apart, model.costs.log_cost)
@@ -50,7 +50,8 @@ def cost_model_onnx(model: CostModel) -> bytes:
 
 
 def inputs_of(model: CostModel, rows: Rows) -> dict[str, Floats]:
-    """What the graph is fed for ``rows``. Raises UsageError where they do not fit the model."""
+    """Return what the graph is fed for ``rows``. Raises UsageError where they do not fit the
+    model."""
     seen = model.seen(rows)
     groups = list(zip(rows.applications, rows.kernels, strict=True))
     return {
@@ -62,7 +63,7 @@ def inputs_of(model: CostModel, rows: Rows) -> dict[str, Floats]:
 
 
 def check_graph(raw: bytes, model: CostModel) -> float:
-    """Largest difference of log seconds on the training rows' places, and between them.
+    """Return the largest difference of log seconds on the training rows' places, and between them.
 
     Raises BerthError above ``TOLERANCE``.
     """
@@ -86,13 +87,13 @@ def check_graph(raw: bytes, model: CostModel) -> float:
 
 
 def common(model: CostModel, groups: Sequence[Group]) -> Floats:
-    """Rows x training rows: 1 of the same application, 2 of the same kernel."""
+    """Return rows x training rows: 1 of the same application, 2 of the same kernel."""
     known = model.residual.groups
     return np.array([[float(g[0] == k[0]) + float(g == k) for k in known] for g in groups])
 
 
 def _mean(graph: OnnxGraph, gaussian: Gaussian) -> str:
-    """See ``Gaussian.mean``."""
+    """Add the nodes of ``Gaussian.mean``."""
     off = graph.add("Div", graph.add("Sub", "features", gaussian.centre), gaussian.scale)
     places = graph.add("Where", graph.add("IsNaN", off), np.zeros(1), off)
     own = graph.add("ReduceSum", graph.add("Mul", places, places), np.array([1], dtype=np.int64))

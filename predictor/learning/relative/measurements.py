@@ -32,7 +32,7 @@ _MOST_FILES = 20_000
 _MOST_BYTES = 256 * 2**20
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e9
 _FEW = 0.25
-"""Of the workloads: a platform with times of fewer may be another one, misspelt."""
+"""Share of the workloads: a platform with times of fewer may be another one, misspelt."""
 _SLOWER, _FASTER = 100.0, 2000.0
 """Than the reference, in the median: beyond it another unit is likely."""
 
@@ -45,7 +45,7 @@ class Measurements:
     constant: tuple[str, ...]
     """Counters with one value in all rows: left out."""
     values: dict[str, float]
-    """Of those that most rows have: the value."""
+    """Values of those constant counters that most rows have."""
     unpaired: tuple[str, ...]
     """Workloads that were timed on other platforms only: left out."""
     doubtful: tuple[str, ...] = ()
@@ -55,13 +55,14 @@ class Measurements:
 @dataclass(frozen=True, slots=True)
 class _Read:
     profiles: list[tuple[str, Profile]]
-    """Where each was read."""
+    """Profiles with the place where each was read."""
     labels: dict[tuple[str, str], float]
     """(workload, platform) -> seconds."""
 
 
 def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Measurements:
-    """Rows of all that is in ``paths``; ``reference``: default, where most profiles are from.
+    """Return rows of all that is in ``paths``; ``reference``: default, where most profiles are
+    from.
 
     Raises UsageError or DocumentError: nothing to read, a run that did not complete, the same
     workload twice on a platform, a time of less than a nanosecond or more than thirty years, a
@@ -214,7 +215,7 @@ _KNOWN = frozenset(BY_NAME)
 
 
 def _check(source: str, profile: Profile) -> None:
-    """Raises UsageError for a run that did not complete or a counter that nobody knows."""
+    """Raise UsageError for a run that did not complete or a counter that nobody knows."""
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(
             f"{source}: the run of {profile.name!r} on {profile.platform!r} did not complete"
@@ -254,7 +255,8 @@ def _by_name(profiles: Sequence[tuple[str, Profile]], reference: str) -> dict[st
 
 
 def _workload(profile: Profile, base: dict[str, Profile]) -> str:
-    """The name of the reference's profile of the same name, else of the same command and size."""
+    """Return the name of the reference's profile of the same name, else of the same command and
+    size."""
     if profile.name in base:
         return profile.name
     same = [name for name, other in base.items() if other.workload == profile.workload]

@@ -46,9 +46,9 @@ from berth.predictor.learning.resume import Resume
 
 LIBRARIES = ("numpy", "scipy")
 TOLERANCE = 1e-4
-"""Of log time, between the trainer's own output and the written bundle's."""
+"""Largest difference of log time between the trainer's own output and the written bundle's."""
 _OTHER_ITEMS = 5_000
-"""In the cost model's document beside its points."""
+"""Items of the cost model's document beside its points."""
 ANY_KIND = CostModelFamily()
 """All platforms are of one kind."""
 
@@ -66,13 +66,13 @@ class AsOnnx(Protocol):
     """A fitted model that is served as one ONNX file."""
 
     def onnx(self, rows: Rows) -> bytes:
-        """[rows, counters + 1] ``features`` to [rows, platforms] ``log_speedup``, as
+        """Return [rows, counters + 1] ``features`` to [rows, platforms] ``log_speedup``, as
         ``families.relative.bundle`` serves them; agreement is proved on ``rows``."""
         ...
 
 
 def steps(rows: Rows) -> int:
-    """How often ``train`` calls ``advance``."""
+    """Return how often ``train`` calls ``advance``."""
     return len(set(rows.applications)) + 2
 
 
@@ -139,7 +139,7 @@ def train(
 def write(
     folder: Path, manifest: RelativeManifest, exported: Exported, fitted: Fitted, rows: Rows
 ) -> RelativeManifest:
-    """The bundle, only if what it loads to says what ``fitted`` says of ``rows``.
+    """Write the bundle, only if what it loads to says what ``fitted`` says of ``rows``.
 
     Nothing is left in ``folder`` where it does not. Raises BerthError.
     """
@@ -178,7 +178,7 @@ def _exported(fitted: Fitted, rows: Rows) -> Exported:
 
 
 def _check_items(fitted: CostModel) -> None:
-    """Raises UsageError where the cost model would be a larger document than Berth reads."""
+    """Raise UsageError where the cost model would be a larger document than Berth reads."""
     count = 0
     for each in (fitted.residual, fitted.trend):
         arrays = (each.points, each.near, each.own, each.own_near)
@@ -192,7 +192,7 @@ def _check_items(fitted: CostModel) -> None:
 
 
 def known_figures(of: Mapping[str, float]) -> dict[str, float]:
-    """Those that are defined: of a single target there are no pairs to order."""
+    """Return the figures that are defined: of a single target there are no pairs to order."""
     return {name: value for name, value in of.items() if math.isfinite(value)}
 
 
@@ -201,7 +201,7 @@ def _asked(model: Fitted, rows: Rows) -> Floats:
 
 
 def card(manifest: RelativeManifest) -> str:
-    """``CARD.md`` as text."""
+    """Return ``CARD.md`` as text."""
     training = manifest.training
     lines = [
         "# Model card: relative performance from counters",

@@ -47,7 +47,7 @@ class LearntTime:
 
     platform: str
     setting: str
-    """What ran there when it was measured, as ``amp | nchw | torch 2.91``."""
+    """The software that ran there when it was measured, as ``amp | nchw | torch 2.91``."""
     seconds: Interval
     basis: Basis
     note: str | None
@@ -67,16 +67,16 @@ class LatencyPredictor:
 
     @property
     def id(self) -> str:
-        """Of the bundle."""
+        """Return the bundle's id."""
         return self._model.id
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Those that it knows."""
+        """Return the platforms that the bundle knows."""
         return tuple(dict.fromkeys(one.entry.platform for one in self._model.settings))
 
     def settings(self, platform: str) -> tuple[str, ...]:
-        """What was measured there."""
+        """Return the settings that were measured on a platform."""
         return tuple(
             one.entry.name for one in self._model.settings if one.entry.platform == platform
         )
@@ -84,7 +84,8 @@ class LatencyPredictor:
     def times(
         self, graph: ModelGraph, places: Sequence[Roof], numbers: Numbers | None = None
     ) -> tuple[LearntTime, ...]:
-        """On those of ``places`` that the bundle knows in this precision (default: the file's).
+        """Return times on those of ``places`` that the bundle knows in this precision (default: the
+        file's).
 
         Remembered by the graph's digest, batch, places and precision.
         """
@@ -132,5 +133,5 @@ class LatencyPredictor:
 
 @cache
 def shared(folder: Path = DEFAULT_LATENCY) -> LatencyPredictor:
-    """One predictor a process and bundle. Raises DocumentError."""
+    """Return one predictor a process and bundle. Raises DocumentError."""
     return LatencyPredictor(load(folder))

@@ -39,11 +39,11 @@ VECTOR_FEATURES = (
     "rows_a_multiprocessor", "bytes_a_flop", "generation", "watts",
 )  # fmt: skip
 KERNEL_S = 4e-6
-"""From one kernel's end to the next one's work when they are queued back to back."""
+"""Seconds from one kernel's end to the next one's work when they are queued back to back."""
 LEAST_UTILISATION = 1e-4
 LEAST_S = 1e-12
 LEAST_ROWS, LEAST_LINEAR_ROWS, LEAST_INNER = 32.0, 128.0, 8.0
-"""Of the least products that are told apart: what is smaller fills no tile."""
+"""Sizes of the least products that are told apart: what is smaller fills no tile."""
 _NEWEST = 8
 """Generations beyond were not measured: they are taken as this one."""
 
@@ -53,12 +53,12 @@ class PowerLimit:
     """Share of the peak that fits the rated power."""
 
     watts: float
-    """Of 16 nm, a TFLOP/s: from there on the peak can be kept."""
+    """Watts a TFLOP/s, of a 16 nm process: from there on the peak can be kept."""
     gamma: float
     """0: power does not matter."""
 
     def share(self, gpu: Unit) -> float:
-        """In (0, 1]; 1 where the GPU's power or process is not known."""
+        """Return the share in (0, 1]; 1 where the GPU's power or process is not known."""
         watts = watts_a_tflop(gpu)
         if watts is None or self.gamma == 0:
             return 1.0
@@ -66,7 +66,7 @@ class PowerLimit:
 
 
 def watts_a_tflop(gpu: Unit) -> float | None:
-    """Rated watts a TFLOP/s of fp32, in watts of 16 nm; None where not known."""
+    """Return the rated watts a TFLOP/s of fp32, in watts of 16 nm; None where not known."""
     sheet = gpu.sheet
     need = PROCESS_POWER.get(sheet.process_nm) if sheet.process_nm is not None else None
     if need is None or sheet.power_w is None:
@@ -83,15 +83,15 @@ class Places:
     l2_bytes: Floats
     vector_flops: Floats
     peak: Floats
-    """Of matrix products in the numbers asked for."""
+    """Peak of matrix products in the precision asked for."""
     share: Floats
-    """Of the peak, by the rated power."""
+    """Share of the peak that the rated power allows."""
     generation: Floats
     watts: Floats
 
     @staticmethod
     def of(gpus: Sequence[Unit], numbers: Numbers, power: PowerLimit) -> Places:
-        """In their order."""
+        """Lay out the GPUs in their order."""
         rows = [
             (
                 gpu.multiprocessors, gpu.bytes_per_s, gpu.l2_bytes, gpu.vector_flops,
@@ -107,12 +107,13 @@ class Places:
 
 
 def roof_seconds(calls: Calls, places: Places) -> Floats:
-    """[gpus, n] nothing is faster: the larger of arithmetic and memory at full peaks."""
+    """Return [gpus, n] the least seconds: the larger of arithmetic and memory at full peaks."""
     return _roof(calls, places, places.peak)
 
 
 def base_seconds(calls: Calls, places: Places) -> Floats:
-    """[gpus, n] as ``roof_seconds`` with the peak that the rated power allows."""
+    """Return [gpus, n] seconds as ``roof_seconds`` has them, with the peak that the rated power
+    allows."""
     return _roof(calls, places, places.peak * places.share)
 
 
@@ -125,7 +126,7 @@ def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
 
 
 def product_features(calls: Calls, places: Places) -> Features:
-    """[gpus * n, len(PRODUCT_FEATURES)], GPU by GPU.
+    """Return [gpus * n, len(PRODUCT_FEATURES)], GPU by GPU.
 
     Sizes are at least those of the smallest tiles: fewer take as long.
     """
@@ -157,7 +158,7 @@ def product_features(calls: Calls, places: Places) -> Features:
 
 
 def vector_features(calls: Calls, places: Places) -> Features:
-    """[gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
+    """Return [gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
     found = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
     rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)
     moved = np.log2(np.maximum(calls.moved_bytes, 1.0))
@@ -172,26 +173,28 @@ def vector_features(calls: Calls, places: Places) -> Features:
 
 
 def utilisation(margin: Floats) -> Floats:
-    """In (0, 1] from what the trees give: a logistic curve."""
+    """Return utilisation in (0, 1] from what the trees give, by a logistic curve."""
     found: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
     return found
 
 
 def two(sizes: Floats) -> Integers:
-    """The power of two that divides each size, 5 at most: how far accesses can be aligned."""
+    """Return the power of two that divides each size, 5 at most: how far accesses can be
+    aligned."""
     whole = np.minimum(np.maximum(sizes, 1), 2.0**52).astype(np.int64)
     low = whole & -whole
     return np.minimum(np.log2(low.astype(np.float64)), 5).astype(np.int64)
 
 
 def generation(gpu: Unit) -> int:
-    """As the trees know it: AMD's are one of their own, newer ones than measured the newest."""
+    """Return the generation as the trees know it: AMD's are one of their own, newer ones than
+    measured count as the newest."""
     if gpu.sheet.vendor == "amd":
         return AMD
     return min(gpu.sheet.generation or UNKNOWN_GENERATION, _NEWEST)
 
 
 def watts(gpu: Unit, power: PowerLimit) -> float:
-    """Power of two of the watts; where they are not known, enough of them."""
+    """Return the power of two of the watts; where they are not known, enough of them."""
     found = watts_a_tflop(gpu)
     return float(np.log2(power.watts if found is None else found))

@@ -44,7 +44,7 @@ _GROUP = np.array([
 
 @dataclass(frozen=True, slots=True)
 class OperatorModel:
-    """See the module. ``numbers``: what is computed in; trained on fp32, others are scaled."""
+    """The bundle at work: ensembles trained on fp32; other precisions are scaled."""
 
     loaded: Loaded
 
@@ -52,7 +52,8 @@ class OperatorModel:
         self, calls: Calls, gpus: Sequence[Unit], numbers: Numbers = Numbers.FP32,
         *, launch_s: float = KERNEL_S,
     ) -> Floats:  # fmt: skip
-        """[gpus, n] of each call on each GPU, one after the other; finite and above 0."""
+        """Return [gpus, n] seconds of each call on each GPU, one after the other; finite and above
+        0."""
         found = np.zeros((len(gpus), len(calls)))
         places = Places.of(gpus, numbers, self.loaded.power)
         of_kind = _GROUP[calls.kind]
@@ -76,7 +77,8 @@ class OperatorModel:
         *,
         compiled: bool = False,
     ) -> Floats:
-        """[gpus] of one run of a graph at its batch or another: the sum of its operators.
+        """Return [gpus] seconds of one run of a graph at its batch or another: the sum of its
+        operators.
 
         ``compiled``: with vector operators fused, as torch.compile does.
         """
@@ -91,7 +93,7 @@ class OperatorModel:
         numbers: Numbers | None = None,
         batch: int | None = None,
     ) -> Floats:
-        """[n] of each node; 0 for those that run nothing."""
+        """Return [n] seconds of each node; 0 for those that run nothing."""
         each, _ = self._kinds(graph, [gpu], numbers, batch, compiled=False)
         found: Floats = each[0][graph.kind]
         return found
@@ -99,7 +101,8 @@ class OperatorModel:
     def graph_interval(
         self, graph: ModelGraph, seconds: float, numbers: Numbers = Numbers.FP32
     ) -> Interval:
-        """Of a graph's sum: as wide as whole models on GPUs never fitted had it.
+        """Return the 90 % interval of a graph's sum, calibrated on whole models on GPUs never
+        fitted.
 
         Language models in fp32; for convolutions and other precisions, image models.
         """
@@ -109,7 +112,7 @@ class OperatorModel:
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
     def operator_interval(self, group: Group, seconds: float) -> Interval:
-        """Of a single operator, on a GPU never seen."""
+        """Return the 90 % interval of a single operator on a GPU never seen."""
         width = self.loaded.constants.widths[group]
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
@@ -129,14 +132,14 @@ class OperatorModel:
 
 @cache
 def operator_model(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorModel:
-    """The bundle, verified and loaded once. Raises DocumentError."""
+    """Return the model of a bundle, which is verified and loaded once. Raises DocumentError."""
     return OperatorModel(bundles.load(folder))
 
 
 def operator_seconds(
     graph: ModelGraph, gpu: Unit, numbers: Numbers | None = None, batch: int | None = None
 ) -> Floats:
-    """[n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
+    """Return [n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
     return operator_model().operator_seconds(graph, gpu, numbers, batch)
 
 
@@ -147,7 +150,7 @@ def graph_times(
     numbers: Numbers | None = None,
     model: OperatorModel | None = None,
 ) -> dict[str, Interval]:
-    """Seconds of one run of a graph on those of the named platforms that are GPUs.
+    """Return seconds of one run of a graph on those of the named platforms that are GPUs.
 
     Nothing of the platform need have been measured. Raises DocumentError for a broken bundle.
     """

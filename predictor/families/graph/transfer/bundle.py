@@ -50,13 +50,13 @@ class PlatformEntry(Document):
 
     platform: str
     novelty_scale: float = Field(gt=0)
-    """How unlike others it is: factor on its own part of the covariance,"""
+    """Factor on its own part of the covariance (how unlike others it is),"""
     shift: float = Field(default=0.0, ge=0)
     """and standard deviation of one more constant of its own."""
     samples: int | None = None
-    """Of a platform that a site added; None: of the data set."""
+    """Runs of a platform that a site added; None: it is of the data set."""
     threads: int | None = None
-    """Of its runs, on a CPU."""
+    """Threads of its runs, on a CPU."""
     log_width: float | None = Field(default=None, gt=0)
     """Half width of the 90 % interval, of a platform that a site added."""
 
@@ -72,7 +72,7 @@ class TransferManifest(BundleManifest):
 
     schema_: str = Field(default=TRANSFER_SCHEMA, alias="schema")
     amplitudes: dict[str, tuple[float, ...]]
-    """By level, one for each of ``TERMS``."""
+    """Standard deviations by level, one for each of ``TERMS``."""
     graph_length: float = Field(gt=0)
     place_length: float = Field(gt=0)
     noise: float = Field(gt=0)
@@ -80,10 +80,10 @@ class TransferManifest(BundleManifest):
     platforms: tuple[PlatformEntry, ...]
     stacks: tuple[str, ...]
     columns: tuple[str, ...]
-    """Of a case."""
+    """Columns of a case."""
     widths: tuple[WidthEntry, ...] = Field(min_length=2)
     split: str
-    """That the widths are of."""
+    """Split that the widths are of."""
     training: TransferTraining
 
 
@@ -91,7 +91,7 @@ COLUMNS = (*GRAPH, *PLACE, *SPEC)
 
 
 def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> bytes:
-    """The file of arrays: what ``read_arrays`` reads."""
+    """Return the file of arrays: what ``read_arrays`` reads."""
     cases, scale = posterior.cases, posterior.kernel.scale
     held = {
         "graph": cases.graph.astype(np.float32), "place": cases.place.astype(np.float32),
@@ -106,17 +106,17 @@ def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> 
 
 
 def load(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
-    """The posterior of a bundle. Raises DocumentError."""
+    """Return the posterior of a bundle. Raises DocumentError."""
     return read(folder)[0]
 
 
 def verify(folder: Path = DEFAULT_TRANSFER) -> TransferManifest:
-    """The manifest, after everything it names has been read. Raises DocumentError."""
+    """Return the manifest, after everything it names has been read. Raises DocumentError."""
     return read(folder)[3]
 
 
 def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManifest]:
-    """(posterior, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
+    """Return (posterior, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
     manifest = read_manifest(folder, TransferManifest)
     check_complete(folder, manifest, [CASES])
     path = folder / CASES

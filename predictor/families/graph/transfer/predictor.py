@@ -24,7 +24,7 @@ _HALF = (Numbers.FP16, Numbers.BF16)
 
 @cache
 def shared(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
-    """One a process and bundle. Raises DocumentError."""
+    """Return one posterior a process and bundle. Raises DocumentError."""
     return load(folder)
 
 
@@ -35,7 +35,7 @@ def transferred(
     numbers: Numbers,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """On platforms with a site's own runs, and on any other.
+    """Answer for platforms with a site's own runs, and for any other.
 
     On a CPU with runs the time is of as many threads as these had. GPUs in fp32 without runs are
     left to other sources; on devices of the data set it answers what was measured there.
@@ -74,7 +74,8 @@ def _detail(posterior: TransferPosterior, platform: str) -> str:
 
 
 def _beyond(posterior: TransferPosterior, roof: Roof, batch: int) -> tuple[float, str | None]:
-    """(what a batch unlike those measured on such platforms adds to the half width, note)."""
+    """Return (the log half width that a batch unlike those measured on such platforms adds,
+    note)."""
     low, high = posterior.batches(gpu=roof.is_gpu)
     beyond = math.log(max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK)
     if not beyond:
