@@ -187,8 +187,8 @@ class _Same:
 
     def of(self, ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> Floats:
         codes: dict[Hashable, int] = {}
-        a = np.array([codes.setdefault(one, len(codes)) for one in ours], dtype=np.int64)
-        b = np.array([codes.setdefault(one, len(codes)) for one in theirs], dtype=np.int64)
+        a = np.array([codes.setdefault(key, len(codes)) for key in ours], dtype=np.int64)
+        b = np.array([codes.setdefault(key, len(codes)) for key in theirs], dtype=np.int64)
         return np.equal.outer(a, b).astype(np.float64)
 
     def apart(self, ours: Sequence[float], theirs: Sequence[float]) -> Floats:

@@ -65,12 +65,12 @@ def learnt_forecast(
     posterior = Posterior(runs, parts, standing.effects)
     curves, sources = dict(base.curves), dict(base.sources)
     for name, curve in base.curves.items():
-        made = _curve(base, curve, name, posterior, standing)
-        if made is not None:
-            curves[name] = made
-            width = _log_width(made.points[0])
-            what = _what(name, posterior, standing)
-            sources[name] = (SourceShare(what, 1.0, width, base.source_of(name)),)
+        learnt_curve = _curve(base, curve, name, posterior, standing)
+        if learnt_curve is not None:
+            curves[name] = learnt_curve
+            width = _log_width(learnt_curve.points[0])
+            source = _what(name, posterior, standing)
+            sources[name] = (SourceShare(source, 1.0, width, base.source_of(name)),)
     return replace(
         base,
         curves=curves,
@@ -103,14 +103,14 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing
     if place is None:
         return []
     epochs = standing.place_epochs
-    found = [
+    cells = [
         cell_of(
             base, place, (p.gpus or p.cores) * base.main_nodes, None,
             epoch=standing.epoch, place_epoch=epochs.get(name, 0),
         )
         for p in curve.points
     ]  # fmt: skip
-    return [cell for cell in found if cell is not None]
+    return [cell for cell in cells if cell is not None]
 
 
 def _curve(
@@ -168,20 +168,21 @@ def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScal
     ratios, learnt = {}, {}
     for name in base.curves:
         before = scaling.ratios.get(name, ())
-        asked = [(scaling.base, units), *((one.nodes, units) for one in before)]
-        here = dict.fromkeys(
+        asked = [(scaling.base, units), *((ratio.nodes, units) for ratio in before)]
+        own_shapes = dict.fromkeys(
             _shape(run, scaling) for run in runs if _tells(run, name, base, standing)
         )
-        found = _times_on(base, name, [*asked, *here], posterior, standing)
-        if found is None:
+        learnt_times = _times_on(base, name, [*asked, *own_shapes], posterior, standing)
+        if learnt_times is None:
             continue
-        main, *others = found
+        main, *others = learnt_times
         ratios[name] = tuple(
-            NodeRatio(one.nodes, _over(time, main), one.memory)
-            for one, time in zip(before, others, strict=False)
+            NodeRatio(ratio.nodes, _over(time, main), ratio.memory)
+            for ratio, time in zip(before, others, strict=False)
         )
         learnt[name] = tuple(
-            NodeTime(*shape, time) for shape, time in zip(here, others[len(before) :], strict=True)
+            NodeTime(*shape, time)
+            for shape, time in zip(own_shapes, others[len(before) :], strict=True)
         )
     return replace(
         scaling,
@@ -212,7 +213,7 @@ def _times_on(
     posterior: Posterior,
     standing: Standing,
 ) -> list[Interval] | None:
-    """Return the learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of
+    """Return learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of
     them."""
     place = place_of(name, base, standing.families)
     if place is None:
@@ -243,13 +244,13 @@ def _over(time: Interval, main: Interval) -> Interval:
 
 def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
     """Return measured where it ran with these resources; a prior stays one where no program ran."""
-    here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
-    newest = [r for r in here if r.cell.place_epoch == cell.place_epoch]
+    runs_here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
+    newest = [r for r in runs_here if r.cell.place_epoch == cell.place_epoch]
     if any(_same_row(run.cell, cell) for run in newest):
         return Basis.MEASURED
     if point.basis in (Basis.MEASURED, Basis.LEARNED):
         return point.basis
-    ran = bool(here) or cell.place.platform in standing.effects.platforms
+    ran = bool(runs_here) or cell.place.platform in standing.effects.platforms
     return point.basis if point.basis is Basis.PRIOR and not ran else Basis.LEARNED
 
 
@@ -261,11 +262,15 @@ def _same_row(run: Cell, asked: Cell) -> bool:
 
 
 def _what(name: str, posterior: Posterior, standing: Standing) -> str:
-    here = sum(run.cell.place.platform == name for run in posterior.runs)
-    elsewhere = len(posterior.runs) - here
-    parts = [f"{here} here"] * bool(here) + [f"{elsewhere} elsewhere"] * bool(elsewhere)
+    runs_here = sum(run.cell.place.platform == name for run in posterior.runs)
+    runs_elsewhere = len(posterior.runs) - runs_here
+    parts = [f"{runs_here} here"] * bool(runs_here) + [f"{runs_elsewhere} elsewhere"] * bool(
+        runs_elsewhere
+    )
     if name in standing.effects.platforms:
-        parts.append("other programs here" if here or elsewhere else "of other programs here")
+        parts.append(
+            "other programs here" if runs_here or runs_elsewhere else "of other programs here"
+        )
     return f"{SOURCE}: {', '.join(parts) or 'wider intervals'}"
 
 

@@ -71,7 +71,11 @@ class OnnxGraph:
         self.add("Identity", feed, to=part.graph.input[0].name)
         self.nodes.extend(part.graph.node)
         self.constants.extend(part.graph.initializer)
-        self.domains |= {one.domain: one.version for one in part.opset_import if one.domain}
+        self.domains |= {
+            operator_set.domain: operator_set.version
+            for operator_set in part.opset_import
+            if operator_set.domain
+        }
         return str(part.graph.output[0].name)
 
     def model(
@@ -86,19 +90,19 @@ class OnnxGraph:
         graph = helper.make_graph(
             self.nodes, name,
             [
-                helper.make_tensor_value_info(one, _TYPES[kind], [None, width])
-                for one, (width, kind) in inputs.items()
+                helper.make_tensor_value_info(key, _TYPES[kind], [None, width])
+                for key, (width, kind) in inputs.items()
             ],
             [helper.make_tensor_value_info(output[0], TensorProto.DOUBLE, [None, output[1]])],
             self.constants,
         )  # fmt: skip
-        opsets = [helper.make_opsetid(*one) for one in {"": _OPSET, **self.domains}.items()]
-        made = helper.make_model(graph, opset_imports=opsets)
-        made.ir_version = _IR
+        opsets = [helper.make_opsetid(*key) for key in {"": _OPSET, **self.domains}.items()]
+        model = helper.make_model(graph, opset_imports=opsets)
+        model.ir_version = _IR
         if properties:
-            helper.set_model_props(made, dict(properties))
-        checker.check_model(made)
-        return bytes(made.SerializeToString())
+            helper.set_model_props(model, dict(properties))
+        checker.check_model(model)
+        return bytes(model.SerializeToString())
 
 
 def session_of(raw: bytes) -> onnxruntime.InferenceSession:
@@ -111,9 +115,9 @@ def session_of(raw: bytes) -> onnxruntime.InferenceSession:
 
 def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]]) -> Floats:
     """Return the first output; inputs that the graph does not read are left out."""
-    known = {one.name for one in session.get_inputs()}
-    (found, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
-    return np.asarray(found, np.float64)
+    known = {node.name for node in session.get_inputs()}
+    (output, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
+    return np.asarray(output, np.float64)
 
 
 def agreement(
@@ -123,8 +127,8 @@ def agreement(
 
     Raises BerthError above ``tolerance``: such a file must never be written.
     """
-    found = run(session_of(raw), inputs)
-    apart = float(np.abs(found.reshape(np.shape(expected)) - expected).max())
+    output = run(session_of(raw), inputs)
+    apart = float(np.abs(output.reshape(np.shape(expected)) - expected).max())
     if not apart <= tolerance:
         raise BerthError(
             f"the converted model differs from the trained one by {apart:.3g}; nothing was written"

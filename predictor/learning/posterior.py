@@ -69,12 +69,12 @@ class Effects:
         return np.asarray(self._design(left) @ self.covariance @ self._design(right).T)
 
     def _design(self, cells: Sequence[Cell]) -> Floats:
-        found = np.zeros((len(cells), len(self.places)))
+        design = np.zeros((len(cells), len(self.places)))
         for n, cell in enumerate(cells):
             key = (cell.place.platform, cell.place_epoch)
             if key in self.places:
-                found[n, self.places.index(key)] = 1.0
-        return found
+                design[n, self.places.index(key)] = 1.0
+        return design
 
     @property
     def platforms(self) -> frozenset[str]:
@@ -135,13 +135,13 @@ class Posterior:
         """Return the posterior of the same runs where platforms have other effects. Which runs are
         odd, and how much runs vary, is taken from here: a fraction of the time of beginning anew.
         """
-        found = copy(self)
-        found.effects = effects
+        posterior = copy(self)
+        posterior.effects = effects
         if self._fits is not None:
             fits = self._fits
-            prior = found._priors(found.cells, found.cells)
-            found._fits = found._solved(prior, fits.weights, fits.filled, fits.noise)
-        return found
+            prior = posterior._priors(posterior.cells, posterior.cells)
+            posterior._fits = posterior._solved(prior, fits.weights, fits.filled, fits.noise)
+        return posterior
 
     @property
     def shares(self) -> Floats:
@@ -181,8 +181,8 @@ class Posterior:
         precision = fits.weights / fits.noise[:, None]
         part = precision / (precision @ self._member)[:, self._of]
         mean = self.effects.at(self.cells)[self._of]
-        found = self.shares[:, None] * gain[:, self._of] * part * (fits.filled - mean)
-        return [float(one) for one in found.sum(axis=0)]
+        moves = self.shares[:, None] * gain[:, self._of] * part * (fits.filled - mean)
+        return [float(move) for move in moves.sum(axis=0)]
 
     @property
     def weights(self) -> list[float]:
@@ -190,7 +190,7 @@ class Posterior:
         if self._fits is None:
             return []
         mixed = self.shares @ self._fits.weights
-        return [float(one) for one in np.minimum(mixed, 1.0)]
+        return [float(weight) for weight in np.minimum(mixed, 1.0)]
 
     def information(self, places: Sequence[tuple[str, int]]) -> tuple[Floats, Floats]:
         """Return what the runs say of effects of platforms in their epochs, beside the program's
@@ -228,11 +228,11 @@ class Posterior:
         usual, cut = self.parts.run_noise**2, self._censored
         live = np.arange(len(_SCALES))  # the scales whose weights have not settled
         for _ in range(_ROUNDS):
-            now, there, deviation2 = weights[live], filled[live], noise[live][:, None]
+            now, residuals, deviation2 = weights[live], filled[live], noise[live][:, None]
             if cut.any():
-                there, now = self._filled(middle[live], now, deviation2)
-            middles, left = self._smoothed(prior[live], mean, now / deviation2, there)
-            squared = (there - middles[:, self._of]) ** 2 + left[:, self._of]
+                residuals, now = self._filled(middle[live], now, deviation2)
+            middles, left = self._smoothed(prior[live], mean, now / deviation2, residuals)
+            squared = (residuals - middles[:, self._of]) ** 2 + left[:, self._of]
             counted = np.where(cut, 0.0, now)
             now = np.where(cut, now, (DEGREES + 1) / (DEGREES + squared / deviation2))
             ended = (counted > 0).sum(axis=1)
@@ -240,7 +240,7 @@ class Posterior:
                 NOISE_RUNS + ended
             )
             moved = np.abs(now - weights[live]).max(axis=1)
-            weights[live], filled[live], middle[live] = now, there, middles
+            weights[live], filled[live], middle[live] = now, residuals, middles
             live = live[moved >= _SETTLED]
             if not len(live):
                 break
@@ -279,7 +279,7 @@ class Posterior:
         deviation = np.sqrt(noise)
         at = middle[:, self._of]
         z = np.clip((self._seen - at) / deviation, -8.0, 8.0)
-        beyond = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z.ravel()])
+        beyond = np.array([0.5 * math.erfc(value / math.sqrt(2)) for value in z.ravel()])
         hazard = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) / beyond.reshape(z.shape)
         bend = np.clip(hazard * (hazard - z), _LEAST_BEND, 1.0)
         target = np.maximum(at + deviation * hazard / bend, self._seen)
@@ -349,8 +349,8 @@ def effects_of(
     deviation = np.array([parts.site_kind] * len(kinds) + [parts.site_platform] * len(names)
                          + [parts.change] * len(changed))  # fmt: skip
     zero = np.zeros((len(places), len(places)))
-    precision = design.T @ sum((one.precision for one in programs), zero) @ design
-    shift = design.T @ sum((one.shift for one in programs), np.zeros(len(places)))
+    precision = design.T @ sum((program.precision for program in programs), zero) @ design
+    shift = design.T @ sum((program.shift for program in programs), np.zeros(len(places)))
     scale = np.ones(len(deviation))
     mean, covariance = np.zeros(len(deviation)), np.diag(deviation**2)
     for _ in range(_EFFECT_ROUNDS):
@@ -369,4 +369,4 @@ def effects_of(
 
 
 def _epochs(places: Sequence[tuple[Place, int]], place: Place) -> int:
-    return sum(one.platform == place.platform for one, _ in places)
+    return sum(other.platform == place.platform for other, _ in places)

@@ -33,11 +33,11 @@ class Resume:
         try:
             return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
         except (OSError, ValueError, EOFError):
-            found = make()
+            array = make()
         stream = io.BytesIO()
-        np.save(stream, found, allow_pickle=False)
+        np.save(stream, array, allow_pickle=False)
         write_bytes(path, stream.getvalue())
-        return found
+        return array
 
     def value(self, key: str, make: Callable[[], Any]) -> Any:
         """Return the stored value of what JSON can hold, likewise; tuples come back as lists."""
@@ -47,9 +47,9 @@ class Resume:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            found = make()
-        write_bytes(path, json.dumps(found).encode())
-        return found
+            value = make()
+        write_bytes(path, json.dumps(value).encode())
+        return value
 
     def _path(self, key: str, kind: str) -> Path | None:
         if self.folder is None:

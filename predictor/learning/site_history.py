@@ -146,7 +146,7 @@ class SiteHistory:
             expected = posterior.under(self._effects(evidence.workload)).expected([run.cell])
             score = float((run.log_residual - expected.mean[0]) / expected.deviation[0])
         seen = _Seen(evidence, run, score, program.count, program.epoch, platform.epoch)
-        ran_before = any(_alike(one.run, run) for one in program.jobs)
+        ran_before = any(_alike(job.run, run) for job in program.jobs)
         program.jobs.append(seen)
         program.count += 1
         if len(program.jobs) > MOST_RUNS:
@@ -173,17 +173,17 @@ class SiteHistory:
         """Return what is known beside the workload's own runs."""
         program = self._programs.get(workload)
         jobs = [] if program is None else program.jobs
-        own = [(one.before, one.score) for one in jobs if one.score is not None]
+        own = [(job.before, job.score) for job in jobs if job.score is not None]
         interval = self._interval(workload)
         holds = {name: self.holding(name) for name in self.platforms}
         return Standing(
             effects=self._effects(workload),
-            factors={name: one.factor for name, one in holds.items()},
+            factors={name: job.factor for name, job in holds.items()},
             factor=_held(own, interval).factor,
             interval=interval,
             epoch=0 if program is None else program.epoch,
-            place_epochs={name: one.epoch for name, one in self._platforms.items()},
-            doubted={name: _doubt(name, one) for name, one in holds.items() if one.fails},
+            place_epochs={name: job.epoch for name, job in self._platforms.items()},
+            doubted={name: _doubt(name, job) for name, job in holds.items() if job.fails},
             families=self._families,
         )
 
@@ -197,8 +197,8 @@ class SiteHistory:
     def surprise(self, platform: str) -> tuple[float, float]:
         """Return the sums of surprises on a platform, slower and faster; at ``surprises.LIMIT`` it
         has changed."""
-        found = self._platforms.get(platform)
-        return (0.0, 0.0) if found is None else found.sums.sums
+        known = self._platforms.get(platform)
+        return (0.0, 0.0) if known is None else known.sums.sums
 
     def standing_digest(self, workload: str) -> list[object]:
         """Return ``standing``, rounded to what makes a forecast anew worth while."""
@@ -207,11 +207,11 @@ class SiteHistory:
         program = self._programs.get(workload)
         return [
             list(at.effects.places),
-            [round(float(one), 2) for one in at.effects.mean],
-            [round(float(one), 1) for one in spread],
-            {name: round(one, 1) for name, one in at.factors.items()},
+            [round(float(number), 2) for number in at.effects.mean],
+            [round(float(number), 1) for number in spread],
+            {name: round(number, 1) for name, number in at.factors.items()},
             round(at.factor, 1),
-            [round(one, 1) for one in at.interval or ()],
+            [round(number, 1) for number in at.interval or ()],
             [] if program is None else [[s.epoch, s.place_epoch] for s in program.jobs],
             at.epoch,
             dict(at.place_epochs),
@@ -221,7 +221,7 @@ class SiteHistory:
     def _interval(self, workload: str | None = None) -> tuple[float, ...]:
         """Return the factors on intervals by phase, from all programs but this one."""
         if self._held is None:
-            self._held = sum((one.held for one in self._programs.values()), Held())
+            self._held = sum((program.held for program in self._programs.values()), Held())
         own = self._programs.get(workload or "")
         others = self._held if own is None else self._held - own.held
         return interval_factors(others, self._parts)
@@ -245,8 +245,8 @@ class SiteHistory:
             others.append(program.information)
         if not others:
             return NO_EFFECTS
-        precision = np.array([one.precision for one in others]).sum(axis=0)
-        shift = np.array([one.shift for one in others]).sum(axis=0)
+        precision = np.array([information.precision for information in others]).sum(axis=0)
+        shift = np.array([information.shift for information in others]).sum(axis=0)
         chosen = [
             n
             for n, (place, _) in enumerate(places)
@@ -273,12 +273,12 @@ class SiteHistory:
         change = platform.sums.add(score)
         if change is not None:
             excursion = platform.summed[change.first : change.seen + 1]
-            if len({one.evidence.workload for one in excursion}) >= _SEVERAL:
+            if len({job.evidence.workload for job in excursion}) >= _SEVERAL:
                 platform.epoch += 1
-                for one in excursion:
-                    one.place_epoch = platform.epoch
+                for job in excursion:
+                    job.place_epoch = platform.epoch
                 self._note(platform.place.platform, True, change, excursion)
-                for name in {one.evidence.workload for one in excursion}:
+                for name in {job.evidence.workload for job in excursion}:
                     self._programs[name].sums = Cusum()
                     self._programs[name].summed.clear()
                     self._programs[name].forget_fits()
@@ -287,15 +287,15 @@ class SiteHistory:
         if own is not None:
             excursion = program.summed[own.first : own.seen + 1]
             program.epoch += 1
-            for one in excursion:
-                one.epoch = program.epoch
+            for job in excursion:
+                job.epoch = program.epoch
             program.forget_fits()
             self._note(seen.evidence.workload, False, own, excursion)
 
-    def _note(self, what: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:
+    def _note(self, name: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:
         self.changes.append(
             Changed(
-                what,
+                name,
                 is_platform,
                 change.slower,
                 excursion[0].evidence.ended_s,
@@ -317,9 +317,9 @@ def _run(seen: _Seen) -> Run:
     return replace(seen.run, cell=cell)
 
 
-def _alike(one: Run, other: Run) -> bool:
+def _alike(first: Run, second: Run) -> bool:
     """Return whether two runs are on the same platform and number of nodes."""
-    ours, theirs = one.cell, other.cell
+    ours, theirs = first.cell, second.cell
     return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes
 
 
@@ -329,8 +329,8 @@ def _held(scores: Sequence[tuple[int, float]], interval: Sequence[float]) -> Hol
     return holding([score / interval[phase(before)] for before, score in scores])
 
 
-def _doubt(platform: str, found: Holding) -> str:
+def _doubt(platform: str, held: Holding) -> str:
     return (
-        f"predicted times on {platform} held for only {found.inside} of the last {found.jobs} "
+        f"predicted times on {platform} held for only {held.inside} of the last {held.jobs} "
         "jobs: not relied on until they hold again"
     )

@@ -120,7 +120,7 @@ class Holding:
 def holding(surprises: Iterable[float]) -> Holding:
     """Return how intervals hold after a row of surprises, the oldest first."""
     level = OnlineLevel()
-    inside = [level.add(one) for one in surprises][-WINDOW:]
+    inside = [level.add(surprise) for surprise in surprises][-WINDOW:]
     return Holding(level.factor, len(inside), sum(inside))
 
 
@@ -151,16 +151,16 @@ class Held:
         """[phases] that had a job."""
 
     def __add__(self, other: Held) -> Held:
-        found = Held()
-        found.shares = self.shares + other.shares
-        found.programs = self.programs + other.programs
-        return found
+        total = Held()
+        total.shares = self.shares + other.shares
+        total.programs = self.programs + other.programs
+        return total
 
     def __sub__(self, other: Held) -> Held:
-        found = Held()
-        found.shares = self.shares - other.shares
-        found.programs = self.programs - other.programs
-        return found
+        rest = Held()
+        rest.shares = self.shares - other.shares
+        rest.programs = self.programs - other.programs
+        return rest
 
 
 class HeldOfProgram(Held):
@@ -183,10 +183,10 @@ class HeldOfProgram(Held):
 
 def interval_factors(others: Held, parts: Components) -> tuple[float, ...]:
     """Return [phases] factors on intervals of a program that is none of ``others``."""
-    found = []
+    factors = []
     for at, shipped in enumerate(parts.interval):
         prior = np.array([math.erf(NORMAL_90 * f / shipped / math.sqrt(2)) for f in _GRID])
         held = PRIOR_PROGRAMS * prior + others.shares[at]
         held /= PRIOR_PROGRAMS + others.programs[at]
-        found.append(float(np.exp(np.interp(LEVEL, held, np.log(_GRID)))))
-    return tuple(found)
+        factors.append(float(np.exp(np.interp(LEVEL, held, np.log(_GRID)))))
+    return tuple(factors)

@@ -67,14 +67,18 @@ class GraphFamily:
     @classmethod
     def load(cls, bundles: Bundles) -> GraphFamily:
         """Load a site's bundles in place of the shipped ones of their schema."""
-        latency, operators, transfer = (bundles.get(one) for one in (LATENCY, OPERATORS, TRANSFER))
+        latency, operators, transfer = (
+            bundles.get(schema) for schema in (LATENCY, OPERATORS, TRANSFER)
+        )
         ids = [
             load_latency(latency or DEFAULT_LATENCY).id,
             verify_operators(operators or DEFAULT_OPERATORS_BUNDLE).id,
             verify_transfer(transfer or DEFAULT_TRANSFER).id,
         ]
-        own = any(one is not None for one in (latency, operators, transfer))
-        return cls("+".join(ids), sources(latency, operators, transfer) if own else SOURCES)
+        has_own_bundles = any(schema is not None for schema in (latency, operators, transfer))
+        return cls(
+            "+".join(ids), sources(latency, operators, transfer) if has_own_bundles else SOURCES
+        )
 
     def accepts(self, workload: Workload) -> bool:
         """Return whether it is a model graph to be run, not trained."""
@@ -94,11 +98,11 @@ class GraphFamily:
         points: dict[str, list[Prediction]] = {}
         shares = {}
         for units, places in places_by_units(question.platforms, question.known).items():
-            for one in times(
+            for timed in times(
                 graph, places, question.known, numbers, self._sources, errors=self._errors
             ):
-                roof, notes = one.roof, [one.note] if one.note else []
-                own = _point(document.name, one, units, memory[roof.is_gpu])
+                roof, notes = timed.roof, [timed.note] if timed.note else []
+                own = _point(document.name, timed, units, memory[roof.is_gpu])
                 if roof.is_gpu and copies > 1:
                     if question.platforms[roof.platform].parent is not None:
                         continue
@@ -111,7 +115,7 @@ class GraphFamily:
                         source=f"{self.name}: {share.source}",
                         situation="; ".join((share.situation, *notes)),
                     )
-                    for share in one.shares
+                    for share in timed.shares
                 )
         curves = {
             name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
@@ -125,24 +129,26 @@ class GraphFamily:
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
         place = roof_of(platform, question.known, platform.cores)
-        (one,) = times(graph, [place], question.known, numbers, self._sources, errors=self._errors)
-        whole = sum(spot.seconds for spot in one.spots) or 1.0
+        (timed,) = times(
+            graph, [place], question.known, numbers, self._sources, errors=self._errors
+        )
+        whole = sum(spot.seconds for spot in timed.spots) or 1.0
         effects = tuple(
             Effect(f"{spot.operator} x {spot.nodes}", spot.seconds / whole)
-            for spot in one.spots[:5]
+            for spot in timed.spots[:5]
         )
         return Explanation(
-            f"{document.name} is {one.bound.value}-bound on {platform.name}; shares are of the "
+            f"{document.name} is {timed.bound.value}-bound on {platform.name}; shares are of the "
             "roofline's time.",
             effects,
         )
 
 
-def _point(workload: str, one: Roofline, units: int, memory: Interval) -> Prediction:
-    used = energy(one.seconds, one.roof.power_w, None, one.time_share(Bound.LAUNCH))
+def _point(workload: str, timed: Roofline, units: int, memory: Interval) -> Prediction:
+    use = energy(timed.seconds, timed.roof.power_w, None, timed.time_share(Bound.LAUNCH))
     return point(
-        workload, one.roof, units, seconds=one.seconds, basis=one.basis, memory=memory,
-        bound=one.bound, energy_j=None if used is None else used.joules,
+        workload, timed.roof, units, seconds=timed.seconds, basis=timed.basis, memory=memory,
+        bound=timed.bound, energy_j=None if use is None else use.joules,
     )  # fmt: skip
 
 

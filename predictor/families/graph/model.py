@@ -84,11 +84,11 @@ def places_by_units(
     platforms: Mapping[str, Platform], known: Mapping[str, Platform]
 ) -> dict[int, list[Roof]]:
     """Return the roofs to predict at, by cores of a CPU (powers of two and all) or one GPU."""
-    found: dict[int, list[Roof]] = {}
+    roofs_by_units: dict[int, list[Roof]] = {}
     for platform in platforms.values():
         for units in core_grid(platform):
-            found.setdefault(units, []).append(roof_of(platform, known, units))
-    return found
+            roofs_by_units.setdefault(units, []).append(roof_of(platform, known, units))
+    return roofs_by_units
 
 
 def point(

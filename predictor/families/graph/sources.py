@@ -116,7 +116,11 @@ class SourceErrors(Document):
     def of(self, source: str, situation: str) -> SourceError | None:
         """Return the error of a source in a situation; None where it is not known."""
         return next(
-            (one for one in self.errors if (one.source, one.situation) == (source, situation)),
+            (
+                error
+                for error in self.errors
+                if (error.source, error.situation) == (source, situation)
+            ),
             None,
         )
 

@@ -66,11 +66,11 @@ def learnt(
     predictor = shared_latency() if folder is None else shared_latency(folder)
     above = shipped_errors().unlike_above
     return {
-        one.platform: [Time(
-            one.seconds, one.basis, MEASURED, one.note, one.setting,
-            unlike=one.difficulty > above, guessed=one.basis is Basis.PRIOR,
+        learnt_time.platform: [Time(
+            learnt_time.seconds, learnt_time.basis, MEASURED, learnt_time.note, learnt_time.setting,
+            unlike=learnt_time.difficulty > above, guessed=learnt_time.basis is Basis.PRIOR,
         )]
-        for one in predictor.times(graph, places, numbers)
+        for learnt_time in predictor.times(graph, places, numbers)
     }  # fmt: skip
 
 
@@ -151,8 +151,8 @@ def times(
     if sources is not SOURCES:
         return _times(graph, places, platforms, numbers, sources, errors=known)
     key = (graph.digest, graph.batch, numbers, tuple(map(_identity, places)))
-    made = partial(_times, graph, places, platforms, numbers, sources, errors=known)
-    return list(_ANSWERS.get_or_make(key, made))
+    compute = partial(_times, graph, places, platforms, numbers, sources, errors=known)
+    return list(_ANSWERS.get_or_make(key, compute))
 
 
 def _identity(place: Roof) -> tuple[object, ...]:
@@ -175,18 +175,20 @@ def _times(
 ) -> list[Roofline]:
     computed_in = numbers or native_numbers(graph)
     asked = {place.platform for place in places}
-    gpus = [one for one in roofs(platforms).values() if one.is_gpu and one.platform not in asked]
+    gpus = [
+        roof for roof in roofs(platforms).values() if roof.is_gpu and roof.platform not in asked
+    ]
     every = [*places, *(gpus if any(place.is_gpu for place in places) else [])]
-    found = _each(graph, every, platforms, numbers, sources, errors=errors)
+    timed = _each(graph, every, platforms, numbers, sources, errors=errors)
     own = ordered(
-        {one.roof.platform: one.seconds for one in found if one.roof.is_gpu},
-        better_pairs([one.roof for one in found], platforms, computed_in),
+        {roof.roof.platform: roof.seconds for roof in timed if roof.roof.is_gpu},
+        better_pairs([roof.roof for roof in timed], platforms, computed_in),
     )
-    found = [
-        replace(one, seconds=own.get(one.roof.platform, one.seconds))
-        for one in found if one.roof.platform in asked
+    timed = [
+        replace(roof, seconds=own.get(roof.roof.platform, roof.seconds))
+        for roof in timed if roof.roof.platform in asked
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+    return sorted(timed, key=lambda roof: (not roof.fits, roof.seconds.mid, roof.roof.platform))
 
 
 def _each(
@@ -201,53 +203,55 @@ def _each(
     """Return one time for each of ``places``, in their order, whatever the others are."""
     answers: dict[str, list[Time]] = {}
     for source in sources:
-        for name, given in source(graph, places, platforms, numbers).items():
-            answers.setdefault(name, []).extend(given)
+        for name, source_times in source(graph, places, platforms, numbers).items():
+            answers.setdefault(name, []).extend(source_times)
     computed_in = numbers or native_numbers(graph)
     load = load_of(graph, computed_in)
     doubts = _doubts(graph)
-    found = []
+    timed = []
     for place in places:
         bare = roofline(graph, place, computed_in, load)
-        one = _combined(bare, answers.get(place.platform, []), errors)
-        here = doubts
-        if one.source == ROOFLINE and not place.is_gpu and platforms[place.platform].cores > 1:
-            here = [*doubts, _MANY_CORES]
-        notes = [*(one.note.split("; ") if one.note else ()), *here]
-        guessed = bool(here) or place.parent is not None
-        found.append(replace(
-            one, basis=Basis.PRIOR if guessed else one.basis,
+        combined = _combined(bare, answers.get(place.platform, []), errors)
+        place_doubts = doubts
+        if combined.source == ROOFLINE and not place.is_gpu and platforms[place.platform].cores > 1:
+            place_doubts = [*doubts, _MANY_CORES]
+        notes = [*(combined.note.split("; ") if combined.note else ()), *place_doubts]
+        guessed = bool(place_doubts) or place.parent is not None
+        timed.append(replace(
+            combined, basis=Basis.PRIOR if guessed else combined.basis,
             note="; ".join(dict.fromkeys(notes)) or None,
         ))  # fmt: skip
-    return found
+    return timed
 
 
 def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> Roofline:
     """Combine all answers for one place by their errors in its situation; without any answer,
     return the roofline that nothing was fitted to."""
     situation = _situation(bare, answers)
-    given = answers or [Time(bare.seconds, Basis.PRIOR, ROOFLINE)]
+    known_times = answers or [Time(bare.seconds, Basis.PRIOR, ROOFLINE)]
     estimates = [
-        one for answer in given if (one := _estimate(answer, situation, errors)) is not None
+        estimate
+        for answer in known_times
+        if (estimate := _estimate(answer, situation, errors)) is not None
     ]
     if not estimates:
-        best = min(given, key=lambda one: one.basis.rank)
+        best = min(known_times, key=lambda estimate: estimate.basis.rank)
         estimates = [SourceEstimate(best.label, best.seconds, best.basis, "no held-out error")]
-        answers = [one for one in answers if one.source == best.source]
-    made = combine(estimates)
+        answers = [estimate for estimate in answers if estimate.source == best.source]
+    combination = combine(estimates)
     together = errors.of(COMBINED, situation)
-    seconds, basis = made.seconds, made.basis
+    seconds, basis = combination.seconds, combination.basis
     if together is not None:
         seconds = corrected(seconds, together)
-        guessed = any(one.guessed for one in answers) or not _covered(bare, situation)
+        guessed = any(estimate.guessed for estimate in answers) or not _covered(bare, situation)
         if guessed:
             basis = Basis.PRIOR
         elif together.dependable:
             basis = Basis.CALIBRATED
-    used = [share.source for share in made.shares]
+    used = [share.source for share in combination.shares]
     notes = [answer.note for answer in answers if answer.note and answer.label in used]
     return replace(
-        bare, seconds=seconds, basis=basis, shares=made.shares,
+        bare, seconds=seconds, basis=basis, shares=combination.shares,
         source=" and ".join(used),
         note="; ".join(dict.fromkeys(notes)) or None,
     )  # fmt: skip
@@ -255,10 +259,10 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
 
 def _situation(bare: Roofline, answers: Sequence[Time]) -> str:
     gpu = bare.roof.is_gpu
-    models = max((one.models for one in answers), default=0)
-    measured = [one for one in answers if one.source == MEASURED and not one.guessed]
+    models = max((answer.models for answer in answers), default=0)
+    measured = [answer for answer in answers if answer.source == MEASURED and not answer.guessed]
     if measured:
-        return known_device(unlike=any(one.unlike for one in measured))
+        return known_device(unlike=any(answer.unlike for answer in measured))
     if models:
         return with_runs(models, gpu=gpu)
     if not gpu:

@@ -58,17 +58,19 @@ class HistoryFamily:
         for name, platform in question.platforms.items():
             own = [run for run in runs if run.platform == name]
             if own:
-                here = {
-                    _units(one, platform): one
-                    for one in document.predicted or ()
-                    if one.platform == name
+                predicted_here = {
+                    _units(predicted_run, platform): predicted_run
+                    for predicted_run in document.predicted or ()
+                    if predicted_run.platform == name
                 }
-                curves[name] = _curve(question, platform, own, here)
+                curves[name] = _curve(question, platform, own, predicted_here)
                 width = math.log(
                     curves[name].points[0].runtime_s.high / curves[name].points[0].runtime_s.mid
                 )
                 sources[name] = (
-                    SourceShare(WEIGHED if here else MEDIAN, 1.0, width, f"{len(own)} runs there"),
+                    SourceShare(
+                        WEIGHED if predicted_here else MEDIAN, 1.0, width, f"{len(own)} runs there"
+                    ),
                 )
         return Answer(bundle="", curves=curves, sources=sources)
 
@@ -167,7 +169,14 @@ def _held_in(question: Question, platform: Platform, units: int) -> float | None
         for run in _document(question).runs
         if run.ended_well and 0 < run.gpus <= units and run.platform in known
     )
-    return min((one.memory_bytes for one in ran_on if one.is_gpu), default=None)
+    return min(
+        (
+            platform_it_ran_on.memory_bytes
+            for platform_it_ran_on in ran_on
+            if platform_it_ran_on.is_gpu
+        ),
+        default=None,
+    )
 
 
 def next_run(seconds: Sequence[float]) -> Interval:
@@ -175,7 +184,7 @@ def next_run(seconds: Sequence[float]) -> Interval:
     mid = statistics.median(seconds)
     if len(seconds) == 1:
         return around(mid, SINGLE_RUN_LOG_WIDTH)
-    logs = [math.log(one) for one in seconds]
+    logs = [math.log(runtime_s) for runtime_s in seconds]
     degrees = len(logs) - 1
     quantile = _T_95[degrees - 1] if degrees <= len(_T_95) else _T_MANY
     width = quantile * statistics.stdev(logs) * math.sqrt(1 + 1 / len(logs))

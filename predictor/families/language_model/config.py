@@ -205,7 +205,7 @@ def _build(keys: Keys, family: str, name: str, raw: Mapping[str, Any]) -> Langua
     )
     vocabulary = keys.whole(VOCABULARY, most=100_000_000)
     per_layer, attention, states = _attention(keys, layers, hidden, (heads, kv_heads, head_dim))
-    found = LanguageModel(
+    model = LanguageModel(
         name=name,
         family=family,
         layers=layers,
@@ -229,9 +229,9 @@ def _build(keys: Keys, family: str, name: str, raw: Mapping[str, Any]) -> Langua
         latent_attention=keys.whole(("kv_lora_rank",), default=0) > 0,
         weight_bits=_bits(keys, raw),
     )
-    if found.parameters > MOST_PARAMETERS:
-        raise DocumentError(keys.source, f"describes {found.parameters:.3g} parameters; too many")
-    return found
+    if model.parameters > MOST_PARAMETERS:
+        raise DocumentError(keys.source, f"describes {model.parameters:.3g} parameters; too many")
+    return model
 
 
 def _kv_heads(keys: Keys, layers: int, heads: int) -> float:
@@ -246,12 +246,12 @@ def _kv_heads(keys: Keys, layers: int, heads: int) -> float:
         return float(sum(listed) / layers)
     if keys.get(("multi_query",)) is True and not keys.get(("new_decoder_architecture",)):
         return 1.0
-    found = keys.whole(KV_HEADS, default=heads)
-    if found > heads:
+    kv_heads = keys.whole(KV_HEADS, default=heads)
+    if kv_heads > heads:
         raise DocumentError(
-            keys.source, f"is {found}, more than the {heads} heads", key=keys.found(KV_HEADS)
+            keys.source, f"is {kv_heads}, more than the {heads} heads", key=keys.found(KV_HEADS)
         )
-    return float(found)
+    return float(kv_heads)
 
 
 def _feed_forward(keys: Keys, hidden: int) -> int:
@@ -314,17 +314,17 @@ def _attention(
         inner = 2 * key_heads * key_dim + 3 * value_heads * value_dim
         linear_parameters = float(linear * hidden * inner)
     full = layers - linear - near
-    found = [Attention(full, cached)] if full else []
+    kinds_of_layers = [Attention(full, cached)] if full else []
     if near:
-        found.append(Attention(near, cached, window))
-    return float(each * (full + near)) + linear_parameters, tuple(found), states
+        kinds_of_layers.append(Attention(near, cached, window))
+    return float(each * (full + near)) + linear_parameters, tuple(kinds_of_layers), states
 
 
 def _tied(keys: Keys, family: str, raw: Mapping[str, Any]) -> bool:
-    given = keys.get(("tie_word_embeddings",))
-    if given is None:
-        given = raw.get("tie_word_embeddings")
-    return given if isinstance(given, bool) else family in TIED_BY_DEFAULT
+    tied = keys.get(("tie_word_embeddings",))
+    if tied is None:
+        tied = raw.get("tie_word_embeddings")
+    return tied if isinstance(tied, bool) else family in TIED_BY_DEFAULT
 
 
 def _bits(keys: Keys, raw: Mapping[str, Any]) -> float:

@@ -113,13 +113,15 @@ def memory(model: LanguageModel, load: Load) -> Memory:
     """Count the bytes of each kind of memory on one GPU."""
     shards = load.tensor_parallel * load.pipeline_parallel
     ends = model.embedding_parameters * (1 if model.tied else 2) / load.tensor_parallel
-    kept = (model.attention_parameters + model.dense_parameters) / shards
-    kept += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
-    weights = (kept * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8
+    sharded = (model.attention_parameters + model.dense_parameters) / shards
+    sharded += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
+    weights = (sharded * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8
     # Heads are dealt to GPUs; MLA's latent and a single head are on each of them.
     heads = 1.0 if model.latent_attention else min(model.kv_heads, load.tensor_parallel)
     tokens = load.input_tokens + load.output_tokens
-    one = model.cached_values(tokens) * load.kv_bits / 8 / max(heads, 1.0) / load.pipeline_parallel
+    cache_of_one = (
+        model.cached_values(tokens) * load.kv_bits / 8 / max(heads, 1.0) / load.pipeline_parallel
+    )
     each = -(-load.batch // load.data_parallel)
     at_once = min(each * load.input_tokens, max(CHUNK_TOKENS, load.input_tokens))
     width = 4 * model.hidden_size + (
@@ -127,4 +129,4 @@ def memory(model: LanguageModel, load: Load) -> Memory:
         + 2 * model.heads * model.head_dim
     ) / load.tensor_parallel  # fmt: skip
     logits = each * model.vocabulary * 4 / load.tensor_parallel
-    return Memory(weights, one * each, one, at_once * width * 2 + logits)
+    return Memory(weights, cache_of_one * each, cache_of_one, at_once * width * 2 + logits)

@@ -67,11 +67,11 @@ class Effects(Document):
 
     def of(self, accelerator: str, framework: str) -> Floats:
         """Return ``e_k``; what nobody measured adds nothing to the shared part."""
-        found = np.array(self.shared)
+        effects = np.array(self.shared)
         for name in group_names(accelerator, framework):
             if name in self.groups:
-                found = found + np.array(self.groups[name])
-        return found
+                effects = effects + np.array(self.groups[name])
+        return effects
 
 
 def group_names(accelerator: str, framework: str) -> tuple[str, str, str]:
@@ -253,7 +253,7 @@ def _nearest(name: str, measured: tuple[str, ...]) -> str | None:
     return min(near, key=lambda other: (_apart(own, unit_named(other)), other), default=None)
 
 
-def _apart(one: Unit, other: Unit) -> float:
-    return abs(math.log(one.bytes_per_s / other.bytes_per_s)) + abs(
-        math.log(one.flops_per_s(16) / other.flops_per_s(16))
+def _apart(unit: Unit, other: Unit) -> float:
+    return abs(math.log(unit.bytes_per_s / other.bytes_per_s)) + abs(
+        math.log(unit.flops_per_s(16) / other.flops_per_s(16))
     )

@@ -147,7 +147,7 @@ class LlmPredictor:
             return []
         cases = [Case(model, work, d) for d in devices]
         numbered = numbers(cases)
-        found = {
+        estimates = {
             name: self._estimates(head, cases, framework, numbered)
             for name, head in self.model.heads.items()
         }
@@ -155,7 +155,7 @@ class LlmPredictor:
         return [
             _join(
                 case, framework, need, carbon_g_per_kwh,
-                {name: rows[i] for name, rows in found.items()},
+                {name: rows[i] for name, rows in estimates.items()},
                 known=framework in self.frameworks,
             )
             for i, case in enumerate(cases)
@@ -171,8 +171,8 @@ class LlmPredictor:
         if not near or (near == case.device.sheet.name and case.device.whole):
             return log_time
         whole_sibling = replace(case, device=unit_named(near))
-        (found,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
-        limit = math.log(found.seconds.mid)
+        (estimate,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
+        limit = math.log(estimate.seconds.mid)
         better = partial(dominates, precisions=_SERVED, linked=False)
         if better(case.device, whole_sibling.device):
             return min(log_time, limit)
@@ -192,20 +192,20 @@ class LlmPredictor:
         # One model under one load: only the accelerator differs.
         tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
         tied[:, 0] = [head.codes.accelerator(c) for c in cases]
-        alike = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
+        situations = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
         widths = head.entry.widths
-        added = np.flatnonzero([widths[one].process for one in alike])
+        added = np.flatnonzero([widths[situation].process for situation in situations])
         log_time[added] += head.residual(tied[added], numbered[added])
         for i, case in enumerate(cases):
             log_time[i] = self._in_order(head, case, framework, float(log_time[i]))
-        found = []
-        for i, situation in enumerate(alike):
+        estimates = []
+        for i, situation in enumerate(situations):
             width = widths[situation].log_width
             by_sibling = situation is Situation.NEW and _has_sibling(head, cases[i])
             if by_sibling:
                 width = LOG_WIDTHS.get(name, width)
             term = head.effects.terms[int(np.argmax(shares[i]))]
-            found.append(
+            estimates.append(
                 Estimate(
                     around(math.exp(min(max(log_time[i], -20.0), 20.0)), width),
                     situation,
@@ -213,7 +213,7 @@ class LlmPredictor:
                     by_sibling and name in LOG_WIDTHS,
                 )
             )
-        return found
+        return estimates
 
 
 def _has_sibling(head: Head, case: Case) -> bool:
@@ -221,12 +221,12 @@ def _has_sibling(head: Head, case: Case) -> bool:
     return case.device.sheet.name not in measured and bool(stands_for(case.device, measured))
 
 
-def _both(one: Interval, other: Interval, basis: Basis) -> Interval:
+def _both(offline: Interval, serving: Interval, basis: Basis) -> Interval:
     """Combine two estimates of the same seconds that resemble what was measured equally."""
-    found = combine_estimates(
-        (SourceEstimate(OFFLINE, one, basis), SourceEstimate(SERVING, other, basis))
+    combined = combine_estimates(
+        (SourceEstimate(OFFLINE, offline, basis), SourceEstimate(SERVING, serving, basis))
     )
-    return found.seconds
+    return combined.seconds
 
 
 def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situation:
@@ -272,7 +272,7 @@ def _join(
     order = list(Situation)
     worse = max(ttft.situation, tpot.situation, key=order.index)
     situation, source = min(
-        (offline.situation, OFFLINE), (worse, SERVING), key=lambda one: order.index(one[0])
+        (offline.situation, OFFLINE), (worse, SERVING), key=lambda pair: order.index(pair[0])
     )
     if order.index(offline.situation) == order.index(worse):
         whole = _both(offline.seconds, served, _BASIS[worse])

@@ -114,8 +114,8 @@ class Residual:
         """Return log seconds to be added to the physics."""
         if not len(tied):
             return np.zeros(0)
-        (found,) = self._session.run(None, {"ties": tied, "numbers": numbered})
-        return np.asarray(found, dtype=np.float64).reshape(-1)
+        (residuals,) = self._session.run(None, {"ties": tied, "numbers": numbered})
+        return np.asarray(residuals, dtype=np.float64).reshape(-1)
 
 
 def _place(names: tuple[str, ...], name: str) -> int:

@@ -67,5 +67,5 @@ def language_model_workload(path: Path, **load: Any) -> LanguageModelWorkload:
     """
     raw = dict(read_json(path, RawConfig).model_extra or {})
     from_mapping(raw, source=path, name=path.name)
-    given = {key: value for key, value in load.items() if value is not None}
-    return LanguageModelWorkload(**{"name": plain_name(path), "config": raw, **given})
+    load_fields = {key: value for key, value in load.items() if value is not None}
+    return LanguageModelWorkload(**{"name": plain_name(path), "config": raw, **load_fields})

@@ -144,8 +144,8 @@ def firm(residuals: Floats, dead_zone: float) -> Floats:
     Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
     size = np.abs(residuals)
-    kept = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
-    return np.asarray(np.sign(residuals) * kept)
+    shrunk = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
+    return np.asarray(np.sign(residuals) * shrunk)
 
 
 def verify(folder: Path) -> Manifest:

@@ -119,20 +119,20 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
         if layout.reference >= 0 and name in asked and name != readings[0].profile.platform
     }
     measured = _measured_log_times(readings[0].profile)
-    found = np.empty((len(readings), len(points)))
+    logs = np.empty((len(readings), len(points)))
     for index, point in enumerate(points):
         name = point.platform.name
         for row, reading in enumerate(readings):
             if name == reading.profile.platform:
                 log_roof = float(reading.log_roofs[index])
-                found[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
+                logs[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
             elif name in residuals:
                 residual = float(residuals[name][row])
-                found[row, index] = _calibrated(entries[name].prior, reading, index, residual)
+                logs[row, index] = _calibrated(entries[name].prior, reading, index, residual)
             else:
                 prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
-                found[row, index] = _calibrated(prior, reading, index, 0.0)
-    return found
+                logs[row, index] = _calibrated(prior, reading, index, 0.0)
+    return logs
 
 
 def _features(reading: Reading, index: int) -> Floats:
@@ -156,18 +156,18 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     residuals = _residuals(reading, layout, bundle)
     difficulties = _difficulties(reading, layout, bundle, residuals)
     counting = NORMAL_90 * counting_error(profile)
-    found = []
+    estimates = []
     for index, point in enumerate(layout.table.points[: layout.count]):
         name = point.platform.name
         if name == profile.platform:
             log_roof = float(reading.log_roofs[index])
-            found.append(_at_home(reading, point, measured, log_roof, doubling))
+            estimates.append(_at_home(reading, point, measured, log_roof, doubling))
         elif name in residuals:
             entry = entries[name]
             own = bundle.own_ranges.get(name)
             own_odd = odd if own is None else own.widening(reading.work_features)
             apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
-            found.append(
+            estimates.append(
                 Estimate(
                     _calibrated(entry.prior, reading, index, residuals[name]),
                     entry.score_quantile
@@ -183,14 +183,14 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             apart = 0.0 if point.gpus else math.log2(point.units)
             hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
             spread = prior.score_quantile * hard * widening(general, odd) * (1 + doubling * apart)
-            found.append(
+            estimates.append(
                 Estimate(
                     _calibrated(prior, reading, index, 0.0),
                     math.hypot(spread * NEW_PLATFORM_WIDENING, counting),
                     Basis.PRIOR,
                 )
             )
-    return found
+    return estimates
 
 
 def counting_error(profile: Profile) -> float:
@@ -217,25 +217,25 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
     anchored."""
     if layout.reference < 0:
         return {}
-    found = {}
+    residuals = {}
     for name, index in layout.labelled.items():
-        found[name] = float(bundle.residual(name, _features(reading, index).reshape(1, -1))[0])
-    return found
+        residuals[name] = float(bundle.residual(name, _features(reading, index).reshape(1, -1))[0])
+    return residuals
 
 
 def _difficulties(
     reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
 ) -> dict[str, float]:
     """Return the difficulty by labelled platform, and by kind for the platforms without labels."""
-    found = {}
+    difficulties = {}
     for entry in bundle.manifest.labelled:
         if entry.platform not in residuals:
             continue
         index = layout.labelled[entry.platform]
         corrected = _calibrated(entry.prior, reading, index, residuals[entry.platform])
         hard = difficulty(corrected - _calibrated(entry.prior, reading, index, 0.0))
-        found[entry.platform] = found["gpu" if entry.gpus else "cpu"] = hard
-    return found
+        difficulties[entry.platform] = difficulties["gpu" if entry.gpus else "cpu"] = hard
+    return difficulties
 
 
 def _calibrated(prior: Calibration, reading: Reading, index: int, residual: float) -> float:
@@ -248,11 +248,11 @@ def _calibrated(prior: Calibration, reading: Reading, index: int, residual: floa
 
 def _measured_log_times(profile: Profile) -> dict[int, float]:
     """Return log times on the profile's own platform by cores: its runs, where they were made."""
-    found = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
+    log_times_by_cores = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
     if profile.runtime is not None:
         declared = profile.runs_on.threads * profile.runs_on.ranks
-        found[declared] = math.log(profile.runtime.median_s)
-    return found
+        log_times_by_cores[declared] = math.log(profile.runtime.median_s)
+    return log_times_by_cores
 
 
 def _at_home(
@@ -266,7 +266,11 @@ def _at_home(
         return Estimate(measured[point.units], width, Basis.MEASURED)
     nearest = min(measured, key=lambda cores: abs(math.log(cores / point.units)))
     apart = abs(math.log2(point.units / nearest))
-    here = math.log(reading.run.runtime_s)
+    reference_log_s = math.log(reading.run.runtime_s)
     index = reading.run.index
-    moved = here + log_roof - float(reading.log_roofs[index]) if index >= 0 else here
+    moved = (
+        reference_log_s + log_roof - float(reading.log_roofs[index])
+        if index >= 0
+        else reference_log_s
+    )
     return Estimate(moved, width + doubling * apart, Basis.SCALED)

@@ -97,15 +97,15 @@ class Explanation:
 
     def sentence(self) -> str:
         """Write one or two sentences for people."""
-        there = (
+        speedup_there = (
             f"{self.speedup:.3g}x on {self.platform}: {self.bound.value}-bound there "
             f"({100 * self.limit_share:.0f} % of {self.whose_time} time is {self.limit})."
         )
         if self.at_home:
-            return f"{there} Its own run tells the time, so no counter moves it."
+            return f"{speedup_there} Its own run tells the time, so no counter moves it."
         moved = ", ".join(f"{e.name} ({e.shown})" for e in self.largest)
         why = f"moved most by {moved}" if moved else "no counter moves it by more than 1 %"
-        return f"{there} A typical program gets {self.typical_speedup:.3g}x; {why}."
+        return f"{speedup_there} A typical program gets {self.typical_speedup:.3g}x; {why}."
 
 
 def explain(
@@ -119,8 +119,8 @@ def explain(
     does."""
     reading, layout = predictor.read(profile, points, reference=reference)
     game = Game(reading, layout, predictor.bundle)
-    found = attribute(game.log_speedups, game.row, game.typical, game.groups)
-    return [_explanation(point, reading, index, found) for index, point in enumerate(points)]
+    attribution = attribute(game.log_speedups, game.row, game.typical, game.groups)
+    return [_explanation(point, reading, index, attribution) for index, point in enumerate(points)]
 
 
 def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
@@ -128,25 +128,27 @@ def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
     return tuple(sorted(effects, key=lambda e: -abs(math.log(e.factor))))
 
 
-def _explanation(point: Point, reading: Reading, index: int, found: Attribution) -> Explanation:
+def _explanation(
+    point: Point, reading: Reading, index: int, attribution: Attribution
+) -> Explanation:
     roofs = reading.roofs
     total = float(roofs.total[index])
     shares = {name: float(getattr(roofs, name)[index]) / total for name in LIMITS}
     limit = max(shares, key=shares.__getitem__)
     # Behind a GPU's second level lies its memory.
     bound, words = LIMITS["dram" if limit == "l3" and point.platform.is_gpu else limit]
-    made = [
+    effects = [
         Effect(name, counters, math.exp(float(effect)))
-        for (name, counters, _), effect in zip(GROUPS, found.effects[:, index], strict=True)
+        for (name, counters, _), effect in zip(GROUPS, attribution.effects[:, index], strict=True)
     ]
     return Explanation(
         platform=point.platform.name,
-        speedup=math.exp(float(found.value[index])),
-        typical_speedup=math.exp(float(found.base[index])),
+        speedup=math.exp(float(attribution.value[index])),
+        typical_speedup=math.exp(float(attribution.base[index])),
         bound=bound,
         limit=words,
         limit_share=shares[limit],
-        effects=largest_first(made),
+        effects=largest_first(effects),
         at_home=point.platform.name == reading.profile.platform,
         shares=shares,
     )
@@ -203,7 +205,7 @@ class Game:
     def log_speedups(self, rows: Floats) -> Floats:
         """Return the log speedups (rows x points)."""
         readings = [self._moved(row) for row in rows]
-        own = np.array([math.log(one.run.runtime_s) for one in readings])[:, None]
+        own = np.array([math.log(reading.run.runtime_s) for reading in readings])[:, None]
         # At home the measured times are the program's own and move with its time.
         home = self._reading.profile.platform
         points = self._layout.table.points[: self._layout.count]

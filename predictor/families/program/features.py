@@ -101,13 +101,13 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
 
 def platform_features(work: Work, reference: Reference, times: Times, target: int) -> list[float]:
     """Return the values of ``PLATFORM_FEATURES`` for the target point ``target`` of the table."""
-    here, total = reference.index, float(times.total[target])
-    known = here >= 0
-    roof = float(times.total[here]) if known else math.nan
+    home, total = reference.index, float(times.total[target])
+    known = home >= 0
+    roof = float(times.total[home]) if known else math.nan
     region = math.nan if not work.regions else math.log(reference.runtime_s / work.regions)
-    memory = max(float(times.dram[here]), float(times.l3[here])) / roof if known else math.nan
+    memory = max(float(times.dram[home]), float(times.l3[home])) / roof if known else math.nan
     compute = (
-        max(float(times.flops[here]), float(times.instructions[here])) / roof if known else math.nan
+        max(float(times.flops[home]), float(times.instructions[home])) / roof if known else math.nan
     )
     return [
         math.log(reference.runtime_s / roof) if known else math.nan,

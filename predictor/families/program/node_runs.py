@@ -97,29 +97,29 @@ def one_node(profile: Profile) -> Profile:
     if nodes == 1:
         return profile
 
-    def share(one: Measurement) -> Measurement:
-        if one.value is None:
-            return one
-        error = one.standard_error
-        return one.model_copy(
+    def share(measurement: Measurement) -> Measurement:
+        if measurement.value is None:
+            return measurement
+        error = measurement.standard_error
+        return measurement.model_copy(
             update={
-                "value": one.value / nodes,
+                "value": measurement.value / nodes,
                 "standard_error": None if error is None else error / nodes,
             }
         )
 
     counters = {
-        name: one if name.endswith(NO_TOTALS) or name == GPU_MEMORY else share(one)
-        for name, one in profile.counters.items()
+        name: measurement if name.endswith(NO_TOTALS) or name == GPU_MEMORY else share(measurement)
+        for name, measurement in profile.counters.items()
     }
     ranks = math.ceil(profile.runs_on.ranks / nodes)
     runs_on = profile.runs_on.model_copy(update={"ranks": ranks})
     return profile.model_copy(update={"counters": counters, "runs_on": runs_on})
 
 
-def same_program(one: Profile, other: Profile) -> bool:
+def same_program(first: Profile, second: Profile) -> bool:
     """Return whether two profiles are of one executable, as far as they tell."""
-    ours, theirs = one.workload, other.workload
+    ours, theirs = first.workload, second.workload
     if ours.executable_sha256 is not None and theirs.executable_sha256 is not None:
         return ours.executable_sha256 == theirs.executable_sha256
     return ours.command[0].rpartition("/")[2] == theirs.command[0].rpartition("/")[2]

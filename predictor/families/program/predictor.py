@@ -88,9 +88,9 @@ class Predictor:
         ``reference`` is the platform that it was measured on; None: nothing is anchored.
         """
         points = [Point(p, units) for p in platforms.values() for units in _grid(profile, p)]
-        found = self.predict_points(profile, points, reference=reference)
+        predictions = self.predict_points(profile, points, reference=reference)
         curves: dict[str, list[Prediction]] = {name: [] for name in platforms}
-        for prediction in found:
+        for prediction in predictions:
             curves[prediction.platform].append(prediction)
         return Answer(
             bundle=self.bundle_id,
@@ -111,13 +111,13 @@ class Predictor:
             _prediction(
                 reading,
                 point,
-                found,
+                point_estimate,
                 index=index,
                 growth=growth,
                 ran_on=reference,
                 doubt=doubts[point.platform.name] or _crowded(profile, point),
             )
-            for index, (point, found) in enumerate(
+            for index, (point, point_estimate) in enumerate(
                 zip(points, estimate(reading, layout, self._bundle), strict=True)
             )
         ]
@@ -125,11 +125,11 @@ class Predictor:
     def _by_time_alone(
         self, profile: Profile, points: Sequence[Point], reference: Platform | None
     ) -> list[Prediction]:
-        def estimates(one: Profile) -> list[Estimate]:
-            return estimate(*self.read(one, points, reference=reference), self._bundle)
+        def estimates(point_estimate: Profile) -> list[Estimate]:
+            return estimate(*self.read(point_estimate, points, reference=reference), self._bundle)
 
         likely = stand_ins(profile)
-        found = combined(likely, estimates)
+        estimates_of_points = combined(likely, estimates)
         reading, _ = self.read(likely[0], points, reference=reference)
         growth, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
         doubt = doubt or _waiting(profile, reference)
@@ -138,7 +138,7 @@ class Predictor:
                 _prediction(
                     reading,
                     point,
-                    one,
+                    point_estimate,
                     index=index,
                     growth=growth,
                     ran_on=reference,
@@ -146,7 +146,9 @@ class Predictor:
                 ),
                 bound=Bound.UNKNOWN,
             )
-            for index, (point, one) in enumerate(zip(points, found, strict=True))
+            for index, (point, point_estimate) in enumerate(
+                zip(points, estimates_of_points, strict=True)
+            )
         ]
 
     def read(
@@ -248,7 +250,7 @@ def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
     if reference is None or origin.imported is not None:
         return None
     ran_on, expected = (
-        " ".join(one.split()) for one in (origin.host_cpu, reference.processor or "")
+        " ".join(processor.split()) for processor in (origin.host_cpu, reference.processor or "")
     )
     if not ran_on or not expected or ran_on == expected:
         return None
@@ -346,7 +348,7 @@ def _size_points(profile: Profile) -> list[tuple[float, float, float]]:
 def _prediction(
     reading: Reading,
     point: Point,
-    found: Estimate,
+    estimated: Estimate,
     *,
     index: int,
     growth: SizeGrowth,
@@ -354,10 +356,10 @@ def _prediction(
     doubt: str | None,
 ) -> Prediction:
     platform, reference_s = point.platform, reading.run.runtime_s
-    runtime = around(math.exp(found.log_time), found.log_width)
-    abstained = None if found.basis is Basis.MEASURED else doubt
-    if abstained is None and found.log_width > math.log(WIDEST_USEFUL_FACTOR):
-        factor = math.exp(min(found.log_width, 50.0))
+    runtime = around(math.exp(estimated.log_time), estimated.log_width)
+    abstained = None if estimated.basis is Basis.MEASURED else doubt
+    if abstained is None and estimated.log_width > math.log(WIDEST_USEFUL_FACTOR):
+        factor = math.exp(min(estimated.log_width, 50.0))
         abstained = f"the interval is too wide: a factor {factor:.0f} each way"
     share = 1.0 if platform.is_gpu else min(1.0, point.units / platform.cores)
     return Prediction(
@@ -365,7 +367,7 @@ def _prediction(
         platform=platform.name,
         cores=point.cores,
         gpus=point.gpus,
-        basis=found.basis,
+        basis=estimated.basis,
         speedup=Interval(
             reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
         ),

@@ -45,7 +45,7 @@ class ProgramFamily:
             for name, curve in answer.curves.items()
         }
         scaling = scaling_of(
-            profile, question.platforms, {name: one.mid for name, one in speedups.items()}
+            profile, question.platforms, {name: speedup.mid for name, speedup in speedups.items()}
         )
         return replace(answer, nodes=scaling)
 
@@ -63,11 +63,14 @@ class ProgramFamily:
             words = "only its time and memory are known: typical of the suite"
             return [Explanation(words, ()) for _ in platforms]
         points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
-        found = explain(self._predictor, profile, points, reference=question.measured_on)
+        explanations = explain(self._predictor, profile, points, reference=question.measured_on)
         # An effect is on the speedup; on the time it is the inverse.
         return [
-            Explanation(one.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in one.effects))
-            for one in found
+            Explanation(
+                explanation.sentence(),
+                tuple(Effect(e.name, 1 / e.factor) for e in explanation.effects),
+            )
+            for explanation in explanations
         ]
 
 

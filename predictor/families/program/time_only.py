@@ -75,16 +75,16 @@ def combined(
 ) -> list[Estimate]:
     """Return one estimate for each point from those of all ``profiles``."""
     each = [estimates(profile) for profile in profiles]
-    found = []
+    combined_estimates = []
     for column in zip(*each, strict=True):
         first = column[0]
-        logs = np.array([one.log_time for one in column])
+        logs = np.array([kernel_estimate.log_time for kernel_estimate in column])
         middle = float(np.median(logs))
         spread = float(np.quantile(np.abs(logs - middle), SPREAD))
-        own = float(np.median([one.log_width for one in column]))
+        own = float(np.median([kernel_estimate.log_width for kernel_estimate in column]))
         width = own if spread == 0 else WIDENING * float(np.hypot(spread, own))
-        found.append(replace(first, log_time=middle, log_width=width))
-    return found
+        combined_estimates.append(replace(first, log_time=middle, log_width=width))
+    return combined_estimates
 
 
 COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
@@ -102,8 +102,8 @@ def suite_profiles() -> Mapping[str, Profile]:
         lines = gzip.decompress(COUNTS.read_bytes()).decode("utf-8").splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise DocumentError(COUNTS, f"cannot be read: {error}") from None
-    found = (parse_json(line, Profile, source=COUNTS) for line in lines)
-    return {profile.name: profile for profile in found}
+    profiles = (parse_json(line, Profile, source=COUNTS) for line in lines)
+    return {profile.name: profile for profile in profiles}
 
 
 def timed(platform: str, seconds: Mapping[str, float]) -> list[Profile]:

@@ -81,7 +81,7 @@ class Work:
 
     @property
     def written_lines(self) -> Levels:
-        """Return the lines written back from each level: those that a write missed, and fetched ones
+        """Return lines written back from each level: those that a write missed, and fetched ones
         that a store then changed, of which there are at most as many as the stores' bytes fill."""
         filled = self.store_bytes / LINE_BYTES
         near, middle, far = (
@@ -244,8 +244,8 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
     if cores < 2:
         return 0.0
     together = cores * _processor_share(reference)
-    found = (ratio * together / min(1.0, together) - 1) / (cores - 1)
-    return min(max(found, 0.0), MOST_SERIAL)
+    serial_share = (ratio * together / min(1.0, together) - 1) / (cores - 1)
+    return min(max(serial_share, 0.0), MOST_SERIAL)
 
 
 def run_s(profile: Profile) -> float | None:
@@ -274,11 +274,11 @@ def _seen_serial(profile: Profile, declared: int, reference: Platform | None) ->
 
     0 where nobody measured it. Threads that wait by computing count as busy, as they are.
     """
-    kept = busy_cores(profile, reference)
+    busy_on_average = busy_cores(profile, reference)
     cores = declared if reference is None else min(declared, reference.cores)
-    if cores < 2 or not kept:
+    if cores < 2 or not busy_on_average:
         return 0.0
-    busy = min(max(kept, 1.0), float(cores))
+    busy = min(max(busy_on_average, 1.0), float(cores))
     return (1 / busy - 1 / cores) / (1 - 1 / cores)
 
 

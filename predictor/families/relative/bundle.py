@@ -173,12 +173,12 @@ def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float
 
     A counter that fewer than half of the rows have says nothing of the training programs.
     """
-    found = {}
+    constants = {}
     for name, column in zip(names, values.T, strict=True):
         known = column[np.isfinite(column)]
         if len(known) and len(known) >= _COUNTED_IN * len(column) and (known == known[0]).all():
-            found[name] = float(known[0])
-    return found
+            constants[name] = float(known[0])
+    return constants
 
 
 def unlike_constants(

@@ -79,12 +79,12 @@ class Gaussian:
         apart = np.sqrt(np.maximum(squared, 0.0))[:, None, :]
         nearness = matern32(apart / self.lengths[:, None])
         count, lengths, known = nearness.shape
-        found = self.constant + places @ self.linear
-        found += nearness.reshape(count, lengths * known) @ self.near.reshape(lengths * known, -1)
+        means = self.constant + places @ self.linear
+        means += nearness.reshape(count, lengths * known) @ self.near.reshape(lengths * known, -1)
         for row, group in enumerate(groups):
             if group[0] in self._known:
-                found[row] += self._own(group, nearness[row])
-        return np.asarray(self.offset + self.amplitude * found)
+                means[row] += self._own(group, nearness[row])
+        return np.asarray(self.offset + self.amplitude * means)
 
     def _own(self, group: Group, nearness: Floats) -> Floats:
         """Return what rows of the same application, and once more of the same kernel, add."""
@@ -266,20 +266,20 @@ def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Ga
     )
 
 
-def _gaussian_file(found: Gaussian) -> GaussianFile:
+def _gaussian_file(gaussian: Gaussian) -> GaussianFile:
     return GaussianFile(
-        centre=row_of(found.centre),
-        scale=row_of(found.scale),
-        points=_matrix(found.points),
-        groups=found.groups,
-        lengths=row_of(found.lengths),
-        constant=row_of(found.constant),
-        linear=_matrix(found.linear),
-        near=tuple(_matrix(each) for each in found.near),
-        own=_matrix(found.own),
-        own_near=tuple(_matrix(each) for each in found.own_near),
-        offset=row_of(found.offset),
-        amplitude=row_of(found.amplitude),
+        centre=row_of(gaussian.centre),
+        scale=row_of(gaussian.scale),
+        points=_matrix(gaussian.points),
+        groups=gaussian.groups,
+        lengths=row_of(gaussian.lengths),
+        constant=row_of(gaussian.constant),
+        linear=_matrix(gaussian.linear),
+        near=tuple(_matrix(each) for each in gaussian.near),
+        own=_matrix(gaussian.own),
+        own_near=tuple(_matrix(each) for each in gaussian.own_near),
+        offset=row_of(gaussian.offset),
+        amplitude=row_of(gaussian.amplitude),
     )
 
 

@@ -100,20 +100,20 @@ def explain_cost_model(
 
     groups = [[column] for column in range(own.size) if np.isfinite(own[column])]
     names = [*asked.counters, TIME]
-    found = attribute(speedups, own, typical, groups)
+    attribution = attribute(speedups, own, typical, groups)
     shares = model.costs.shares(model.seen(asked))[0]
     words = [names[column] for (column,) in groups]
     return [
         RelativeExplanation(
             platform=name,
-            speedup=math.exp(float(found.value[index])),
-            typical_speedup=math.exp(float(found.base[index])),
+            speedup=math.exp(float(attribution.value[index])),
+            typical_speedup=math.exp(float(attribution.base[index])),
             bound=LIMITS[limit][0],
             limit=LIMITS[limit][1],
             limit_share=each[limit],
             effects=largest_first(
                 Effect(word, (word,), math.exp(effect))
-                for word, effect in zip(words, found.effects[:, index].tolist(), strict=True)
+                for word, effect in zip(words, attribution.effects[:, index].tolist(), strict=True)
             ),
             at_home=name == model.reference,
             shares=each,

@@ -151,20 +151,20 @@ def updated(
     """
     before = joint_of(predictions)
     after = before.knowing({name: math.log(time.mid) for name, time in measured.items()})
-    found = []
+    moved_predictions = []
     for index, prediction in enumerate(predictions):
         if prediction.platform in measured:
             runtime = measured[prediction.platform]
-            found.append(_moved(prediction, runtime, Basis.MEASURED))
+            moved_predictions.append(_moved(prediction, runtime, Basis.MEASURED))
             continue
         left = before.deviation[index]
         if left == 0:
-            found.append(prediction)
+            moved_predictions.append(prediction)
             continue
         width = _log_width(prediction) * after.deviation[index] / left
         runtime = around(math.exp(after.mean[index]), width)
-        found.append(_moved(prediction, runtime, prediction.basis))
-    return found
+        moved_predictions.append(_moved(prediction, runtime, prediction.basis))
+    return moved_predictions
 
 
 def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Prediction:
@@ -253,18 +253,18 @@ def advise(
     # What the draws are off where the answer is known is taken off what they say of the least.
     off = sum(exact.values()) / len(exact) - sum(drawn) / len(drawn) if exact else 0.0
     singles = sorted((joint.regret_share * max(0.0, exact[c] - least - off), c) for c in exact)
-    one = two = None
+    best_single = best_pair = None
     if singles:
         left, column = singles[0]
-        one = Probe((joint.platforms[column],), math.exp(left))
+        best_single = Probe((joint.platforms[column],), math.exp(left))
     if len(singles) > 1:
         tried = sorted(c for _, c in singles[:MOST_IN_PAIRS])
         left, pair = min((after(p), p) for p in itertools.combinations(tried, 2))
         order = {c: rank for rank, (_, c) in enumerate(singles)}
         names = tuple(joint.platforms[c] for c in sorted(pair, key=order.__getitem__))
-        two = Probe(names, math.exp(left))
+        best_pair = Probe(names, math.exp(left))
     pick = joint.platforms[int(joint.mean.argmin())]
-    return Advice(pick, expected_regret(joint, seed), one, two)
+    return Advice(pick, expected_regret(joint, seed), best_single, best_pair)
 
 
 def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:

@@ -90,8 +90,8 @@ def answer(
         share = np.divide(joint.deviation, left, out=np.zeros_like(left), where=left > 0)
         width = model.trust.log_widths(row.knowing(), guess)[0] * share
         mean = joint.mean
-    here = float(row.log_reference[0])
-    found = []
+    log_reference_s = float(row.log_reference[0])
+    predictions = []
     for index, name in enumerate(platforms):
         if among and name not in among:
             continue
@@ -99,19 +99,19 @@ def answer(
         seconds = math.exp(row.log_seconds[0, index] if measured else mean[index])
         basis = Basis.CALIBRATED if labelled[index] else Basis.PRIOR
         doubt = _doubt(model, unlike, float(width[index]))
-        found.append(
+        predictions.append(
             RelativePrediction(
                 platform=name,
                 basis=Basis.MEASURED if measured else basis,
-                speedup=around(math.exp(here) / seconds, float(width[index])),
+                speedup=around(math.exp(log_reference_s) / seconds, float(width[index])),
                 runtime_s=around(seconds, float(width[index])),
                 abstained=None if measured else doubt,
             )
         )
     lost = [row.counters[i] for i in np.flatnonzero(~np.isfinite(row.values[0]))]
     lost += [name for name in constants if name not in beside]
-    shown = None if joint is None else joint.among([p.platform for p in found])
-    return Answer(tuple(found), shown, tuple(lost))
+    shown = None if joint is None else joint.among([p.platform for p in predictions])
+    return Answer(tuple(predictions), shown, tuple(lost))
 
 
 def _unlike(model: RelativeModel, row: Rows) -> str | None:

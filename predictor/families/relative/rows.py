@@ -119,8 +119,8 @@ class Identity:
 def identity(profile: Profile) -> Identity:
     """Return it from the profile's name and problem size; a name without parts is its own
     application."""
-    found = _SIZE.fullmatch(profile.name)
-    stem, size = (profile.name, "") if found is None else found.groups()
+    match = _SIZE.fullmatch(profile.name)
+    stem, size = (profile.name, "") if match is None else match.groups()
     if profile.workload.size is not None:
         size = f"{profile.workload.size:g}"
     application, _, kernel = stem.partition(".")
@@ -129,8 +129,8 @@ def identity(profile: Profile) -> Identity:
 
 def values_of(profile: Profile, counters: Iterable[str]) -> dict[str, float]:
     """Return those of ``counters`` that the profile has, with their values."""
-    found = {name: profile.value(name) for name in counters}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: profile.value(name) for name in counters}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def row_of(

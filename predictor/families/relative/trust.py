@@ -52,8 +52,8 @@ class Neighbours:
         centre = np.where(known, raw, 0.0).sum(axis=0) / count
         spread = np.where(known, raw - centre, 0.0)
         scale = np.maximum(np.sqrt((spread**2).sum(axis=0) / count), _LEAST_SCALE)
-        made = cls(centre, scale, np.empty((0, 0)), rows.log_speedup, rows.weights())
-        return cls(centre, scale, made.place(rows), made.log_speedup, made.weights)
+        unplaced = cls(centre, scale, np.empty((0, 0)), rows.log_speedup, rows.weights())
+        return cls(centre, scale, unplaced.place(rows), unplaced.log_speedup, unplaced.weights)
 
     def place(self, rows: Rows) -> Floats:
         """Return rows x features; a missing counter is put in the middle."""
@@ -65,7 +65,7 @@ class Neighbours:
         return np.asarray(((places[:, None, :] - self.points[None]) ** 2).mean(axis=2))
 
     def distance(self, places: Floats) -> Floats:
-        """Return to the nearest training row over the counters alone, one a place."""
+        """Return the distance to the nearest training row over the counters alone, one a place."""
         apart = (places[:, None, :-1] - self.points[None, :, :-1]) ** 2
         return np.asarray(np.sqrt(apart.mean(axis=2).min(axis=1)))
 
@@ -82,8 +82,8 @@ class Neighbours:
         near = self.nearness(places, _OPINION_WIDTH)
         known = np.isfinite(self.log_speedup)
         total = near @ known
-        found = near @ np.where(known, self.log_speedup, 0.0)
-        return np.asarray(np.where(total > 0, found / np.maximum(total, 1e-300), 0.0))
+        summed = near @ np.where(known, self.log_speedup, 0.0)
+        return np.asarray(np.where(total > 0, summed / np.maximum(total, 1e-300), 0.0))
 
 
 def _features(rows: Rows) -> Floats:
@@ -153,7 +153,7 @@ class Trust:
         reference = self.platforms.index(self.reference)
         near = self.neighbours.nearness(self.neighbours.place(rows), self.width)
         near = np.maximum(near, LEAST_WEIGHT * near.max(axis=1, keepdims=True))
-        found = []
+        row_joints = []
         scales = self.scale(rows, log_predicted)
         for index, times in enumerate(rows.log_seconds):
             shape = covariance(self.residuals, near[index], self.shrinkage)
@@ -166,8 +166,8 @@ class Trust:
                 for c, name in enumerate(self.platforms)
                 if np.isfinite(times[c]) and c != reference
             }
-            found.append(Joint(self.platforms, mean, spread, self.regret_share).knowing(known))
-        return found
+            row_joints.append(Joint(self.platforms, mean, spread, self.regret_share).knowing(known))
+        return row_joints
 
 
 def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats:

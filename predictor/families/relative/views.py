@@ -110,8 +110,8 @@ def _plain(rows: Rows, values: Floats) -> Seen:
 
 def _pilot(rows: Rows, values: Floats) -> Seen:
     def sum_of(*names: str) -> Floats:
-        found = [_column(rows, values, name) for name in names if name in rows.counters]
-        return np.asarray(np.maximum(np.sum([np.zeros(len(rows)), *found], axis=0), 0.0))
+        columns = [_column(rows, values, name) for name in names if name in rows.counters]
+        return np.asarray(np.maximum(np.sum([np.zeros(len(rows)), *columns], axis=0), 0.0))
 
     def log_of(amount: Floats) -> Floats:
         return np.asarray(np.log(np.maximum(amount, 1.0)))

@@ -34,16 +34,16 @@ _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 
 def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
     """Return what is known of the point, by feature name; unknown ones are absent."""
-    found = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
+    values = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
     if point.memory_utilization is not None:
         busy = max(point.memory_utilization, _LEAST_UTILIZATION)
-        found["log_memory"] = math.log(busy)
+        values["log_memory"] = math.log(busy)
     if point.sm_utilization is not None:
-        found["sm"] = point.sm_utilization
+        values["sm"] = point.sm_utilization
     idle, most = workload.idle_power_w, workload.power_limit_w
     if point.power_w is not None and idle is not None and most is not None:
-        found["power"] = min(max((point.power_w - idle) / (most - idle), 0.0), 1.2)
-    return found
+        values["power"] = min(max((point.power_w - idle) / (most - idle), 0.0), 1.2)
+    return values
 
 
 class Member(Document):
@@ -113,9 +113,9 @@ class Latents:
         return float(self.values[:, 0].mean()), float(np.mean(self.sharpness))
 
 
-def kernel(one: Floats, other: Floats, length: float) -> Floats:
+def kernel(left: Floats, right: Floats, length: float) -> Floats:
     """Return the squared exponential covariance between standardised rows."""
-    apart = ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=-1)
+    apart = ((left[:, None, :] - right[None, :, :]) ** 2).sum(axis=-1)
     return np.asarray(SIGNAL * np.exp(-0.5 * apart / length**2), dtype=np.float64)
 
 

@@ -39,28 +39,28 @@ BELOW = math.log(1 / 0.95)
 """Log by which a slice may be faster than the whole GPU: unsteady steps show as much."""
 
 
-def projected(question: Question, bundles: Bundles, made: Adjusted) -> Adjusted:
+def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
     """Return the curves with the slices of each GPU that is predicted itself, by ratios to it."""
-    curves, sources = dict(made.curves), dict(made.sources)
+    curves, sources = dict(forecast.curves), dict(forecast.sources)
     by_gpu: dict[str, dict[str, Share]] = {}
     for name, platform in question.platforms.items():
         cut = slice_of(platform)
-        if platform.parent is not None and platform.parent in made.curves and cut is not None:
+        if platform.parent is not None and platform.parent in forecast.curves and cut is not None:
             by_gpu.setdefault(platform.parent, {})[name] = share_of(*cut)
     for parent, shares in by_gpu.items():
         manifest = _manifest(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))
         cut = slice_of(question.platforms[next(iter(shares))])
         known = cut is not None and cut[0].gpu in manifest.gpus
-        whole = made.curves[parent].nearest(1)
-        for name, ratio in _ratios(made.curves, whole, shares, manifest).items():
-            own = _own(made.curves, name, whole)
+        whole = forecast.curves[parent].nearest(1)
+        for name, ratio in _ratios(forecast.curves, whole, shares, manifest).items():
+            own = _own(forecast.curves, name, whole)
             if own.gpus != 1 or own.basis.rank < Basis.SCALED.rank:
                 continue
             measured = known and manifest.shares.knows(shares[name])
             least = Basis.SCALED if measured else Basis.PRIOR
             point = _point(own, whole, ratio, question.platforms[name].memory_bytes, least)
             curves[name] = PredictionCurve((point,))
-            sources[name] = _sources(made.sources.get(parent, ()), point, known)
+            sources[name] = _sources(forecast.sources.get(parent, ()), point, known)
     return Adjusted(curves, sources)
 
 
@@ -74,7 +74,7 @@ def _own(curves: Mapping[str, PredictionCurve], name: str, whole: Prediction) ->
     GPU."""
     if name in curves:
         return curves[name].nearest(1)
-    basis = max(whole.basis, Basis.SCALED, key=lambda one: one.rank)
+    basis = max(whole.basis, Basis.SCALED, key=lambda basis: basis.rank)
     return replace(whole, platform=name, basis=basis, energy_j=None)
 
 
@@ -88,21 +88,21 @@ def _ratios(
     width = next(entry.width.q90 for entry in manifest.methods if entry.name == "time")
     most = {name: -math.log(manifest.shares.effective(share)) for name, share in shares.items()}
     base = math.log(whole.runtime_s.mid)
-    said = {
+    predicted = {
         name: math.log(curves[name].nearest(1).runtime_s.mid) - base
         if name in curves
         else TYPICAL * most[name]
         for name in shares
     }
-    logs = {name: min(max(said[name], 0.0), bound) for name, bound in most.items()}
-    found = {}
+    logs = {name: min(max(predicted[name], 0.0), bound) for name, bound in most.items()}
+    ratios = {}
     for name, share in shares.items():
         log = max(logs[other] for other, theirs in shares.items() if share.within(theirs))
         half = width * (EASE + most[name]) if name in curves else most[name] + SLACK
         low = max(log - half, -BELOW)
         high = max(min(log + half, most[name] + SLACK), log)
-        found[name] = Interval(math.exp(low), math.exp(log), math.exp(high))
-    return found
+        ratios[name] = Interval(math.exp(low), math.exp(log), math.exp(high))
+    return ratios
 
 
 def _point(
@@ -133,6 +133,6 @@ def _sources(
     width = math.log(point.runtime_s.high / point.runtime_s.mid)
     situation = "slice of it" if known else "slice of it, unseen device"
     return tuple(
-        replace(one, log_width=width, situation=f"{one.situation}; {situation}".strip("; "))
-        for one in of_whole
+        replace(source, log_width=width, situation=f"{source.situation}; {situation}".strip("; "))
+        for source in of_whole
     )

@@ -89,9 +89,9 @@ def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float
     best: tuple[float, Floats] | None = None
     for sharp, host in _STARTS:
         start = np.array([first, host - np.log(rate), np.log(rate), -1 - np.log(rate), sharp])
-        found = _descend(start, b, n, log_t, typical)
-        if best is None or found[0] < best[0]:
-            best = found
+        descended = _descend(start, b, n, log_t, typical)
+        if best is None or descended[0] < best[0]:
+            best = descended
     if best is None:
         raise AssertionError("there is at least one start")
     theta = best[1]
@@ -232,13 +232,13 @@ class SweepModel:
         """Return the shift of capacity that probes speak for."""
         cost = (_GRID / CAPACITY_SPREAD) ** 2
         for probe in probes:
-            said = self.log_slowdown(
+            predicted = self.log_slowdown(
                 load_model,
                 probe.load.times(len(_GRID)),
                 np.full(len(_GRID), probe.effective),
                 _GRID,
             )
-            cost = cost + ((said - probe.log_slowdown) / PROBE_NOISE) ** 2
+            cost = cost + ((predicted - probe.log_slowdown) / PROBE_NOISE) ** 2
         return float(_GRID[int(np.argmin(cost))])
 
 
@@ -282,8 +282,12 @@ def equivalence_log_slowdowns(
         return None
     log_b = np.log([p.batch for p in mine])
     log_t = np.maximum.accumulate(np.log([p.seconds for p in mine]))
-    here = next((p.seconds for p in mine if p.batch == batch), None)
-    base = math.log(here) if here is not None else float(np.interp(math.log(batch), log_b, log_t))
+    measured_s = next((p.seconds for p in mine if p.batch == batch), None)
+    base = (
+        math.log(measured_s)
+        if measured_s is not None
+        else float(np.interp(math.log(batch), log_b, log_t))
+    )
     wanted = math.log(batch) - np.log(effective)
     reached = np.interp(wanted, log_b, log_t) + np.maximum(wanted - log_b[-1], 0.0)
     return np.asarray(np.clip(reached - base, 0.0, -np.log(effective)), dtype=np.float64)

@@ -83,7 +83,7 @@ class Head:
 
     def rest(self, rows: Floats) -> Floats:
         """Return [rows] log seconds beyond the cost model, of ``step_features``."""
-        return np.asarray(np.mean([regressed(one, rows) for one in self.learners], axis=0))
+        return np.asarray(np.mean([regressed(learner, rows) for learner in self.learners], axis=0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,11 @@ class DataParallel(LearntFile):
             return 0.0
         return log_ratio(self.overhead, self.seen, ring(gpus, gradient_bytes, link) / one_s)
 
-    def shared(self, one: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
+    def shared(self, alone: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
         """Return the seconds from step to step of all together: n GPUs do n batches in a step."""
         if gpus == 1:
-            return one
-        ends = (one.low, one.mid, one.high)
+            return alone
+        ends = (alone.low, alone.mid, alone.high)
         ratios = [self.log_ratio(seconds, gpus, gradient_bytes, link) for seconds in ends]
         low, mid, high = (
             seconds / gpus * math.exp(ratio) for seconds, ratio in zip(ends, ratios, strict=True)

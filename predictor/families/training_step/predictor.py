@@ -84,7 +84,7 @@ def predict(
     batch = np.array([float(graph.batch)])
     table = terms(features, batch)
     rest = {}
-    found = []
+    predictions = []
     for name in names:
         head = _head(model, platforms[name])
         entry = head.entry
@@ -99,14 +99,14 @@ def predict(
         seconds = float(cost_seconds(table, (head.rates * ratio)[None])[0])
         middle, factor = seconds * math.exp(rest[entry.platform]), math.exp(log_width)
         parts = (table[0] * head.rates * ratio).tolist()
-        found.append(
+        predictions.append(
             StepPrediction(
                 name, entry.precision if numbers is None else numbers.value, graph.batch,
                 Interval(middle / factor, middle, middle * factor), basis, entry.platform,
                 _bound(parts),
             )
         )  # fmt: skip
-    return found
+    return predictions
 
 
 def _head(model: StepModel, platform: Platform) -> Head:
@@ -125,7 +125,7 @@ def _moved(
     """Return (ratios of roofs, basis, half width in log) on a platform with so many cores."""
     entry = head.entry
     families = family_widths().get(entry.platform)
-    here = max(entry.here.log_width, families.log_width if families else 0.0)
+    own_width = max(entry.here.log_width, families.log_width if families else 0.0)
     asked = numbers or usual(is_gpu=platform.is_gpu)
     second = roof_of(platform, platforms, cores)
     if numbers is not None and not computes_in(second, numbers):
@@ -133,7 +133,7 @@ def _moved(
     as_learnt = is_usual(asked, is_gpu=platform.is_gpu)
     same_place = platform.name == entry.platform and (entry.is_gpu or cores == entry.cores)
     if same_place and as_learnt:
-        return np.ones(len(head.rates)), Basis.CALIBRATED, here
+        return np.ones(len(head.rates)), Basis.CALIBRATED, own_width
     home = platforms.get(entry.platform)
     if home is None:
         home = catalogue.shipped()[entry.platform]
@@ -141,9 +141,9 @@ def _moved(
     ratios = roof_ratios(first, second, asked)
     if not as_learnt:
         other = precision_width().log_width
-        return ratios, Basis.PRIOR, max(entry.elsewhere.log_width, here, other)
+        return ratios, Basis.PRIOR, max(entry.elsewhere.log_width, own_width, other)
     basis = Basis.SCALED if platform.name == entry.platform else Basis.PRIOR
-    return ratios, basis, max(entry.elsewhere.log_width, here)
+    return ratios, basis, max(entry.elsewhere.log_width, own_width)
 
 
 def _bound(parts: Sequence[float]) -> Bound:
@@ -159,10 +159,10 @@ def roof_ratios(first: Roof, second: Roof, numbers: Numbers | None = None) -> Fl
 
     The first in its usual precision, the second in ``numbers`` (default: its usual one).
     """
-    here = usual(is_gpu=first.is_gpu)
-    there = numbers or usual(is_gpu=second.is_gpu)
-    flops = first.matrix_flops[here] / second.matrix_flops[there]
-    bandwidth = first.dram_bytes / second.dram_bytes * (there.bits / here.bits)
+    learnt_numbers = usual(is_gpu=first.is_gpu)
+    asked_numbers = numbers or usual(is_gpu=second.is_gpu)
+    flops = first.matrix_flops[learnt_numbers] / second.matrix_flops[asked_numbers]
+    bandwidth = first.dram_bytes / second.dram_bytes * (asked_numbers.bits / learnt_numbers.bits)
     launch = second.launch_s / first.launch_s
     return np.array([flops, flops, bandwidth, bandwidth, bandwidth, launch])
 

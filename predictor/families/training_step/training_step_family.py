@@ -62,31 +62,31 @@ class TrainingStepFamily:
         sources = {}
         for units, places in places_by_units(question.platforms, question.known).items():
             roofs = {roof.platform: roof for roof in places}
-            for one in predict(
+            for step in predict(
                 graph, list(roofs), question.known, self._model, cores=units, numbers=numbers
             ):
-                roof = roofs[one.platform]
+                roof = roofs[step.platform]
                 own = point(
-                    document.name, roof, units, seconds=one.seconds, basis=one.basis,
-                    memory=memory[roof.is_gpu], bound=one.bound,
+                    document.name, roof, units, seconds=step.seconds, basis=step.basis,
+                    memory=memory[roof.is_gpu], bound=step.bound,
                 )  # fmt: skip
-                platform = question.platforms[one.platform]
+                platform = question.platforms[step.platform]
                 if roof.is_gpu and copies > 1:
                     if platform.parent is not None:
                         continue
                     link = link_of(platform, question.known)
                     own = _of_copies(own, copies, graph.parameters, link)
-                points.setdefault(one.platform, []).append(own)
-                known = one.basis is Basis.CALIBRATED
-                width = math.log(one.seconds.high / one.seconds.mid)
+                points.setdefault(step.platform, []).append(own)
+                known = step.basis is Basis.CALIBRATED
+                width = math.log(step.seconds.high / step.seconds.mid)
                 where = "unseen family" if known else "unseen device"
                 if numbers is not None and not is_usual(numbers, is_gpu=roof.is_gpu):
                     where = "other precision"
-                situation = f"{where}, {one.precision}"
+                situation = f"{where}, {step.precision}"
                 if roof.is_gpu and copies > 1:
                     situation += f"; a copy on each of {copies} GPUs"
-                sources[one.platform] = (
-                    SourceShare(f"{self.name}: rates of {one.learnt_on}", 1.0, width, situation),
+                sources[step.platform] = (
+                    SourceShare(f"{self.name}: rates of {step.learnt_on}", 1.0, width, situation),
                 )
         curves = {
             name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
@@ -97,13 +97,13 @@ class TrainingStepFamily:
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Say on which device the rates of the step's parts were learnt."""
         document = model_of(question)
-        (one,) = predict(
+        (step,) = predict(
             graph_of(document), [platform.name], question.known, self._model,
             numbers=precision_of(document),
         )  # fmt: skip
         return Explanation(
-            f"Forward, backward and SGD with momentum in {one.precision}, at rates learnt on "
-            f"{one.learnt_on}."
+            f"Forward, backward and SGD with momentum in {step.precision}, at rates learnt on "
+            f"{step.learnt_on}."
         )
 
 

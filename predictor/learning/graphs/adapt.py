@@ -103,8 +103,8 @@ def samples_of(
     Raises UsageError where there are none, or runs with several numbers of threads on a CPU.
     """
     wanted = [run for run in runs if _usable(run)]
-    found = [(run, work) for run in wanted if (work := find(run)) is not None]
-    if not found:
+    usable_runs = [(run, work) for run in wanted if (work := find(run)) is not None]
+    if not usable_runs:
         why = (
             f"the model of none of the {len(wanted)} runs is among the ONNX files given"
             if wanted
@@ -114,7 +114,7 @@ def samples_of(
             f"no run can be learnt from: {why}",
             hint="give the .jsonl of `berth pilot dl` and the .onnx files it measured",
         )
-    threads = {run.setting.threads for run, _ in found if run.setting.device is Device.CPU}
+    threads = {run.setting.threads for run, _ in usable_runs if run.setting.device is Device.CPU}
     if len(threads) > 1:
         raise UsageError(
             f"runs with {', '.join(map(str, sorted(threads)))} threads are several platforms",
@@ -123,20 +123,22 @@ def samples_of(
     cores = threads.pop() if threads else None
     roof = roof_of(platform, known, cores or platform.cores)
     rows, stacks = [], []
-    for run, work in found:
+    for run, work in usable_runs:
         numbers = Numbers(run.setting.precision.value)
         stacks.append(stack_name(platform.name, numbers, run.setting.framework, cores))
         rows.append(case_of(work, roof, numbers, run.setting.batch, fused=is_fused(stacks[-1])))
-    names, models = sorted(set(stacks)), sorted({_model_key(run) for run, _ in found})
+    names, models = sorted(set(stacks)), sorted({_model_key(run) for run, _ in usable_runs})
     cases = replace(
         stacked(rows),
         stack=np.array([names.index(name) for name in stacks]),
-        model=np.array([models.index(_model_key(run)) for run, _ in found]),
+        model=np.array([models.index(_model_key(run)) for run, _ in usable_runs]),
     )
-    taken = np.array([float(run_seconds(run) or np.nan) / run.setting.batch for run, _ in found])
+    taken = np.array(
+        [float(run_seconds(run) or np.nan) / run.setting.batch for run, _ in usable_runs]
+    )
     return Samples(
         cases, np.log(taken) - cases.log_roof, tuple(names),
-        tuple(run.model.name for run, _ in found), cores,
+        tuple(run.model.name for run, _ in usable_runs), cores,
     )  # fmt: skip
 
 
@@ -154,13 +156,13 @@ def adapt(
     UsageError where the platform is one of the data set's.
     """
     posterior, residual, noise, manifest = bundles.read(folder)
-    old = {one.platform: one for one in manifest.platforms}
+    old = {entry.platform: entry for entry in manifest.platforms}
     if platform.name in old and old[platform.name].samples is None:
         raise UsageError(
             f"{platform.name} is in the data set already", hint="give your platform its own name"
         )
-    kept = np.array([posterior.devices[n] != platform.name for n in posterior.cases.device])
-    cases, residual, noise = posterior.cases[kept], residual[kept], noise[kept]
+    is_other = np.array([posterior.devices[n] != platform.name for n in posterior.cases.device])
+    cases, residual, noise = posterior.cases[is_other], residual[is_other], noise[is_other]
     devices = [name for name in posterior.devices if name != platform.name]
     cases = replace(cases, device=_recoded(cases.device, posterior.devices, devices))
     own = Own(
@@ -193,12 +195,12 @@ def adapt(
         platform=platform.name, novelty_scale=moved.novelty_scale, shift=moved.shift,
         samples=len(samples), threads=samples.threads, log_width=width,
     )  # fmt: skip
-    made = replace(
+    adapted = replace(
         posterior, cases=cases.joined(new), weights=weights, devices=(*devices, platform.name),
         stacks=tuple(stacks), own=own.joined(moved.novelty_scale, moved.shift),
     )  # fmt: skip
     arrays = bundles.arrays_of(
-        made, np.concatenate((residual, samples.residual)),
+        adapted, np.concatenate((residual, samples.residual)),
         np.concatenate((noise, np.full(len(new), moved.noise))),
     )  # fmt: skip
     filled = manifest.model_copy(update={
@@ -267,7 +269,7 @@ def card(manifest: TransferManifest) -> str:
         *(f"- `{path}` sha256 `{sum_[:16]}`" for path, sum_ in manifest.training.sources.items()),
         "",
         f"pytorch-image-models, results, Apache-2.0: inference, {manifest.training.rows} rows of",
-        f"{', '.join(one.platform for one in manifest.platforms)}.",
+        f"{', '.join(entry.platform for entry in manifest.platforms)}.",
         "",
         "## Widths",
         "Factor from the middle to an end of the 90 % interval, by samples of the platform: the",
@@ -278,7 +280,7 @@ def card(manifest: TransferManifest) -> str:
         "|---|---|---|",
     ]
     gpu, cpu = (
-        {one.samples: math.exp(one.log_width) for one in manifest.widths if one.gpu == kind}
+        {entry.samples: math.exp(entry.log_width) for entry in manifest.widths if entry.gpu == kind}
         for kind in (True, False)
     )
     lines += [

@@ -147,8 +147,8 @@ class Joint:
         chosen: list[int] = []
         for _ in range(min(count, len(pool))):
             gain = np.where(open_, (left**2).sum(axis=0) / (np.diag(left) + self.noise**2), -1.0)
-            one = int(np.argmax(gain))
-            chosen.append(one)
-            open_[one] = False
-            left -= np.outer(left[:, one], left[one]) / (left[one, one] + self.noise**2)
+            best = int(np.argmax(gain))
+            chosen.append(best)
+            open_[best] = False
+            left -= np.outer(left[:, best], left[best]) / (left[best, best] + self.noise**2)
         return np.asarray(pool[chosen], np.int64)

@@ -68,8 +68,8 @@ class Network:
         units = self.hidden @ features
         units += self.hidden_bias
         np.maximum(units, 0.0, out=units)
-        found: Floats = self.out @ units
-        return found
+        scores: Floats = self.out @ units
+        return scores
 
 
 WAITED_S = 60.0
@@ -111,33 +111,33 @@ def features_of(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> tupl
     """Return [features, past jobs] and [past jobs] of ``LOG_RUN``; after the past jobs come the
     request and, where jobs of the same shape run, two multiples of the longest one's elapsed time.
     """
-    there = [(kind, ring, len(ring)) for kind, ring in enumerate(rings) if ring is not None]
-    past = sum(count for _, _, count in there)
+    remembered = [(kind, ring, len(ring)) for kind, ring in enumerate(rings) if ring is not None]
+    past_jobs = sum(count for _, _, count in remembered)
     shape = shape_of(asked)
     running = len(now.elapsed_s)
     longest_s = float(now.elapsed_s.max()) if running else 0.0
     added = [shape[1]]
     if running:
         added += [math.log(1.3 * longest_s), math.log(2.5 * longest_s)]
-    x = np.zeros((FEATURES, past + len(added)))
-    log_runs = np.empty(past + len(added))
-    log_runs[past:] = added
-    if past:
-        jobs = np.concatenate([ring.columns for _, ring, _ in there], axis=1)
-        log_runs[:past] = jobs[LOG_RUN]
-        _of_past(x[:, :past], jobs, asked, now, shape)
+    x = np.zeros((FEATURES, past_jobs + len(added)))
+    log_runs = np.empty(past_jobs + len(added))
+    log_runs[past_jobs:] = added
+    if past_jobs:
+        jobs = np.concatenate([ring.columns for _, ring, _ in remembered], axis=1)
+        log_runs[:past_jobs] = jobs[LOG_RUN]
+        _of_past(x[:, :past_jobs], jobs, asked, now, shape)
         begin = 0
-        for kind, ring, count in there:
+        for kind, ring, count in remembered:
             end = begin + count
             x[kind, begin:end] = 1.0
             x[10, begin:end] = ring.log_ranks
             x[22, begin:end] = math.log1p(count) / 4.0
             begin = end
-    x[0, past:] = -1.0
+    x[0, past_jobs:] = -1.0
     for place in range(1, len(added) + 1):
-        x[place, past + place - 1] = -1.0
+        x[place, past_jobs + place - 1] = -1.0
     own = rings[1]
-    x[22, past:] = 0.0 if own is None else math.log1p(len(own)) / 4.0
+    x[22, past_jobs:] = 0.0 if own is None else math.log1p(len(own)) / 4.0
     _of_times(x, log_runs, now, shape[1], longest_s)
     return x, log_runs
 
@@ -202,10 +202,10 @@ def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> 
         if ring is None:
             continue
         jobs = ring.columns
-        here = scores[begin : begin + len(ring)]
+        ring_scores = scores[begin : begin + len(ring)]
         if kind >= 2:
-            here[jobs[USER] == user] = _NOT_COUNTED
+            ring_scores[jobs[USER] == user] = _NOT_COUNTED
         for column, wanted, penalty in known:
-            there = jobs[column]
-            here[(there != wanted) & (there != 0.0)] += penalty
+            codes = jobs[column]
+            ring_scores[(codes != wanted) & (codes != 0.0)] += penalty
         begin += len(ring)

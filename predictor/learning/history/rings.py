@@ -66,8 +66,8 @@ _FIRST_JOBS = 4
 def _log_ranks(capacity: int) -> Floats:
     """Return [newest, job] log(1 + how many jobs are newer) over 4, for a full ring."""
     rows = np.arange(capacity)
-    found: Floats = np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
-    return found
+    ranks: Floats = np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
+    return ranks
 
 
 class Ring:
@@ -102,8 +102,8 @@ class Ring:
     @property
     def log_ranks(self) -> Floats:
         """Return [jobs] log(1 + how many jobs are newer) over 4."""
-        found: Floats = _log_ranks(len(self))[(self.seen - 1) % len(self)]
-        return found
+        ranks: Floats = _log_ranks(len(self))[(self.seen - 1) % len(self)]
+        return ranks
 
 
 class Rings:

@@ -49,8 +49,8 @@ class Choice:
         """Return the place of the guess to take."""
         sums, count = self._users.get(user, ([0.0] * GUESSES, 0.0))
         means = [
-            (one + _PRIOR * site) / (count + _PRIOR)
-            for one, site in zip(sums, self._site, strict=True)
+            (total + _PRIOR * site) / (count + _PRIOR)
+            for total, site in zip(sums, self._site, strict=True)
         ]
         return means.index(max(means))
 
@@ -189,8 +189,8 @@ class RunTimePredictor:
         if not running:
             return np.empty(0)
         elapsed = now_s - np.fromiter(running.values(), float, len(running))
-        found: Floats = elapsed[elapsed > 0]
-        return found
+        positive: Floats = elapsed[elapsed > 0]
+        return positive
 
     def _remember(self, job_id: str, predicted: _Open) -> None:
         self._open.pop(job_id, None)
@@ -235,10 +235,10 @@ def _shape(asked: AskedJob) -> Hashable:
 def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
     """Return the keys of a job in the order of ``CAPACITIES``."""
     shape = (asked.cores, asked.request_s)
-    what = asked.script or asked.name
+    program = asked.script or asked.name
     return (
         ("user", asked.user),
-        ("shape", asked.user, what, *shape, asked.request_bytes),
+        ("shape", asked.user, program, *shape, asked.request_bytes),
         ("account", asked.account) if asked.account else None,
         ("any", *shape),
     )

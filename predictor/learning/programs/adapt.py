@@ -87,12 +87,12 @@ def adapt(
         raise UsageError(f"the bundle {manifest.id} has no prior for {kind} platforms")
     pairs = pairs_of(profiles, platform, platforms)
     data = pair_columns(pairs, platform, platforms)
-    found = adapted(data, manifest.priors[kind], seed)
+    fitted = adapted(data, manifest.priors[kind], seed)
     units = units_of(pairs, platform)
     name = f"residual-{platform.name}.onnx"
-    onnx = trees_to_onnx(found.model.residual, len(FEATURES))
-    check_trees_agree(onnx, found.model.residual, data.features)
-    prior = found.model.prior
+    onnx = trees_to_onnx(fitted.model.residual, len(FEATURES))
+    check_trees_agree(onnx, fitted.model.residual, data.features)
+    prior = fitted.model.prior
     own_range = _own_range(data, bundles.read_range(source / bundles.RANGE))
     entry = Labelled(
         platform=platform.name,
@@ -106,10 +106,10 @@ def adapt(
             bias=prior.bias,
             carry=prior.carry,
             reduction_s=prior.reduction_s,
-            score_quantile=found.prior_quantile,
+            score_quantile=fitted.prior_quantile,
         ),
-        dead_zone=found.model.dead_zone,
-        score_quantile=found.score_quantile,
+        dead_zone=fitted.model.dead_zone,
+        score_quantile=fitted.score_quantile,
         hardware=platform,
         reference=reference,
         range_file=None if own_range is None else f"range-{platform.name}.json",
@@ -119,7 +119,7 @@ def adapt(
     files[name] = onnx
     if entry.range_file is not None and own_range is not None:
         files[entry.range_file] = bundles.write_range(own_range).encode()
-    files[CARD] = ((source / CARD).read_text() + _card(entry, found, command)).encode()
+    files[CARD] = ((source / CARD).read_text() + _card(entry, fitted, command)).encode()
     updated = manifest.model_copy(
         update={
             "id": "",
@@ -163,8 +163,8 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
         left_out = alone
     nothing = np.zeros(len(data))
     silent = fit_ensemble(data.features, nothing, nothing + 1, Settings(rounds=1, depth=1), seed)
-    made = Model(prior, silent, 0.0)
-    return Adapted(made, quantile, quantile, has_residual=False, left_out=left_out)
+    model_of_prior = Model(prior, silent, 0.0)
+    return Adapted(model_of_prior, quantile, quantile, has_residual=False, left_out=left_out)
 
 
 def _start(data: Columns, kind: Prior) -> Prior:
@@ -175,11 +175,11 @@ def _start(data: Columns, kind: Prior) -> Prior:
     """
     if len(set(data.kernels)) < ENOUGH_KERNELS:
         return kind
-    alike = Prior(0.0, 1.0, kind.reduction_s)
+    as_reference = Prior(0.0, 1.0, kind.reduction_s)
     weights = kernel_weights(data.kernels)
-    usual, same = (left_out_scores(data, start) for start in (kind, alike))
+    usual, same = (left_out_scores(data, start) for start in (kind, as_reference))
     better = float(weights @ same) < float(weights @ usual)
-    return alike if better and float(np.median(same)) < float(np.median(usual)) else kind
+    return as_reference if better and float(np.median(same)) < float(np.median(usual)) else kind
 
 
 def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
@@ -203,8 +203,8 @@ def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floa
     return off, scores
 
 
-def _card(entry: Labelled, found: Adapted, command: str) -> str:
-    residual = "prior and a residual" if found.has_residual else "the prior alone"
+def _card(entry: Labelled, fitted: Adapted, command: str) -> str:
+    residual = "prior and a residual" if fitted.has_residual else "the prior alone"
     return (
         f"\n## Adapted to `{entry.platform}`\n"
         f"By `{command}`: {entry.rows} workloads ({entry.kernels} kernels) timed there; "

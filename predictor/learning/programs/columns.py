@@ -93,14 +93,14 @@ def read_profiles(path: Path) -> tuple[Profile, ...]:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
-    found = tuple(
+    profiles = tuple(
         parse_json(line, Profile, source=f"{path}: line {number}")
         for number, line in enumerate(text.splitlines(), 1)
         if line.strip()
     )
-    if not found:
+    if not profiles:
         raise DocumentError(path, "holds no profiles")
-    return found
+    return profiles
 
 
 def kernel_and_size(name: str) -> tuple[str, int] | None:
@@ -177,8 +177,8 @@ class Pair:
     @property
     def kernel(self) -> str:
         """Return the name that the workload is a size of."""
-        found = kernel_and_size(self.here.name)
-        return self.here.name if found is None else found[0]
+        parsed = kernel_and_size(self.here.name)
+        return self.here.name if parsed is None else parsed[0]
 
 
 def pairs_of(
@@ -189,15 +189,15 @@ def pairs_of(
     Raises UsageError where none pairs, a run did not complete, a workload is there twice, or the
     reference's platform is not known.
     """
-    there = [p for p in profiles if p.platform == platform.name]
+    on_platform = [p for p in profiles if p.platform == platform.name]
     elsewhere = [p for p in profiles if p.platform != platform.name]
-    if not there:
+    if not on_platform:
         raise UsageError(
             f"no profile was measured on {platform.name!r}",
             hint="`berth pilot run --platform NAME` says where a profile is from",
         )
-    found = []
-    for profile in there:
+    pairs = []
+    for profile in on_platform:
         _check_complete(profile)
         partners = [p for p in elsewhere if p.name == profile.name]
         partners = partners or [p for p in elsewhere if p.workload == profile.workload]
@@ -215,11 +215,11 @@ def pairs_of(
                 "known platform",
                 hint="`berth pilot bench` there, then `berth site platform add`",
             )
-        found.append(Pair(partners[0], profile))
-    names = [pair.here.name for pair in found]
+        pairs.append(Pair(partners[0], profile))
+    names = [pair.here.name for pair in pairs]
     if double := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"{double[0]!r} was run on {platform.name!r} twice")
-    return tuple(found)
+    return tuple(pairs)
 
 
 def units_of(pairs: Sequence[Pair], platform: Platform) -> int:

@@ -106,9 +106,9 @@ def fit_prior(data: Columns) -> Prior:
     best, most = Prior(0.0, 0.0), -np.inf
     for carry in CARRIES:
         for reduction_s in reductions:
-            found, density = _densest(data, weights, coarse, carry, reduction_s)
+            densest, density = _densest(data, weights, coarse, carry, reduction_s)
             if density > most + 1e-9:
-                best, most = found, density
+                best, most = densest, density
     fine = best.bias + np.arange(-0.05, 0.05, 0.01)
     return _densest(data, weights, fine, best.carry, best.reduction_s)[0]
 
@@ -216,9 +216,9 @@ def shrunk_prior(data: Columns, start: Prior) -> Prior:
                 + ((reduction_s - start.reduction_s) / REDUCTION_DEVIATION_S) ** 2
             ) / 2
             loss = loss + _misfit(data, weights, biases, carry, reduction_s)
-            found = int(loss.argmin())
-            if loss[found] < least - 1e-9:
-                best, least = Prior(float(biases[found]), carry, reduction_s), float(loss[found])
+            place = int(loss.argmin())
+            if loss[place] < least - 1e-9:
+                best, least = Prior(float(biases[place]), carry, reduction_s), float(loss[place])
     return best
 
 
@@ -239,14 +239,14 @@ def honest_quantile(data: Columns, start: Prior, kind_quantile: float) -> float:
 
 def left_out_scores(data: Columns, start: Prior) -> Floats:
     """Return ``|log error| / DIFFICULTY_FLOOR`` of every row by a prior without its kernel."""
-    found = np.zeros(len(data))
+    scores = np.zeros(len(data))
     names = np.array(data.kernels)
     for name in steps("kernels left out in turn", sorted(set(data.kernels))):
         held = np.flatnonzero(names == name).tolist()
         prior = shrunk_prior(data.take(np.flatnonzero(names != name).tolist()), start)
         rows = data.take(held)
-        found[held] = np.abs(rows.log_time - prior.log_time(rows)) / DIFFICULTY_FLOOR
-    return found
+        scores[held] = np.abs(rows.log_time - prior.log_time(rows)) / DIFFICULTY_FLOOR
+    return scores
 
 
 def _misfit(

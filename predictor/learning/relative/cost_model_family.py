@@ -51,8 +51,8 @@ class _Points:
         """Return the covariance of what is measured at the points."""
         near = matern32(self.distance / kernel.length)
         own = kernel.shared**2 * (kernel.everywhere + (1 - kernel.everywhere) * near)
-        found = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
-        return np.asarray(found + self.common * own + kernel.noise**2 * np.eye(len(near)))
+        covariance = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
+        return np.asarray(covariance + self.common * own + kernel.noise**2 * np.eye(len(near)))
 
 
 def fit_gaussian(
@@ -85,13 +85,13 @@ def fit_gaussian(
     constant, linear = np.zeros(outputs), np.zeros((points.shape[1], outputs))
     near, own_near = np.zeros((2, len(lengths), rows, outputs))
     own = np.zeros((rows, outputs))
-    for kernel, found in zip(kernels, solved, strict=True):
+    for kernel, weights_of_points in zip(kernels, solved, strict=True):
         at = lengths.index(kernel.length)
-        constant += kernel.constant**2 * found.sum(axis=0)
-        linear += kernel.linear**2 / points.shape[1] * points.T @ found
-        near[at] += kernel.local**2 * found
-        own += kernel.shared**2 * kernel.everywhere * found
-        own_near[at] += kernel.shared**2 * (1 - kernel.everywhere) * found
+        constant += kernel.constant**2 * weights_of_points.sum(axis=0)
+        linear += kernel.linear**2 / points.shape[1] * points.T @ weights_of_points
+        near[at] += kernel.local**2 * weights_of_points
+        own += kernel.shared**2 * kernel.everywhere * weights_of_points
+        own_near[at] += kernel.shared**2 * (1 - kernel.everywhere) * weights_of_points
     return Gaussian(
         centre=centre,
         scale=scale,
@@ -120,15 +120,15 @@ def _pairs(points: Floats, groups: Sequence[Group]) -> _Points:
 
 def _solve(noisy: Floats, wanted: Floats) -> Floats:
     """Return the weights of the points, rows x outputs; 0 where an output has no target."""
-    found = np.zeros_like(wanted)
+    solution = np.zeros_like(wanted)
     known = np.isfinite(wanted)
     for pattern in np.unique(known, axis=1).T:
         rows = np.flatnonzero(pattern)
         outputs = np.flatnonzero((pattern[:, None] == known).all(axis=0))
         if len(rows):
             cells = np.ix_(rows, outputs)
-            found[cells] = np.linalg.solve(noisy[np.ix_(rows, rows)], wanted[cells])
-    return found
+            solution[cells] = np.linalg.solve(noisy[np.ix_(rows, rows)], wanted[cells])
+    return solution
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -230,8 +230,10 @@ def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
         middle=means.mean(axis=0),
     )
     start = np.concatenate([(of_kind @ means).ravel(), means.ravel()])
-    found = minimize(problem.loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ROUNDS})
-    costs, _ = problem.split(found.x)
+    minimum = minimize(
+        problem.loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ROUNDS}
+    )
+    costs, _ = problem.split(minimum.x)
     return Costs(terms, np.where(absent, ABSENT, costs))
 
 
@@ -277,13 +279,13 @@ class _Problem:
 
 def _first(log_seconds: Floats, logs: Floats) -> Floats:
     """Return platforms x terms; a platform without times gets the mean of the others."""
-    found = np.full((log_seconds.shape[1], logs.shape[1]), np.nan)
+    guesses = np.full((log_seconds.shape[1], logs.shape[1]), np.nan)
     for platform, times in enumerate(log_seconds.T):
         known = np.isfinite(times)
         if known.any():
             room = times[known][:, None] - logs[known]
-            found[platform] = np.quantile(room, _FIRST_QUANTILE, axis=0) + _BELOW
-    return np.where(np.isfinite(found), found, np.nanmean(found, axis=0))
+            guesses[platform] = np.quantile(room, _FIRST_QUANTILE, axis=0) + _BELOW
+    return np.where(np.isfinite(guesses), guesses, np.nanmean(guesses, axis=0))
 
 
 def _fill(rows: Rows) -> Floats:
@@ -291,7 +293,7 @@ def _fill(rows: Rows) -> Floats:
     known = np.isfinite(rows.values)
     return np.array(
         [
-            float(np.median(column[here])) if here.any() else 0.0
-            for column, here in zip(rows.values.T, known.T, strict=True)
+            float(np.median(column[is_known])) if is_known.any() else 0.0
+            for column, is_known in zip(rows.values.T, known.T, strict=True)
         ]
     )

@@ -77,13 +77,13 @@ def check_graph(raw: bytes, model: CostModel) -> float:
     groups = [*known.groups, *[("an application", "that is not known")] * count]
     time = rng.normal(0, 3, (2 * count, 1))
     seen = Seen(dict(zip(model.costs.terms, terms.T, strict=True)), features)
-    given = {
+    inputs = {
         "features": features,
         "terms": terms,
         "log_reference": time,
         "common": common(model, groups),
     }
-    return agreement(raw, given, model.guess(seen, time[:, 0], groups), TOLERANCE)
+    return agreement(raw, inputs, model.guess(seen, time[:, 0], groups), TOLERANCE)
 
 
 def common(model: CostModel, groups: Sequence[Group]) -> Floats:
@@ -100,18 +100,18 @@ def _mean(graph: OnnxGraph, gaussian: Gaussian) -> str:
     cross = graph.add("MatMul", places, -2.0 * gaussian.points.T)
     squared = graph.add("Add", graph.add("Add", own, cross), (gaussian.points**2).sum(axis=1))
     distance = graph.add("Sqrt", graph.add("Max", squared, np.zeros(1)))
-    found = graph.add("Add", graph.add("MatMul", places, gaussian.linear), gaussian.constant)
-    found = graph.add("Add", found, graph.add("MatMul", "common", gaussian.own))
+    mean = graph.add("Add", graph.add("MatMul", places, gaussian.linear), gaussian.constant)
+    mean = graph.add("Add", mean, graph.add("MatMul", "common", gaussian.own))
     for length, near, own_near in zip(
         gaussian.lengths, gaussian.near, gaussian.own_near, strict=True
     ):
         far = graph.add("Mul", distance, np.array([3.0**0.5 / length]))
         falling = graph.add("Exp", graph.add("Neg", far))
         nearness = graph.add("Mul", graph.add("Add", far, np.ones(1)), falling)
-        found = graph.add("Add", found, graph.add("MatMul", nearness, near))
+        mean = graph.add("Add", mean, graph.add("MatMul", nearness, near))
         shared = graph.add("Mul", nearness, "common")
-        found = graph.add("Add", found, graph.add("MatMul", shared, own_near))
-    return graph.add("Add", graph.add("Mul", found, gaussian.amplitude), gaussian.offset)
+        mean = graph.add("Add", mean, graph.add("MatMul", shared, own_near))
+    return graph.add("Add", graph.add("Mul", mean, gaussian.amplitude), gaussian.offset)
 
 
 def export_cost_model(folder: Path, out: Path) -> float:

@@ -90,10 +90,10 @@ def check_rows(rows: Rows) -> None:
 
 def check_applications(rows: Rows, folds: int = 2) -> None:
     """Raise UsageError where there are fewer applications than ``folds``."""
-    found = len(set(rows.applications))
-    if found < folds:
+    count = len(set(rows.applications))
+    if count < folds:
         raise UsageError(
-            f"{found} applications are fewer than the {folds} that can be left out in turn",
+            f"{count} applications are fewer than the {folds} that can be left out in turn",
             hint="measure more applications",
         )
 
@@ -144,7 +144,7 @@ def held_out(
 
     With ``resume`` each fold is cached under ``key``, so that a run cut short goes on at its fold.
     """
-    found = np.full(rows.log_seconds.shape, np.nan)
+    log_seconds = np.full(rows.log_seconds.shape, np.nan)
     store = Resume() if resume is None else resume
     for number, (train, held) in enumerate(split.folds(rows, seed)):
 
@@ -152,6 +152,6 @@ def held_out(
             fitted = family.fit(rows.take(train), seed)
             return fitted.log_seconds(rows.take(held).knowing())
 
-        found[held] = store.array(f"{key}/fold {number}", fold)
+        log_seconds[held] = store.array(f"{key}/fold {number}", fold)
         advance()
-    return found
+    return log_seconds

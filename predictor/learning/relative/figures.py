@@ -87,8 +87,7 @@ def taus(measured: Floats, predicted: Floats) -> Floats:
 
 
 def pairs_right(measured: Floats, predicted: Floats) -> float:
-    """Return the share of (row, pair of columns) that differ noticeably whose order is right; NaN: none
-    do."""
+    """Return the share of pairs that differ noticeably whose order is right; NaN: none do."""
     first, second = np.triu_indices(measured.shape[1], 1)
     real = measured[:, first] - measured[:, second]
     guess = predicted[:, first] - predicted[:, second]

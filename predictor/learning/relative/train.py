@@ -103,18 +103,18 @@ def train(
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     resume = Resume(unfinished)
     key = "/".join([*resume_key(family), VERSION, str(seed), rows.digest()])
-    found = held_out(
+    log_held_out = held_out(
         rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, resume=resume, key=key, advance=advance
     )
     fitted = family.fit(rows, seed)
     exported = _exported(fitted, rows)
     if len(set(rows.applications)) >= LEAST_APPLICATIONS:
-        trust = trust_file(fit_trust(rows, found), fit_range(rows))
+        trust = trust_file(fit_trust(rows, log_held_out), fit_range(rows))
         exported.files[TRUST] = to_json(trust).encode()
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
-        **made_by(command, known_figures(asdict(vector_figures(rows, found)))),
+        **made_by(command, known_figures(asdict(vector_figures(rows, log_held_out)))),
         family=family.name,
         what=family.what,
         kind=exported.kind,
@@ -144,8 +144,8 @@ def write(
     Nothing is left in ``folder`` where it does not. Raises BerthError.
     """
 
-    def check(made: Path) -> None:
-        apart = np.abs(_asked(bundles.load(made), rows) - _asked(fitted, rows)).max()
+    def check(written: Path) -> None:
+        apart = np.abs(_asked(bundles.load(written), rows) - _asked(fitted, rows)).max()
         if not apart <= TOLERANCE:
             raise BerthError(
                 f"the written model differs from the trained one by {apart:.3g}; it was discarded"

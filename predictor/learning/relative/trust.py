@@ -42,13 +42,13 @@ _PRIOR_REGRET = 0.05
 
 def held_out_predictions(rows: Rows, family: Family, seed: int) -> Floats:
     """Return rows x platforms: log seconds, each application by a model of all others."""
-    found = np.full(rows.log_seconds.shape, np.nan)
+    log_seconds = np.full(rows.log_seconds.shape, np.nan)
     names = np.array(rows.applications)
     for name in sorted(set(rows.applications)):
         held = names == name
         fitted = family.fit(rows.take(np.flatnonzero(~held).tolist()), seed)
-        found[held] = fitted.log_seconds(rows.take(np.flatnonzero(held).tolist()).knowing())
-    return found
+        log_seconds[held] = fitted.log_seconds(rows.take(np.flatnonzero(held).tolist()).knowing())
+    return log_seconds
 
 
 def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:

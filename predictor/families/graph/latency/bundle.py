@@ -93,13 +93,13 @@ class LatencyModel:
 
 def arrays_of(processes: Mapping[str, Process]) -> Mapping[str, Floats]:
     """Return what ``ARRAYS`` holds, by setting."""
-    found: dict[str, Any] = {}
-    for name, one in processes.items():
-        held = (one.coefficients, one.scale.centre, one.scale.spread)
-        found |= {f"{part}/{name}": x for part, x in zip(_PARTS, held, strict=False)}
-        found[f"points/{name}"] = one.points.astype(np.float32)
-        found[f"pull/{name}"] = one.pull
-    return found
+    arrays: dict[str, Any] = {}
+    for name, process in processes.items():
+        held = (process.coefficients, process.scale.centre, process.scale.spread)
+        arrays |= {f"{part}/{name}": x for part, x in zip(_PARTS, held, strict=False)}
+        arrays[f"points/{name}"] = process.points.astype(np.float32)
+        arrays[f"pull/{name}"] = process.pull
+    return arrays
 
 
 def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:

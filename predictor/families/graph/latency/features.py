@@ -50,7 +50,7 @@ _OVERALL = (
     "elements_batch_norm", "nodes_small", "nodes_chained",
 )  # fmt: skip
 GRAPH_FEATURES = (
-    *_OVERALL, *(f"{what}_{group}" for group in GROUPS for what in _OF_GROUP),
+    *_OVERALL, *(f"{quantity}_{group}" for group in GROUPS for quantity in _OF_GROUP),
 )  # fmt: skip
 """The names of ``graph_features``, in its order. ``elements``: read and written, weights apart;
 ``written``: outputs alone; ``worked``: outputs of convolutions and products (timm's activations);
@@ -106,25 +106,25 @@ def work_of(graph: ModelGraph) -> GraphWork:
     table, batch = graph.kinds, max(graph.batch, 1)
     free = np.array([family in FREE for family in FAMILIES])[table[:, _AT["family"]]]
     count = np.bincount(graph.kind, minlength=len(table))
-    kept = np.flatnonzero(~free & (count > 0))
-    rows = table[kept]
+    running_kinds = np.flatnonzero(~free & (count > 0))
+    rows = table[running_kinds]
     number = {name: rows[:, _AT[name]].astype(np.float64) for name in _NUMBERS}
     size = np.array([max(BITS.get(int(code), 32), 1) / 8 for code in rows[:, _AT["dtype"]]])
     moved, weights = number["moved_bytes"], number["weight_bytes"]
     own = np.minimum(weights, moved)
     return GraphWork(
-        _groups(graph, kept), count[kept].astype(np.float64),
+        _groups(graph, running_kinds), count[running_kinds].astype(np.float64),
         number["macs"] / batch, number["flops"] / batch,
         (moved - weights).clip(min=0) / size / batch,
-        np.minimum(number["output_bytes"], moved) / size / batch, own / size, graph, kept,
+        np.minimum(number["output_bytes"], moved) / size / batch, own / size, graph, running_kinds,
     )  # fmt: skip
 
 
 _NUMBERS = ("macs", "flops", "weight_bytes", "output_bytes", "moved_bytes")
 
 
-def _groups(graph: ModelGraph, kept: Integers) -> Integers:
-    rows = graph.kinds[kept]
+def _groups(graph: ModelGraph, running_kinds: Integers) -> Integers:
+    rows = graph.kinds[running_kinds]
     place = {name: n for n, name in enumerate(GROUPS)}
     plain = np.array([place[_FAMILY_GROUP.get(family, "other")] for family in FAMILIES])
     family = rows[:, _AT["family"]]

@@ -73,12 +73,14 @@ class LatencyPredictor:
     @property
     def platforms(self) -> tuple[str, ...]:
         """Return the platforms that the bundle knows."""
-        return tuple(dict.fromkeys(one.entry.platform for one in self._model.settings))
+        return tuple(dict.fromkeys(setting.entry.platform for setting in self._model.settings))
 
     def settings(self, platform: str) -> tuple[str, ...]:
         """Return the settings that were measured on a platform."""
         return tuple(
-            one.entry.name for one in self._model.settings if one.entry.platform == platform
+            setting.entry.name
+            for setting in self._model.settings
+            if setting.entry.platform == platform
         )
 
     def times(
@@ -98,21 +100,27 @@ class LatencyPredictor:
     ) -> tuple[LearntTime, ...]:
         by_name = {place.platform: place for place in places}
         chosen = [
-            one for one in self._model.settings
-            if one.entry.usual and one.entry.numbers is numbers and one.entry.platform in by_name
-        ]  # fmt: skip
+            setting
+            for setting in self._model.settings
+            if setting.entry.usual
+            and setting.entry.numbers is numbers
+            and setting.entry.platform in by_name
+        ]
         if not chosen:
             return ()
         work = work_of(graph)
         features = graph_features(work)[None]
-        return tuple(self._one(one, work, features, by_name[one.entry.platform]) for one in chosen)
+        return tuple(
+            self._one(setting, work, features, by_name[setting.entry.platform])
+            for setting in chosen
+        )
 
     def _one(self, setting: Setting, work: GraphWork, features: Floats, place: Roof) -> LearntTime:
         entry, batch = setting.entry, work.graph.batch
         roof = roof_features(work, [place], [entry.numbers], batch)
         many = np.array([float(batch)])
-        found = setting.process(terms(features, roof, many), descriptors(features, roof, many))
-        difficulty = float(found.difficulty[0])
+        learnt = setting.process(terms(features, roof, many), descriptors(features, roof, many))
+        difficulty = float(learnt.difficulty[0])
         low, high = entry.batches
         beyond = max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK
         width = entry.log_width * difficulty + math.log(beyond)
@@ -126,7 +134,7 @@ class LatencyPredictor:
             notes.insert(0, "unlike every model measured there")
         return LearntTime(
             entry.platform, entry.software,
-            conformal.around(batch * math.exp(float(found.log_seconds[0])), width),
+            conformal.around(batch * math.exp(float(learnt.log_seconds[0])), width),
             Basis.PRIOR if guessed else Basis.CALIBRATED, "; ".join(notes) or None, difficulty,
         )  # fmt: skip
 

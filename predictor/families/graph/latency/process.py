@@ -48,8 +48,8 @@ _GRAPH = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 _ROOF = {name: place for place, name in enumerate(ROOF_FEATURES)}
 
 
-def _columns(graph: Floats, what: str, groups: tuple[str, ...] = GROUPS) -> Floats:
-    return graph[:, [_GRAPH[f"{what}_{group}"] for group in groups]]
+def _columns(graph: Floats, quantity: str, groups: tuple[str, ...] = GROUPS) -> Floats:
+    return graph[:, [_GRAPH[f"{quantity}_{group}"] for group in groups]]
 
 
 def terms(graph: Floats, roof: Floats, batch: Floats) -> Floats:

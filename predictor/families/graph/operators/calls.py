@@ -71,14 +71,14 @@ class Calls:
         return len(self.kind)
 
     def __getitem__(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Calls:
-        return Calls(**{one.name: getattr(self, one.name)[chosen] for one in fields(self)})
+        return Calls(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
 
     @staticmethod
     def joined(*parts: Calls) -> Calls:
         """Return the calls of all parts, one after the other."""
         return Calls(**{
-            one.name: np.concatenate([getattr(part, one.name) for part in parts])
-            for one in fields(Calls)
+            column.name: np.concatenate([getattr(part, column.name) for part in parts])
+            for column in fields(Calls)
         })  # fmt: skip
 
 
@@ -117,12 +117,12 @@ def vectors(kind: Kind, rows: ArrayLike, columns: ArrayLike, *, bytes_each: floa
     m, n = _columns(rows, columns)
     tensors = 3 if kind is Kind.BINARY else 2
     work = {Kind.SOFTMAX: 5.0, Kind.NORMALISATION: 8.0}.get(kind, 1.0)
-    one = np.ones_like(m)
-    return _calls(kind, (one, m, n, one), work * m * n, bytes_each * tensors * m * n)
+    ones = np.ones_like(m)
+    return _calls(kind, (ones, m, n, ones), work * m * n, bytes_each * tensors * m * n)
 
 
-def _columns(*given: ArrayLike) -> list[Floats]:
-    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x, np.float64)) for x in given))
+def _columns(*sizes: ArrayLike) -> list[Floats]:
+    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x, np.float64)) for x in sizes))
     return [np.array(x) for x in wide]
 
 
@@ -229,10 +229,10 @@ def calls_of(
 def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
     """Return [n] whether a compiler runs the node in the kernel of a node before it."""
     fusible = _FUSIBLE[graph.family]
-    made, read = graph.edges
-    found = np.zeros(len(graph), bool)
-    found[read[fusible[made] & fusible[read]]] = True
-    return found
+    writer, reader = graph.edges
+    absorbed = np.zeros(len(graph), bool)
+    absorbed[reader[fusible[writer] & fusible[reader]]] = True
+    return absorbed
 
 
 def _named(graph: ModelGraph, names: frozenset[str]) -> NDArray[np.bool_]:
@@ -242,16 +242,16 @@ def _named(graph: ModelGraph, names: frozenset[str]) -> NDArray[np.bool_]:
 
 def _three_by_three(table: Integers) -> NDArray[np.bool_]:
     of = {name: table[:, place] for name, place in _AT.items()}
-    found: NDArray[np.bool_] = (
+    is_plain: NDArray[np.bool_] = (
         (of["kernel_1"] == 3) & (of["kernel_2"] == 3) & (of["kernel_0"] <= 1)
         & (of["stride_1"] == 1) & (of["stride_2"] == 1) & (of["dilation"] <= 1)
     )  # fmt: skip
-    return found
+    return is_plain
 
 
 def _inputs_a_group(table: Integers, split: Floats) -> Floats:
-    found: Floats = np.maximum(table[:, _AT["input_1"]], 1) / split
-    return found
+    inputs: Floats = np.maximum(table[:, _AT["input_1"]], 1) / split
+    return inputs
 
 
 def _biases(graph: ModelGraph, weight_bytes: Floats) -> NDArray[np.bool_]:
@@ -261,10 +261,12 @@ def _biases(graph: ModelGraph, weight_bytes: Floats) -> NDArray[np.bool_]:
     after = np.zeros(len(graph.kinds), bool)
     if min(product, add) < 0:
         return after
-    made, read = graph.edges
-    from_product = read[graph.operator[made] == product]
+    writer, reader = graph.edges
+    from_product = reader[graph.operator[writer] == product]
     kinds = graph.kind[from_product]
     after[kinds] = True
     one_read = graph.kinds[:, _AT["inputs"]] == 1
-    found: NDArray[np.bool_] = after & one_read & (graph.kind_operator == add) & (weight_bytes > 0)
-    return found
+    is_bias: NDArray[np.bool_] = (
+        after & one_read & (graph.kind_operator == add) & (weight_bytes > 0)
+    )
+    return is_bias

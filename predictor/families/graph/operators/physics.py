@@ -29,7 +29,7 @@ PROCESS_POWER = {16: 1.0, 14: 1.0, 12: 0.75, 8: 0.5, 7: 0.4, 6: 0.4, 5: 0.28, 4:
 UNKNOWN_GENERATION = 8
 AMD = 0
 PRODUCT_FEATURES = (
-    *(f"{what}_{m}x{n}" for m, n in TILES for what in ("blocks", "wave_share", "tile_share")),
+    *(f"{part}_{m}x{n}" for m, n in TILES for part in ("blocks", "wave_share", "tile_share")),
     "rows", "columns", "inner", "groups", "rows_two", "columns_two", "inner_two", "kind",
     "intensity_over_ridge", "bytes_over_l2", "group_bytes_over_l2", "generation", "watts",
 )  # fmt: skip
@@ -121,8 +121,8 @@ def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
     matrix = calls.kind <= Kind.CONVOLUTION
     work = np.where(calls.kind == Kind.CONVOLUTION, calls.flops / WINOGRAD, calls.flops)
     arithmetic = work / np.where(matrix, peak, places.vector_flops)
-    found: Floats = np.maximum(arithmetic, calls.moved_bytes / places.bytes_per_s)
-    return np.maximum(found, LEAST_S)
+    seconds: Floats = np.maximum(arithmetic, calls.moved_bytes / places.bytes_per_s)
+    return np.maximum(seconds, LEAST_S)
 
 
 def product_features(calls: Calls, places: Places) -> Features:
@@ -134,14 +134,14 @@ def product_features(calls: Calls, places: Places) -> Features:
     linear = calls.kind == Kind.LINEAR
     rows = np.maximum(calls.rows, np.where(linear, LEAST_LINEAR_ROWS, LEAST_ROWS))
     columns, inner = np.maximum(calls.columns, LEAST_ROWS), np.maximum(calls.inner, LEAST_INNER)
-    found = np.empty((len(places), len(calls), len(PRODUCT_FEATURES)), np.float32)
+    features = np.empty((len(places), len(calls), len(PRODUCT_FEATURES)), np.float32)
     at = 0
     for tile_rows, tile_columns in TILES:
         across, down = np.ceil(rows / tile_rows), np.ceil(columns / tile_columns)
         waves = groups * across * down / places.multiprocessors
-        found[:, :, at] = np.log2(waves)
-        found[:, :, at + 1] = waves / np.ceil(waves)
-        found[:, :, at + 2] = rows / (across * tile_rows) * (columns / (down * tile_columns))
+        features[:, :, at] = np.log2(waves)
+        features[:, :, at + 1] = waves / np.ceil(waves)
+        features[:, :, at + 2] = rows / (across * tile_rows) * (columns / (down * tile_columns))
         at += 3
     moved = np.maximum(calls.moved_bytes, 1.0)
     intensity = np.maximum(calls.flops, 1.0) / moved
@@ -152,14 +152,14 @@ def product_features(calls: Calls, places: Places) -> Features:
         np.log2(moved) - np.log2(places.l2_bytes),
         np.log2(moved / groups) - np.log2(places.l2_bytes), places.generation, places.watts,
     ):  # fmt: skip
-        found[:, :, at] = values
+        features[:, :, at] = values
         at += 1
-    return found.reshape(-1, len(PRODUCT_FEATURES))
+    return features.reshape(-1, len(PRODUCT_FEATURES))
 
 
 def vector_features(calls: Calls, places: Places) -> Features:
     """Return [gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
-    found = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
+    features = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
     rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)
     moved = np.log2(np.maximum(calls.moved_bytes, 1.0))
     each = np.log2(places.multiprocessors)
@@ -168,14 +168,14 @@ def vector_features(calls: Calls, places: Places) -> Features:
         moved - each, moved - np.log2(places.l2_bytes), np.log2(rows) - each,
         np.log2(places.bytes_per_s / places.vector_flops), places.generation, places.watts,
     )):  # fmt: skip
-        found[:, :, at] = values
-    return found.reshape(-1, len(VECTOR_FEATURES))
+        features[:, :, at] = values
+    return features.reshape(-1, len(VECTOR_FEATURES))
 
 
 def utilisation(margin: Floats) -> Floats:
     """Return utilisation in (0, 1] from what the trees give, by a logistic curve."""
-    found: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
-    return found
+    shares: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
+    return shares
 
 
 def two(sizes: Floats) -> Integers:
@@ -196,5 +196,5 @@ def generation(gpu: Unit) -> int:
 
 def watts(gpu: Unit, power: PowerLimit) -> float:
     """Return the power of two of the watts; where they are not known, enough of them."""
-    found = watts_a_tflop(gpu)
-    return float(np.log2(power.watts if found is None else found))
+    known_watts = watts_a_tflop(gpu)
+    return float(np.log2(power.watts if known_watts is None else known_watts))

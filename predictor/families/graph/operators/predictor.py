@@ -54,7 +54,7 @@ class OperatorModel:
     ) -> Floats:  # fmt: skip
         """Return [gpus, n] seconds of each call on each GPU, one after the other; finite and above
         0."""
-        found = np.zeros((len(gpus), len(calls)))
+        call_seconds = np.zeros((len(gpus), len(calls)))
         places = Places.of(gpus, numbers, self.loaded.power)
         of_kind = _GROUP[calls.kind]
         for place, group in enumerate(Group):
@@ -65,8 +65,8 @@ class OperatorModel:
             features = (vector_features if group is Group.VECTORS else product_features)(of, places)
             margin = regressed(self.loaded.ensembles[group], features)
             share = utilisation(margin.reshape(len(gpus), len(of)))
-            found[:, chosen] = launch_s + base_seconds(of, places) / share
-        return found
+            call_seconds[:, chosen] = launch_s + base_seconds(of, places) / share
+        return call_seconds
 
     def graph_seconds(
         self,
@@ -83,8 +83,8 @@ class OperatorModel:
         ``compiled``: with vector operators fused, as torch.compile does.
         """
         each, times = self._kinds(graph, gpus, numbers, batch, compiled)
-        found: Floats = each @ times
-        return found
+        total: Floats = each @ times
+        return total
 
     def operator_seconds(
         self,
@@ -95,8 +95,8 @@ class OperatorModel:
     ) -> Floats:
         """Return [n] seconds of each node; 0 for those that run nothing."""
         each, _ = self._kinds(graph, [gpu], numbers, batch, compiled=False)
-        found: Floats = each[0][graph.kind]
-        return found
+        node_seconds: Floats = each[0][graph.kind]
+        return node_seconds
 
     def graph_interval(
         self, graph: ModelGraph, seconds: float, numbers: Numbers = Numbers.FP32
@@ -107,8 +107,8 @@ class OperatorModel:
         Language models in fp32; for convolutions and other precisions, image models.
         """
         constants = self.loaded.constants
-        alike = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
-        width = constants.model if alike else constants.half
+        is_language_in_fp32 = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
+        width = constants.model if is_language_in_fp32 else constants.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
     def operator_interval(self, group: Group, seconds: float) -> Interval:
@@ -125,9 +125,9 @@ class OperatorModel:
         compiled: bool,
     ) -> tuple[Floats, Floats]:
         known = numbers or native_numbers(graph)
-        found = calls_of(graph, known, batch, compiled=compiled)
-        each = self.seconds(found.calls, gpus, known) + KERNEL_S * found.waits
-        return np.where(found.runs, each, 0.0), found.times.astype(np.float64)
+        graph_calls = calls_of(graph, known, batch, compiled=compiled)
+        each = self.seconds(graph_calls.calls, gpus, known) + KERNEL_S * graph_calls.waits
+        return np.where(graph_calls.runs, each, 0.0), graph_calls.times.astype(np.float64)
 
 
 @cache
@@ -156,15 +156,15 @@ def graph_times(
     """
     places: dict[str, Unit] = {}
     for name in names:
-        found = unit_of(platforms[name], platforms) if name in platforms else None
-        if found is not None:
-            places[name] = found
+        unit = unit_of(platforms[name], platforms) if name in platforms else None
+        if unit is not None:
+            places[name] = unit
     if not places:
         return {}
     known = numbers or native_numbers(graph)
     model = model or operator_model()
     seconds = model.graph_seconds(graph, list(places.values()), known)
     return {
-        name: model.graph_interval(graph, float(one), known)
-        for name, one in zip(places, seconds, strict=True)
+        name: model.graph_interval(graph, float(graph_s), known)
+        for name, graph_s in zip(places, seconds, strict=True)
     }

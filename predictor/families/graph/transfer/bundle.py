@@ -7,6 +7,7 @@ measured over roofline time, and their weights. A platform that a site adds is a
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ CASES = "cases.npz"
 DEFAULT_TRANSFER = SHIPPED_BUNDLES / "model-transfer"
 _WIDE = ("spec", "log_roof")
 _CODES = ("gpu", "fused", "device", "stack", "model")
-_SCALES = tuple(one.name for one in fields(Scale))
+_SCALES = tuple(column.name for column in fields(Scale))
 _MOST_BYTES = 256 * 2**20
 
 
@@ -128,8 +129,8 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
     try:
         scale = Scale(*(held[name] for name in _SCALES))
         columns: dict[str, Any] = {
-            one.name: held[one.name].astype(np.int64 if one.name in _CODES else np.float64)
-            for one in fields(Cases)
+            column.name: held[column.name].astype(np.int64 if column.name in _CODES else np.float64)
+            for column in fields(Cases)
         }
         cases = Cases(**columns)
         many = len(held["weights"])
@@ -154,16 +155,22 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
     )  # fmt: skip
     posterior = TransferPosterior(
         kernel, manifest.offset, cases, held["weights"],
-        tuple(one.platform for one in manifest.platforms), manifest.stacks,
+        tuple(entry.platform for entry in manifest.platforms), manifest.stacks,
         Own(
-            np.array([one.novelty_scale for one in manifest.platforms]),
-            np.array([one.shift for one in manifest.platforms]),
+            np.array([entry.novelty_scale for entry in manifest.platforms]),
+            np.array([entry.shift for entry in manifest.platforms]),
         ),
-        {one.platform: one.samples for one in manifest.platforms if one.samples is not None},
-        {one.platform: one.threads for one in manifest.platforms if one.threads is not None},
-        {one.platform: one.log_width for one in manifest.platforms if one.log_width is not None},
-        tuple(Width(one.samples, one.gpu, one.log_width) for one in manifest.widths),
+        _known(manifest.platforms, "samples"),
+        _known(manifest.platforms, "threads"),
+        _known(manifest.platforms, "log_width"),
+        tuple(Width(width.samples, width.gpu, width.log_width) for width in manifest.widths),
         manifest.id,
         held["residual"],
     )  # fmt: skip
     return posterior, held["residual"], held["noise"], manifest
+
+
+def _known(entries: Sequence[PlatformEntry], key: str) -> dict[str, Any]:
+    """Return ``key`` of each platform that has it, by name."""
+    values = {entry.platform: getattr(entry, key) for entry in entries}
+    return {platform: value for platform, value in values.items() if value is not None}

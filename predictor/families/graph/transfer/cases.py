@@ -79,7 +79,7 @@ class Cases:
         return len(self.log_roof)
 
     def __getitem__(self, rows: Codes | NDArray[np.bool_] | slice) -> Cases:
-        return Cases(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
+        return Cases(**{column.name: getattr(self, column.name)[rows] for column in fields(self)})
 
     def joined(self, other: Cases) -> Cases:
         """Return these cases, then the others."""
@@ -89,8 +89,8 @@ class Cases:
 def stacked(parts: Sequence[Cases]) -> Cases:
     """Return all cases of the parts, in order. There must be one."""
     columns: dict[str, Any] = {
-        one.name: np.concatenate([getattr(part, one.name) for part in parts])
-        for one in fields(Cases)
+        column.name: np.concatenate([getattr(part, column.name) for part in parts])
+        for column in fields(Cases)
     }
     return Cases(**columns)
 
@@ -101,9 +101,9 @@ def graph_columns(features: Floats, batch: Floats) -> Floats:
     def column(name: str) -> Floats:
         return np.asarray(features[:, _OF[name]])
 
-    def shares(what: str, groups: tuple[str, ...]) -> list[Floats]:
-        whole = np.maximum(column(what), 1.0)
-        return [column(f"{what}_{group}") / whole for group in groups]
+    def shares(quantity: str, groups: tuple[str, ...]) -> list[Floats]:
+        whole = np.maximum(column(quantity), 1.0)
+        return [column(f"{quantity}_{group}") / whole for group in groups]
 
     elements = np.maximum(column("elements"), 1.0)
     return np.column_stack([

@@ -109,14 +109,14 @@ class Kernel:
 
         ``right``: ``scale.scaled(b)``, where it is known already.
         """
-        found = np.empty((len(a), len(b)))
+        covariances = np.empty((len(a), len(b)))
         right = right or self.scale.scaled(b)
         for start in range(0, len(a), _BLOCK):
             rows = slice(start, start + _BLOCK)
             part = a[rows]
             terms = self.terms(part, b, self.scale.scaled(part), right)
-            found[rows] = self._summed(part, b, terms, None if own is None else own[rows])
-        return found
+            covariances[rows] = self._summed(part, b, terms, None if own is None else own[rows])
+        return covariances
 
     def terms(
         self, a: Cases, b: Cases, left: tuple[Floats, ...], right: tuple[Floats, ...]
@@ -157,8 +157,8 @@ def resemblances(a: Cases, b: Cases) -> Iterator[tuple[str, Floats]]:
 
 def squared(a: Floats, b: Floats) -> Floats:
     """Return [len(a), len(b)] squared distances of rows."""
-    found = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b) - 2 * a @ b.T
-    return np.asarray(np.maximum(found, 0.0))
+    distances = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b) - 2 * a @ b.T
+    return np.asarray(np.maximum(distances, 0.0))
 
 
 def _same(a: Codes, b: Codes) -> Floats:

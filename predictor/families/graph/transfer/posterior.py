@@ -78,9 +78,9 @@ class TransferPosterior:
         own = f"{roof.platform}/{numbers.value}/"
         named = stack or next((name for name in self.stacks if name.startswith(own)), None)
         joined = is_fused(named) if named else not roof.is_gpu
-        one = case_of(work, roof, numbers, batch, fused=joined)
+        case = case_of(work, roof, numbers, batch, fused=joined)
         return replace(
-            one,
+            case,
             device=np.array([_place(roof.platform, self.devices)]),
             stack=np.array([_place(named, self.stacks)]),
         )
@@ -89,8 +89,8 @@ class TransferPosterior:
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Interval:
         """Return the seconds of one run at the whole batch; ``stack`` as in ``asked``."""
-        one = self.asked(work, roof, numbers, batch, stack)
-        middle = batch * float(np.exp(self.log_seconds(one)[0]))
+        case = self.asked(work, roof, numbers, batch, stack)
+        middle = batch * float(np.exp(self.log_seconds(case)[0]))
         factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
         return Interval(middle / factor, middle, middle * factor)
 
@@ -114,8 +114,8 @@ class TransferPosterior:
         if not self.samples.get(platform):
             return near
         own = np.flatnonzero(self.cases.device == _place(platform, self.devices))
-        there = nearest_residual(cases, residual, self.cases[own], scale)
-        return near + float(np.median(self.residual[own] - there))
+        own_nearest = nearest_residual(cases, residual, self.cases[own], scale)
+        return near + float(np.median(self.residual[own] - own_nearest))
 
     def log_width(self, platform: str, *, gpu: bool) -> float:
         """Return the half width in log time: of the platform's samples where it has some."""
@@ -125,8 +125,8 @@ class TransferPosterior:
     def log_width_of(self, samples: int, *, gpu: bool) -> float:
         """Return the half width of a platform with so many samples, from devices that were held
         out."""
-        known = [one for one in self.widths if one.gpu == gpu and one.samples <= samples]
-        return max(known, key=lambda one: one.samples).log_width
+        known = [width for width in self.widths if width.gpu == gpu and width.samples <= samples]
+        return max(known, key=lambda width: width.samples).log_width
 
     def models(self, platform: str) -> int:
         """Return how many models a site's own runs on the platform are of: runs of one are no new
