@@ -24,7 +24,7 @@ PHASES = 3
 
 
 def phase(runs: int) -> int:
-    """0 before the first run of a program, 1 after 1 to 4, 2 after more."""
+    """Return 0 before the first run of a program, 1 after 1 to 4, 2 after more."""
     return 0 if not runs else 1 if runs < SEVERAL else 2
 
 
@@ -61,12 +61,13 @@ class Components:
     """Factors on the 90 % half width by ``phase``."""
 
     def factor(self, runs: int) -> float:
-        """On the 90 % half width after so many runs of the program."""
+        """Return the factor on the 90 % half width after so many runs of the program."""
         return self.interval[phase(runs)]
 
     @property
     def total(self) -> float:
-        """Sum of the shares: 1 where the forecast's own interval is right for a first run."""
+        """Return the sum of the shares: 1 where the forecast's own interval is right for a first
+        run."""
         return (
             self.program + self.kind + self.family + self.platform + self.part
             + self.part_on_kind + self.row + self.row_on_kind + self.cell
@@ -92,7 +93,7 @@ than kernels do, so that three quarters is what ships, and online levels do the 
 
 
 LEAST_DEVIATION = 0.02
-"""Of log time: no forecast is better than this."""
+"""Least deviation of log time: no forecast is better than this."""
 
 
 class Place(NamedTuple):
@@ -111,9 +112,9 @@ class Row(NamedTuple):
     part: str = ""
     log_size: float = 0.0
     log_units: float = 0.0
-    """Of cores, or GPUs."""
+    """Log of cores, or GPUs."""
     log_nodes: float = 0.0
-    """Of nodes, over those of the program's main run."""
+    """Log of nodes, over those of the program's main run."""
 
 
 class Cell(NamedTuple):
@@ -122,16 +123,16 @@ class Cell(NamedTuple):
     place: Place
     row: Row
     deviation: float
-    """Of the forecast's log time, as the forecast states it."""
+    """Deviation of the forecast's log time, as the forecast states it."""
     epoch: int = 0
-    """Of the program: goes up by one with each detected change."""
+    """Epoch of the program: goes up by one with each detected change."""
     place_epoch: int = 0
-    """Of the platform, likewise."""
+    """Epoch of the platform, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One finished job."""
+    """A finished job as the posterior sees it."""
 
     cell: Cell
     log_residual: float
@@ -142,7 +143,8 @@ class Run:
 
 
 def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:
-    """Of the forecast's errors in ``left`` and in ``right`` cells of one program."""
+    """Return the covariance of the forecast's errors in ``left`` and in ``right`` cells of one
+    program."""
     same = _Same(left, right)
     kind = same.of([c.place.kind for c in left], [c.place.kind for c in right])
     family = same.of([c.place[1:] for c in left], [c.place[1:] for c in right])
@@ -170,7 +172,8 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
 
 
 def changes(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:
-    """What changes of the program add: one unknown for each epoch, where there are several."""
+    """Return what changes of the program add: one unknown for each epoch, where there are
+    several."""
     if not any(c.epoch for c in (*left, *right)):
         return np.zeros((len(left), len(right)))
     same = _Same(left, right).of([c.epoch for c in left], [c.epoch for c in right])
@@ -184,8 +187,8 @@ class _Same:
 
     def of(self, ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> Floats:
         codes: dict[Hashable, int] = {}
-        a = np.array([codes.setdefault(one, len(codes)) for one in ours], dtype=np.int64)
-        b = np.array([codes.setdefault(one, len(codes)) for one in theirs], dtype=np.int64)
+        a = np.array([codes.setdefault(key, len(codes)) for key in ours], dtype=np.int64)
+        b = np.array([codes.setdefault(key, len(codes)) for key in theirs], dtype=np.int64)
         return np.equal.outer(a, b).astype(np.float64)
 
     def apart(self, ours: Sequence[float], theirs: Sequence[float]) -> Floats:

@@ -20,9 +20,9 @@ class Evidence:
     """Unique at the site."""
     user: str
     workload: str
-    """Its name."""
+    """Name of the workload."""
     digest: str
-    """Of the workload's content: evidence of another content says nothing of this one."""
+    """Digest of the workload's content: evidence of another content says nothing of this one."""
     platform: str
     cores: int
     gpus: int
@@ -31,23 +31,24 @@ class Evidence:
     ended_s: float
     """Unix time."""
     censored: bool = False
-    """Its time limit killed it: it would have taken longer than ``runtime_s``."""
+    """Whether its time limit killed it: it would have taken longer than ``runtime_s``."""
     peak_memory_bytes: float | None = None
     epoch: int = 0
-    """Of the workload: goes up with each detected change of it."""
+    """Epoch of the workload: goes up with each detected change of it."""
     place_epoch: int = 0
-    """Of the platform."""
+    """Epoch of the platform."""
     nodes: int | None = None
-    """That it ran on; None: as many as the forecast's curves are of."""
+    """Nodes that it ran on; None: as many as the forecast's curves are of."""
 
     @property
     def units(self) -> int:
-        """GPUs, or cores where it had none."""
+        """Return GPUs, or cores where it had none."""
         return self.gpus or self.cores
 
 
 def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> Place | None:
-    """What the platform is; None: nothing is forecast there. ``families``: vendors by name."""
+    """Return what the platform is; None: nothing is forecast there. ``families``: vendors by
+    name."""
     curve = forecast.curves.get(platform)
     if curve is None:
         return None
@@ -59,7 +60,8 @@ def cell_of(
     forecast: Forecast, place: Place, units: int, size: float | None,
     *, nodes: int | None = None, epoch: int = 0, place_epoch: int = 0,
 ) -> Cell | None:  # fmt: skip
-    """The cell of a run with so many cores or GPUs in all; None: nothing is forecast for it."""
+    """Return the cell of a run with so many cores or GPUs in all; None: nothing is forecast for
+    it."""
     main = forecast.main_nodes
     ran_on = main if nodes is None or forecast.nodes is None else nodes
     interval = forecast.runtime_at(place.platform, units, size, ran_on)
@@ -80,7 +82,8 @@ def cell_of(
 
 
 def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) -> Run | None:
-    """The job beside what ``forecast``, without learning, says of it; None: it says nothing."""
+    """Return the job beside what ``forecast``, without learning, predicts of it; None: it predicts
+    nothing."""
     place = place_of(evidence.platform, forecast, families)
     if place is None:
         return None
@@ -98,6 +101,6 @@ def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) 
 
 
 def log_deviation(interval: Interval) -> float:
-    """Standard deviation of log time that a 90 % interval states."""
+    """Return the standard deviation of log time that a 90 % interval states."""
     low = max(interval.low, interval.mid * 1e-6)
     return max(0.0, math.log(max(interval.high, low) / low) / 2 / NORMAL_90)

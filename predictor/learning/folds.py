@@ -15,7 +15,7 @@ from berth.predictor.core.arrays import Floats
 
 
 def folds(groups: Sequence[str], count: int, seed: int) -> list[list[int]]:
-    """Row indices of each of ``count`` folds; all rows of a group are in one fold.
+    """Return the row indices of each of ``count`` folds; all rows of a group are in one fold.
 
     Raises UsageError where there are fewer groups than folds.
     """
@@ -31,7 +31,7 @@ def folds(groups: Sequence[str], count: int, seed: int) -> list[list[int]]:
 
 
 def r2(measured: Floats, predicted: Floats) -> float:
-    """Coefficient of determination; NaN where nothing varies."""
+    """Return the coefficient of determination; NaN where nothing varies."""
     total = float(((measured - measured.mean()) ** 2).sum())
     return math.nan if total == 0 else 1 - float(((measured - predicted) ** 2).sum()) / total
 
@@ -39,7 +39,7 @@ def r2(measured: Floats, predicted: Floats) -> float:
 def kendall(
     measured: Floats, predicted: Floats, groups: Sequence[str] | Sequence[int] | None = None
 ) -> float:
-    """Kendall's tau-b over pairs of rows of different ``groups`` (None: over all pairs).
+    """Return Kendall's tau-b over pairs of rows of different ``groups`` (None: over all pairs).
 
     NaN where there is no such pair; 0 where one side is the same in all of them.
     """
@@ -57,8 +57,8 @@ def kendall(
 
 
 def row_taus(measured: Floats, predicted: Floats) -> Floats:
-    """[rows] ``kendall`` of each row's order of its columns, of those that were measured (not
-    NaN); NaN for fewer than two."""
+    """Return [rows] ``kendall`` of each row's order of its columns, of those that were measured
+    (not NaN); NaN for fewer than two."""
     return np.array([
         kendall(real[known], guess[known])
         for real, guess, known in zip(measured, predicted, np.isfinite(measured), strict=True)
@@ -66,6 +66,6 @@ def row_taus(measured: Floats, predicted: Floats) -> Floats:
 
 
 def group_mean(values: Floats, groups: Sequence[str] | Sequence[int]) -> float:
-    """Mean over groups of each group's mean."""
+    """Return the mean over groups of each group's mean."""
     _, place = np.unique(np.array(groups), return_inverse=True)
     return float((np.bincount(place, values) / np.bincount(place)).mean())

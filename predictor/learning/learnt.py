@@ -15,7 +15,7 @@ from berth.predictor.learning.evidence import cell_of, place_of
 from berth.predictor.learning.posterior import NO_EFFECTS, Effects, Posterior
 
 SOURCE = "finished jobs"
-"""How sources of learnt times begin."""
+"""First words of the sources of learnt times."""
 _LEAST_LOG_WIDTH = 0.02
 _SAME_UNITS = 0.05
 """Log of cores or GPUs: a run within this was made with these very resources."""
@@ -28,11 +28,11 @@ class Standing:
 
     effects: Effects = NO_EFFECTS
     factors: Mapping[str, float] = field(default_factory=dict)
-    """On the half widths of intervals, by platform: online levels."""
+    """Factors on the half widths of intervals, by platform: online levels."""
     factor: float = 1.0
     """The workload's own."""
     interval: tuple[float, ...] | None = None
-    """On half widths by ``components.phase``; None: those that ship."""
+    """Factors on half widths by ``cells.phase``; None: those that ship."""
     epoch: int = 0
     """The newest one of the workload."""
     place_epochs: Mapping[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Standing:
     """Vendors by platform."""
 
     def level(self, platform: str) -> float:
-        """Factor on the half widths of the workload's intervals on a platform."""
+        """Return the factor on the half widths of the workload's intervals on a platform."""
         return max(self.factors.get(platform, 1.0), self.factor)
 
 
@@ -59,18 +59,18 @@ class Pull:
 def learnt_forecast(
     base: Forecast, runs: Sequence[Run], standing: Standing, parts: Components = SHIPPED
 ) -> Forecast:
-    """``base``, which knows no finished job, after ``runs`` of its workload."""
+    """Return ``base``, which knows no finished job, after ``runs`` of its workload."""
     if standing.interval is not None:
         parts = replace(parts, interval=standing.interval)
     posterior = Posterior(runs, parts, standing.effects)
     curves, sources = dict(base.curves), dict(base.sources)
     for name, curve in base.curves.items():
-        made = _curve(base, curve, name, posterior, standing)
-        if made is not None:
-            curves[name] = made
-            width = _log_width(made.points[0])
-            what = _what(name, posterior, standing)
-            sources[name] = (SourceShare(what, 1.0, width, base.source_of(name)),)
+        learnt_curve = _curve(base, curve, name, posterior, standing)
+        if learnt_curve is not None:
+            curves[name] = learnt_curve
+            width = _log_width(learnt_curve.points[0])
+            source = _what(name, posterior, standing)
+            sources[name] = (SourceShare(source, 1.0, width, base.source_of(name)),)
     return replace(
         base,
         curves=curves,
@@ -83,7 +83,7 @@ def learnt_forecast(
 def pulls(
     base: Forecast, runs: Sequence[Run], standing: Standing, platform: str, point: int = -1
 ) -> list[Pull]:
-    """Which jobs moved the expected time on ``platform``, in the order of the runs.
+    """Return which jobs moved the expected time on ``platform``, in the order of the runs.
 
     ``point``: of the platform's curve.
     """
@@ -103,20 +103,20 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing
     if place is None:
         return []
     epochs = standing.place_epochs
-    found = [
+    cells = [
         cell_of(
             base, place, (p.gpus or p.cores) * base.main_nodes, None,
             epoch=standing.epoch, place_epoch=epochs.get(name, 0),
         )
         for p in curve.points
     ]  # fmt: skip
-    return [cell for cell in found if cell is not None]
+    return [cell for cell in cells if cell is not None]
 
 
 def _curve(
     base: Forecast, curve: PredictionCurve, name: str, posterior: Posterior, standing: Standing
 ) -> PredictionCurve | None:
-    """None: nothing that was learnt concerns the platform."""
+    """Return the learnt curve; None: nothing that was learnt concerns the platform."""
     cells = _cells(base, curve, name, standing)
     factor = standing.level(name)
     if len(cells) != len(curve.points):
@@ -156,7 +156,7 @@ def _time(
 
 
 def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScaling | None:
-    """How the time changes with nodes, where jobs ran on other numbers than the main run's.
+    """Return how the time changes with nodes, where jobs ran on other numbers than the main run's.
 
     Without such jobs all numbers of nodes move with the main run's.
     """
@@ -168,20 +168,21 @@ def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScal
     ratios, learnt = {}, {}
     for name in base.curves:
         before = scaling.ratios.get(name, ())
-        asked = [(scaling.base, units), *((one.nodes, units) for one in before)]
-        here = dict.fromkeys(
+        asked = [(scaling.base, units), *((ratio.nodes, units) for ratio in before)]
+        own_shapes = dict.fromkeys(
             _shape(run, scaling) for run in runs if _tells(run, name, base, standing)
         )
-        found = _times_on(base, name, [*asked, *here], posterior, standing)
-        if found is None:
+        learnt_times = _times_on(base, name, [*asked, *own_shapes], posterior, standing)
+        if learnt_times is None:
             continue
-        main, *others = found
+        main, *others = learnt_times
         ratios[name] = tuple(
-            NodeRatio(one.nodes, _over(time, main), one.memory)
-            for one, time in zip(before, others, strict=False)
+            NodeRatio(ratio.nodes, _over(time, main), ratio.memory)
+            for ratio, time in zip(before, others, strict=False)
         )
         learnt[name] = tuple(
-            NodeTime(*shape, time) for shape, time in zip(here, others[len(before) :], strict=True)
+            NodeTime(*shape, time)
+            for shape, time in zip(own_shapes, others[len(before) :], strict=True)
         )
     return replace(
         scaling,
@@ -191,14 +192,14 @@ def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScal
 
 
 def _shape(run: Run, scaling: NodeScaling) -> tuple[int, int]:
-    """Nodes, and cores or GPUs of each."""
+    """Return nodes, and cores or GPUs of each."""
     row = run.cell.row
     per_node = math.exp(row.log_units) / scaling.base
     return round(math.exp(row.log_nodes) * scaling.base), max(1, round(per_node))
 
 
 def _tells(run: Run, name: str, base: Forecast, standing: Standing) -> bool:
-    """Whether the run was on that platform, as it is now, and of the profiled size."""
+    """Return whether the run was on that platform, as it is now, and of the profiled size."""
     cell, own = run.cell, base.sizes.size
     same_size = abs(cell.row.log_size - (math.log(own) if own else 0.0)) < _SAME_UNITS
     newest = cell.place_epoch == standing.place_epochs.get(name, 0)
@@ -212,7 +213,8 @@ def _times_on(
     posterior: Posterior,
     standing: Standing,
 ) -> list[Interval] | None:
-    """Learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of them."""
+    """Return learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of
+    them."""
     place = place_of(name, base, standing.families)
     if place is None:
         return None
@@ -235,20 +237,20 @@ def _times_on(
 
 
 def _over(time: Interval, main: Interval) -> Interval:
-    """What ``main``, with its own interval, is multiplied with to give ``time``."""
+    """Return what ``main``, with its own interval, is multiplied with to give ``time``."""
     wider = math.log(time.high / time.mid) - math.log(main.high / main.mid)
     return around(time.mid / main.mid, max(0.0, wider))
 
 
 def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
-    """Measured where it ran with these resources; a prior stays one where no program ran."""
-    here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
-    newest = [r for r in here if r.cell.place_epoch == cell.place_epoch]
+    """Return measured where it ran with these resources; a prior stays one where no program ran."""
+    runs_here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
+    newest = [r for r in runs_here if r.cell.place_epoch == cell.place_epoch]
     if any(_same_row(run.cell, cell) for run in newest):
         return Basis.MEASURED
     if point.basis in (Basis.MEASURED, Basis.LEARNED):
         return point.basis
-    ran = bool(here) or cell.place.platform in standing.effects.platforms
+    ran = bool(runs_here) or cell.place.platform in standing.effects.platforms
     return point.basis if point.basis is Basis.PRIOR and not ran else Basis.LEARNED
 
 
@@ -260,11 +262,15 @@ def _same_row(run: Cell, asked: Cell) -> bool:
 
 
 def _what(name: str, posterior: Posterior, standing: Standing) -> str:
-    here = sum(run.cell.place.platform == name for run in posterior.runs)
-    elsewhere = len(posterior.runs) - here
-    parts = [f"{here} here"] * bool(here) + [f"{elsewhere} elsewhere"] * bool(elsewhere)
+    runs_here = sum(run.cell.place.platform == name for run in posterior.runs)
+    runs_elsewhere = len(posterior.runs) - runs_here
+    parts = [f"{runs_here} here"] * bool(runs_here) + [f"{runs_elsewhere} elsewhere"] * bool(
+        runs_elsewhere
+    )
     if name in standing.effects.platforms:
-        parts.append("other programs here" if here or elsewhere else "of other programs here")
+        parts.append(
+            "other programs here" if runs_here or runs_elsewhere else "of other programs here"
+        )
     return f"{SOURCE}: {', '.join(parts) or 'wider intervals'}"
 
 

@@ -35,7 +35,7 @@ class OnnxGraph:
     give the same bytes."""
 
     stem: str = "v"
-    """Of the nodes' names."""
+    """First letters of the nodes' names."""
     nodes: list[NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
     domains: dict[str, int] = field(default_factory=dict)
@@ -44,32 +44,38 @@ class OnnxGraph:
     def add(
         self, operator: str, *inputs: str | NDArray[Any], to: str = "", **attributes: Any
     ) -> str:
-        """One node; arrays become constants. The name of its output, ``to`` where it is given."""
+        """Add one node; arrays become constants. Returns the name of its output, ``to`` where it is
+        given."""
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         out = to or f"{self.stem}{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [out], **attributes))
         return out
 
     def cast(self, value: str, kind: str, to: str = "") -> str:
-        """``value`` as another type (``float32``, ``float64``, ``int64``)."""
+        """Cast ``value`` to another type (``float32``, ``float64``, ``int64``)."""
         out = to or f"{self.stem}{len(self.nodes)}"
         self.nodes.append(helper.make_node("Cast", [value], [out], to=_TYPES[kind]))
         return out
 
     def constant(self, values: NDArray[Any]) -> str:
-        """Its name."""
+        """Add a constant and return its name."""
         name = f"c{len(self.constants)}"
         array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def inlined(self, raw: bytes, feed: str) -> str:
-        """All nodes of a file with one input, fed by ``feed``; the name of its first output."""
+        """Add all nodes of a file with one input, fed by ``feed``; returns the name of its first
+        output."""
         part = compose.add_prefix(load_model_from_string(raw), f"{self.stem}{len(self.nodes)}-")
         self.add("Identity", feed, to=part.graph.input[0].name)
         self.nodes.extend(part.graph.node)
         self.constants.extend(part.graph.initializer)
-        self.domains |= {one.domain: one.version for one in part.opset_import if one.domain}
+        self.domains |= {
+            operator_set.domain: operator_set.version
+            for operator_set in part.opset_import
+            if operator_set.domain
+        }
         return str(part.graph.output[0].name)
 
     def model(
@@ -79,27 +85,28 @@ class OnnxGraph:
         output: tuple[str, int],
         properties: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The file: inputs [rows, width] by name with their width and type, one float64 output."""
+        """Return the file: inputs [rows, width] by name with their width and type, one float64
+        output."""
         graph = helper.make_graph(
             self.nodes, name,
             [
-                helper.make_tensor_value_info(one, _TYPES[kind], [None, width])
-                for one, (width, kind) in inputs.items()
+                helper.make_tensor_value_info(key, _TYPES[kind], [None, width])
+                for key, (width, kind) in inputs.items()
             ],
             [helper.make_tensor_value_info(output[0], TensorProto.DOUBLE, [None, output[1]])],
             self.constants,
         )  # fmt: skip
-        opsets = [helper.make_opsetid(*one) for one in {"": _OPSET, **self.domains}.items()]
-        made = helper.make_model(graph, opset_imports=opsets)
-        made.ir_version = _IR
+        opsets = [helper.make_opsetid(*key) for key in {"": _OPSET, **self.domains}.items()]
+        model = helper.make_model(graph, opset_imports=opsets)
+        model.ir_version = _IR
         if properties:
-            helper.set_model_props(made, dict(properties))
-        checker.check_model(made)
-        return bytes(made.SerializeToString())
+            helper.set_model_props(model, dict(properties))
+        checker.check_model(model)
+        return bytes(model.SerializeToString())
 
 
 def session_of(raw: bytes) -> onnxruntime.InferenceSession:
-    """On one thread, without warnings."""
+    """Open a session on one thread, without warnings."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -107,21 +114,21 @@ def session_of(raw: bytes) -> onnxruntime.InferenceSession:
 
 
 def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]]) -> Floats:
-    """The first output; inputs that the graph does not read are left out."""
-    known = {one.name for one in session.get_inputs()}
-    (found, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
-    return np.asarray(found, np.float64)
+    """Return the first output; inputs that the graph does not read are left out."""
+    known = {node.name for node in session.get_inputs()}
+    (output, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
+    return np.asarray(output, np.float64)
 
 
 def agreement(
     raw: bytes, inputs: Mapping[str, NDArray[Any]], expected: Floats, tolerance: float
 ) -> float:
-    """Largest difference of the file's first output from what the model predicted.
+    """Return the largest difference of the file's first output from what the model predicted.
 
     Raises BerthError above ``tolerance``: such a file must never be written.
     """
-    found = run(session_of(raw), inputs)
-    apart = float(np.abs(found.reshape(np.shape(expected)) - expected).max())
+    output = run(session_of(raw), inputs)
+    apart = float(np.abs(output.reshape(np.shape(expected)) - expected).max())
     if not apart <= tolerance:
         raise BerthError(
             f"the converted model differs from the trained one by {apart:.3g}; nothing was written"
@@ -145,7 +152,8 @@ def trees_to_onnx(model: xgboost.XGBRegressor, feature_count: int) -> bytes:
 
 
 def check_trees_agree(onnx: bytes, model: xgboost.XGBRegressor, rows: Floats) -> float:
-    """Largest difference between ONNX and xgboost on ``rows``, with and without missing values.
+    """Return the largest difference between ONNX and xgboost on ``rows``, with and without missing
+    values.
 
     Raises BerthError above ``TREES_TOLERANCE``: such a model must never be written.
     """

@@ -36,17 +36,17 @@ from berth.predictor.learning.cells import (
 )
 
 DEGREES = 3.0
-"""Of freedom of Student's t."""
+"""Degrees of freedom of Student's t."""
 SCALES = (1.0, 6.0, 36.0, 216.0, 1296.0)
-"""On the variance of a forecast's error: the last is 36 times as wide."""
+"""Scales of the variance of a forecast's error: the last is 36 times as wide."""
 _SCALES = np.array(SCALES)
 NOISE_RUNS = 8.0
-"""As many runs the prior of the noise between runs is worth."""
+"""Runs that the prior of the noise between runs is worth."""
 MOST_RUNS = 200
-"""Of a program that are looked at: the last ones."""
+"""Runs of a program that are looked at: the last ones."""
 _ROUNDS = 10
 _SETTLED = 0.005
-"""Of weights between two rounds."""
+"""Change of weights between two rounds that ends the search."""
 _JITTER = 1e-9
 _LEAST_BEND = 1e-6
 
@@ -61,24 +61,24 @@ class Effects:
     covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     def at(self, cells: Sequence[Cell]) -> Floats:
-        """The mean at each cell; 0 on a platform that is not here."""
+        """Return the mean at each cell; 0 on a platform that is not here."""
         return np.asarray(self._design(cells) @ self.mean)
 
     def between(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
-        """The covariance of two lists of cells."""
+        """Return the covariance of two lists of cells."""
         return np.asarray(self._design(left) @ self.covariance @ self._design(right).T)
 
     def _design(self, cells: Sequence[Cell]) -> Floats:
-        found = np.zeros((len(cells), len(self.places)))
+        design = np.zeros((len(cells), len(self.places)))
         for n, cell in enumerate(cells):
             key = (cell.place.platform, cell.place_epoch)
             if key in self.places:
-                found[n, self.places.index(key)] = 1.0
-        return found
+                design[n, self.places.index(key)] = 1.0
+        return design
 
     @property
     def platforms(self) -> frozenset[str]:
-        """Names of those that something is known of."""
+        """Return the names of the platforms that something is known of."""
         return frozenset(name for name, _ in self.places)
 
 
@@ -117,7 +117,7 @@ class Posterior:
     def __init__(
         self, runs: Sequence[Run], parts: Components = SHIPPED, effects: Effects = NO_EFFECTS
     ) -> None:
-        """``runs``: the program's, in order of their ends; the last ``MOST_RUNS`` count."""
+        """Fit ``runs`` of the program, in order of their ends; the last ``MOST_RUNS`` count."""
         self.runs = tuple(runs)[-MOST_RUNS:]
         self.parts = parts
         self.effects = effects
@@ -132,19 +132,21 @@ class Posterior:
         self._fits = self._fitted() if self.runs else None
 
     def under(self, effects: Effects) -> Posterior:
-        """The same runs where platforms have other effects; which runs are odd, and how much runs
-        vary, is taken from here. A fraction of the time of beginning anew."""
-        found = copy(self)
-        found.effects = effects
+        """Return the posterior of the same runs where platforms have other effects. Which runs are
+        odd, and how much runs vary, is taken from here: a fraction of the time of beginning anew.
+        """
+        posterior = copy(self)
+        posterior.effects = effects
         if self._fits is not None:
             fits = self._fits
-            prior = found._priors(found.cells, found.cells)
-            found._fits = found._solved(prior, fits.weights, fits.filled, fits.noise)
-        return found
+            prior = posterior._priors(posterior.cells, posterior.cells)
+            posterior._fits = posterior._solved(prior, fits.weights, fits.filled, fits.noise)
+        return posterior
 
     @property
     def shares(self) -> Floats:
-        """Of each scale, by its likelihood; a scale is the less likely the larger it is."""
+        """Return the share of each scale, by its likelihood; a scale is the less likely the larger
+        it is."""
         if self._fits is None:
             return np.zeros(0)
         logs = self._fits.log_likelihood - 0.5 * np.log(_SCALES)
@@ -152,7 +154,7 @@ class Posterior:
         return np.asarray(grown / grown.sum())
 
     def expected(self, targets: Sequence[Cell]) -> Expected:
-        """Of the next run in each of ``targets``."""
+        """Return what is expected of the next run in each of ``targets``."""
         prior = self._priors(targets, targets)
         own = np.diagonal(prior, axis1=1, axis2=2)
         if self._fits is None:
@@ -169,7 +171,8 @@ class Posterior:
         return Expected(mean, np.asarray(np.sqrt(variance)))
 
     def pulls(self, target: Cell) -> list[float]:
-        """By how much (log time) each run moves the mean at ``target``; they add up to the move."""
+        """Return by how much (log time) each run moves the mean at ``target``; they add up to the
+        move."""
         if self._fits is None:
             return []
         fits = self._fits
@@ -178,20 +181,20 @@ class Posterior:
         precision = fits.weights / fits.noise[:, None]
         part = precision / (precision @ self._member)[:, self._of]
         mean = self.effects.at(self.cells)[self._of]
-        found = self.shares[:, None] * gain[:, self._of] * part * (fits.filled - mean)
-        return [float(one) for one in found.sum(axis=0)]
+        moves = self.shares[:, None] * gain[:, self._of] * part * (fits.filled - mean)
+        return [float(move) for move in moves.sum(axis=0)]
 
     @property
     def weights(self) -> list[float]:
-        """Of each run: 1 is a usual one, near 0 an outlier."""
+        """Return the weight of each run: 1 is a usual one, near 0 an outlier."""
         if self._fits is None:
             return []
         mixed = self.shares @ self._fits.weights
-        return [float(one) for one in np.minimum(mixed, 1.0)]
+        return [float(weight) for weight in np.minimum(mixed, 1.0)]
 
     def information(self, places: Sequence[tuple[str, int]]) -> tuple[Floats, Floats]:
-        """What the runs say of effects of platforms in their epochs, beside the program's own:
-        precision, and precision times mean, to be added to those of other programs."""
+        """Return what the runs say of effects of platforms in their epochs, beside the program's
+        own: precision, and precision times mean, to be added to those of other programs."""
         count = len(places)
         if self._fits is None:
             return np.zeros((count, count)), np.zeros(count)
@@ -207,7 +210,7 @@ class Posterior:
         return np.asarray(design.T @ mixed @ design), np.asarray(design.T @ shift)
 
     def _priors(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
-        """[scales, left, right] covariances of errors before any run."""
+        """Return [scales, left, right] covariances of errors before any run."""
         parts = self.parts
         own = covariance(left, right, parts)
         rest = changes(left, right, parts) + self.effects.between(left, right)
@@ -225,11 +228,11 @@ class Posterior:
         usual, cut = self.parts.run_noise**2, self._censored
         live = np.arange(len(_SCALES))  # the scales whose weights have not settled
         for _ in range(_ROUNDS):
-            now, there, deviation2 = weights[live], filled[live], noise[live][:, None]
+            now, residuals, deviation2 = weights[live], filled[live], noise[live][:, None]
             if cut.any():
-                there, now = self._filled(middle[live], now, deviation2)
-            middles, left = self._smoothed(prior[live], mean, now / deviation2, there)
-            squared = (there - middles[:, self._of]) ** 2 + left[:, self._of]
+                residuals, now = self._filled(middle[live], now, deviation2)
+            middles, left = self._smoothed(prior[live], mean, now / deviation2, residuals)
+            squared = (residuals - middles[:, self._of]) ** 2 + left[:, self._of]
             counted = np.where(cut, 0.0, now)
             now = np.where(cut, now, (DEGREES + 1) / (DEGREES + squared / deviation2))
             ended = (counted > 0).sum(axis=1)
@@ -237,7 +240,7 @@ class Posterior:
                 NOISE_RUNS + ended
             )
             moved = np.abs(now - weights[live]).max(axis=1)
-            weights[live], filled[live], middle[live] = now, there, middles
+            weights[live], filled[live], middle[live] = now, residuals, middles
             live = live[moved >= _SETTLED]
             if not len(live):
                 break
@@ -257,7 +260,7 @@ class Posterior:
     def _smoothed(
         self, prior: Floats, mean: Floats, precision: Floats, filled: Floats
     ) -> tuple[Floats, Floats]:
-        """Means and variances of cells after the runs, each of which has a precision."""
+        """Return the means and variances of cells after the runs, each of which has a precision."""
         total = precision @ self._member
         seen = (precision * filled) @ self._member / total
         noisy = prior + _diagonal(1 / total + _JITTER)
@@ -268,7 +271,7 @@ class Posterior:
         return np.asarray(middle), np.maximum(own - spread, 0.0)
 
     def _filled(self, middle: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Runs that were cut off as runs that were not: a Newton step on their likelihood.
+        """Fill in runs that were cut off by a Newton step on their likelihood.
 
         One cut off far below what is expected says nothing; far above, that it took longer.
         ``noise``: [scales, 1].
@@ -276,7 +279,7 @@ class Posterior:
         deviation = np.sqrt(noise)
         at = middle[:, self._of]
         z = np.clip((self._seen - at) / deviation, -8.0, 8.0)
-        beyond = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z.ravel()])
+        beyond = np.array([0.5 * math.erfc(value / math.sqrt(2)) for value in z.ravel()])
         hazard = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) / beyond.reshape(z.shape)
         bend = np.clip(hazard * (hazard - z), _LEAST_BEND, 1.0)
         target = np.maximum(at + deviation * hazard / bend, self._seen)
@@ -287,7 +290,8 @@ class Posterior:
     def _log_likelihood(
         self, noisy: Floats, squares: Floats, weights: Floats, noise: Floats
     ) -> Floats:
-        """Of the runs with these weights, and of the weights themselves under Student's t.
+        """Return the log likelihood of the runs with these weights, and of the weights under
+        Student's t.
 
         ``squares``: of runs in their cells and of cells, each over its variance.
         """
@@ -303,16 +307,16 @@ class Posterior:
 
 
 def _diagonal(values: Floats) -> Floats:
-    """[scales, n] as [scales, n, n] matrices."""
+    """Return [scales, n] as [scales, n, n] matrices."""
     return np.asarray(values[:, :, None] * np.eye(values.shape[1]))
 
 
 _EFFECT_DEGREES = 2.0
 _EFFECT_ROUNDS = 10
 _EFFECT_SETTLED = 1e-3
-"""Of the log of scales between two rounds."""
+"""Change of the log of scales between two rounds that ends the search."""
 _WIDEST = 100.0
-"""On the variance of an effect."""
+"""Largest factor on the variance of an effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +332,8 @@ def effects_of(
     programs: Sequence[Information],
     parts: Components = SHIPPED,
 ) -> Effects:
-    """The posterior over ``places`` (with their epochs) from programs; pass all but one for it."""
+    """Return the posterior over ``places`` (with their epochs) from programs; pass all but one for
+    it."""
     if not places:
         return Effects()
     kinds = sorted({place.kind for place, _ in places})
@@ -344,8 +349,8 @@ def effects_of(
     deviation = np.array([parts.site_kind] * len(kinds) + [parts.site_platform] * len(names)
                          + [parts.change] * len(changed))  # fmt: skip
     zero = np.zeros((len(places), len(places)))
-    precision = design.T @ sum((one.precision for one in programs), zero) @ design
-    shift = design.T @ sum((one.shift for one in programs), np.zeros(len(places)))
+    precision = design.T @ sum((program.precision for program in programs), zero) @ design
+    shift = design.T @ sum((program.shift for program in programs), np.zeros(len(places)))
     scale = np.ones(len(deviation))
     mean, covariance = np.zeros(len(deviation)), np.diag(deviation**2)
     for _ in range(_EFFECT_ROUNDS):
@@ -364,4 +369,4 @@ def effects_of(
 
 
 def _epochs(places: Sequence[tuple[Place, int]], place: Place) -> int:
-    return sum(one.platform == place.platform for one, _ in places)
+    return sum(other.platform == place.platform for other, _ in places)

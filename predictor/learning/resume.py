@@ -26,30 +26,30 @@ class Resume:
     folder: Path | None = None
 
     def array(self, key: str, make: Callable[[], Floats]) -> Floats:
-        """The array stored under ``key``, else ``make()``, which is then stored."""
+        """Return the array stored under ``key``, else ``make()``, which is then stored."""
         path = self._path(key, "npy")
         if path is None:
             return make()
         try:
             return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
         except (OSError, ValueError, EOFError):
-            found = make()
+            array = make()
         stream = io.BytesIO()
-        np.save(stream, found, allow_pickle=False)
+        np.save(stream, array, allow_pickle=False)
         write_bytes(path, stream.getvalue())
-        return found
+        return array
 
     def value(self, key: str, make: Callable[[], Any]) -> Any:
-        """The same of what JSON can hold; tuples come back as lists."""
+        """Return the stored value of what JSON can hold, likewise; tuples come back as lists."""
         path = self._path(key, "json")
         if path is None:
             return make()
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            found = make()
-        write_bytes(path, json.dumps(found).encode())
-        return found
+            value = make()
+        write_bytes(path, json.dumps(value).encode())
+        return value
 
     def _path(self, key: str, kind: str) -> Path | None:
         if self.folder is None:

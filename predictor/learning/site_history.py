@@ -42,12 +42,12 @@ _SEVERAL = 2
 
 @dataclass(slots=True)
 class _Seen:
-    """One job."""
+    """A job that was learnt from."""
 
     evidence: Evidence
     run: Run
     score: float | None
-    """Its surprise; None: a time limit cut it off."""
+    """Surprise of the job; None: a time limit cut it off."""
     before: int = 0
     """Runs of its program before it."""
     epoch: int = 0
@@ -60,16 +60,16 @@ class _Program:
     sums: Cusum = field(default_factory=Cusum)
     summed: list[_Seen] = field(default_factory=list)
     count: int = 0
-    """Of all its jobs."""
+    """Number of all its jobs."""
     epoch: int = 0
     held: HeldOfProgram = field(default_factory=HeldOfProgram)
     information: Information | None = None
-    """What its runs say of platforms; None: to be worked out."""
+    """Information of its runs on platforms; None: to be worked out."""
     alone: tuple[int, Posterior] | None = None
     """After so many of its jobs, without effects of platforms; None: to be worked out."""
 
     def forget_fits(self) -> None:
-        """Its runs are of other epochs now."""
+        """Forget fits, because the program's runs are of other epochs now."""
         self.information = self.alone = None
 
 
@@ -108,7 +108,8 @@ class SiteHistory:
         families: Mapping[str, str] | None = None,
         parts: Components = SHIPPED,
     ) -> None:
-        """``forecasts``: without learning, by workload; ``families``: vendors by platform."""
+        """Begin with no job; ``forecasts``: without learning, by workload; ``families``: vendors by
+        platform."""
         self._forecasts = forecasts
         self._families = families or {}
         self._parts = parts
@@ -122,11 +123,12 @@ class SiteHistory:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """On which jobs ran."""
+        """Return the platforms on which jobs ran."""
         return tuple(sorted(self._platforms))
 
     def add(self, evidence: Evidence, score: float | None = None) -> float | None:
-        """One more job; its surprise (``score`` where that is known), None where there is none."""
+        """Add one more job and return its surprise (``score`` where that is known), None where
+        there is none."""
         forecast = self._forecasts.get(evidence.workload)
         place = None if forecast is None else place_of(evidence.platform, forecast, self._families)
         if forecast is None or place is None:
@@ -144,7 +146,7 @@ class SiteHistory:
             expected = posterior.under(self._effects(evidence.workload)).expected([run.cell])
             score = float((run.log_residual - expected.mean[0]) / expected.deviation[0])
         seen = _Seen(evidence, run, score, program.count, program.epoch, platform.epoch)
-        ran_before = any(_alike(one.run, run) for one in program.jobs)
+        ran_before = any(_alike(job.run, run) for job in program.jobs)
         program.jobs.append(seen)
         program.count += 1
         if len(program.jobs) > MOST_RUNS:
@@ -163,52 +165,53 @@ class SiteHistory:
         return score
 
     def runs(self, workload: str) -> list[Run]:
-        """Of a workload, with the epochs that are known by now."""
+        """Return the runs of a workload, with the epochs that are known by now."""
         program = self._programs.get(workload)
         return [] if program is None else [_run(seen) for seen in program.jobs]
 
     def standing(self, workload: str) -> Standing:
-        """What is known beside the workload's own runs."""
+        """Return what is known beside the workload's own runs."""
         program = self._programs.get(workload)
         jobs = [] if program is None else program.jobs
-        own = [(one.before, one.score) for one in jobs if one.score is not None]
+        own = [(job.before, job.score) for job in jobs if job.score is not None]
         interval = self._interval(workload)
         holds = {name: self.holding(name) for name in self.platforms}
         return Standing(
             effects=self._effects(workload),
-            factors={name: one.factor for name, one in holds.items()},
+            factors={name: job.factor for name, job in holds.items()},
             factor=_held(own, interval).factor,
             interval=interval,
             epoch=0 if program is None else program.epoch,
-            place_epochs={name: one.epoch for name, one in self._platforms.items()},
-            doubted={name: _doubt(name, one) for name, one in holds.items() if one.fails},
+            place_epochs={name: job.epoch for name, job in self._platforms.items()},
+            doubted={name: _doubt(name, job) for name, job in holds.items() if job.fails},
             families=self._families,
         )
 
     def holding(self, platform: str) -> Holding:
-        """How well intervals did on a platform of late."""
+        """Return how well intervals did on a platform of late."""
         if platform not in self._holds:
             interval = self._interval()
             self._holds = {n: _held(p.scores, interval) for n, p in self._platforms.items()}
         return self._holds.get(platform) or _held([], self._parts.interval)
 
     def surprise(self, platform: str) -> tuple[float, float]:
-        """Sums of surprises on a platform, slower and faster; ``drift.LIMIT`` is a change."""
-        found = self._platforms.get(platform)
-        return (0.0, 0.0) if found is None else found.sums.sums
+        """Return the sums of surprises on a platform, slower and faster; at ``surprises.LIMIT`` it
+        has changed."""
+        known = self._platforms.get(platform)
+        return (0.0, 0.0) if known is None else known.sums.sums
 
     def standing_digest(self, workload: str) -> list[object]:
-        """``standing``, rounded to what makes a forecast anew worth while."""
+        """Return ``standing``, rounded to what makes a forecast anew worth while."""
         at = self.standing(workload)
         spread = at.effects.covariance.diagonal() ** 0.5
         program = self._programs.get(workload)
         return [
             list(at.effects.places),
-            [round(float(one), 2) for one in at.effects.mean],
-            [round(float(one), 1) for one in spread],
-            {name: round(one, 1) for name, one in at.factors.items()},
+            [round(float(number), 2) for number in at.effects.mean],
+            [round(float(number), 1) for number in spread],
+            {name: round(number, 1) for name, number in at.factors.items()},
             round(at.factor, 1),
-            [round(one, 1) for one in at.interval or ()],
+            [round(number, 1) for number in at.interval or ()],
             [] if program is None else [[s.epoch, s.place_epoch] for s in program.jobs],
             at.epoch,
             dict(at.place_epochs),
@@ -216,15 +219,15 @@ class SiteHistory:
         ]
 
     def _interval(self, workload: str | None = None) -> tuple[float, ...]:
-        """Factors on intervals by phase, from all programs but this one."""
+        """Return the factors on intervals by phase, from all programs but this one."""
         if self._held is None:
-            self._held = sum((one.held for one in self._programs.values()), Held())
+            self._held = sum((program.held for program in self._programs.values()), Held())
         own = self._programs.get(workload or "")
         others = self._held if own is None else self._held - own.held
         return interval_factors(others, self._parts)
 
     def _effects(self, workload: str) -> Effects:
-        """Of the platforms in their epochs, from all programs but this one."""
+        """Return the effects of the platforms in their epochs, from all programs but this one."""
         places = [
             (self._platforms[name].place, epoch)
             for name in self.platforms
@@ -242,8 +245,8 @@ class SiteHistory:
             others.append(program.information)
         if not others:
             return NO_EFFECTS
-        precision = np.array([one.precision for one in others]).sum(axis=0)
-        shift = np.array([one.shift for one in others]).sum(axis=0)
+        precision = np.array([information.precision for information in others]).sum(axis=0)
+        shift = np.array([information.shift for information in others]).sum(axis=0)
         chosen = [
             n
             for n, (place, _) in enumerate(places)
@@ -255,7 +258,8 @@ class SiteHistory:
         return effects_of([places[n] for n in chosen], [of_these], self._parts)
 
     def _alone(self, program: _Program, jobs: int) -> Posterior:
-        """After the first ``jobs`` of a program's jobs, without effects of platforms."""
+        """Return the posterior after the first ``jobs`` of a program's jobs, without effects of
+        platforms."""
         if program.alone is None or program.alone[0] != jobs:
             runs = [_run(seen) for seen in program.jobs[:jobs]]
             program.alone = jobs, Posterior(runs, self._parts)
@@ -269,12 +273,12 @@ class SiteHistory:
         change = platform.sums.add(score)
         if change is not None:
             excursion = platform.summed[change.first : change.seen + 1]
-            if len({one.evidence.workload for one in excursion}) >= _SEVERAL:
+            if len({job.evidence.workload for job in excursion}) >= _SEVERAL:
                 platform.epoch += 1
-                for one in excursion:
-                    one.place_epoch = platform.epoch
+                for job in excursion:
+                    job.place_epoch = platform.epoch
                 self._note(platform.place.platform, True, change, excursion)
-                for name in {one.evidence.workload for one in excursion}:
+                for name in {job.evidence.workload for job in excursion}:
                     self._programs[name].sums = Cusum()
                     self._programs[name].summed.clear()
                     self._programs[name].forget_fits()
@@ -283,15 +287,15 @@ class SiteHistory:
         if own is not None:
             excursion = program.summed[own.first : own.seen + 1]
             program.epoch += 1
-            for one in excursion:
-                one.epoch = program.epoch
+            for job in excursion:
+                job.epoch = program.epoch
             program.forget_fits()
             self._note(seen.evidence.workload, False, own, excursion)
 
-    def _note(self, what: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:
+    def _note(self, name: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:
         self.changes.append(
             Changed(
-                what,
+                name,
                 is_platform,
                 change.slower,
                 excursion[0].evidence.ended_s,
@@ -302,8 +306,8 @@ class SiteHistory:
 
 
 def _looked_at(count: int) -> int:
-    """So many of a program's first ``count`` jobs tell of platforms: all of few, else all but the
-    last eighth at most, so that not every job of a program is a matter for all others."""
+    """Return how many of a program's first ``count`` jobs tell of platforms: all of few, else all
+    but the last eighth at most, so that not every job of a program is a matter for all others."""
     step = max(1, (1 << count.bit_length()) // 16)
     return count - count % step
 
@@ -313,19 +317,20 @@ def _run(seen: _Seen) -> Run:
     return replace(seen.run, cell=cell)
 
 
-def _alike(one: Run, other: Run) -> bool:
-    """On the same platform and number of nodes."""
-    ours, theirs = one.cell, other.cell
+def _alike(first: Run, second: Run) -> bool:
+    """Return whether two runs are on the same platform and number of nodes."""
+    ours, theirs = first.cell, second.cell
     return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes
 
 
 def _held(scores: Sequence[tuple[int, float]], interval: Sequence[float]) -> Holding:
-    """How intervals with these factors did: of runs before and surprise, the oldest first."""
+    """Return how intervals with these factors did: of runs before and surprise, the oldest
+    first."""
     return holding([score / interval[phase(before)] for before, score in scores])
 
 
-def _doubt(platform: str, found: Holding) -> str:
+def _doubt(platform: str, held: Holding) -> str:
     return (
-        f"predicted times on {platform} held for only {found.inside} of the last {found.jobs} "
+        f"predicted times on {platform} held for only {held.inside} of the last {held.jobs} "
         "jobs: not relied on until they hold again"
     )

@@ -28,9 +28,9 @@ from berth.predictor.core.intervals import LEVEL, NORMAL_90
 from berth.predictor.learning.cells import PHASES, Components, phase
 
 ALLOWANCE = 0.5
-"""Of a surprise that is not added up."""
+"""Part of a surprise that is not added up."""
 LIMIT = 8.0
-"""Of the sum at which something has changed: four jobs of 3 deviations, 16 of one."""
+"""Sum at which something has changed: four jobs of 3 deviations, 16 of one."""
 CUT = 3.0
 """Larger surprises count as this."""
 STEP = 0.15
@@ -63,11 +63,13 @@ class Cusum:
 
     @property
     def sums(self) -> tuple[float, float]:
-        """Upwards (slower than expected) and downwards; at ``LIMIT`` something has changed."""
+        """Return the sums upwards (slower than expected) and downwards; at ``LIMIT`` something has
+        changed."""
         return self._sums[0], self._sums[1]
 
     def add(self, surprise: float) -> Change | None:
-        """One more surprise; a Change where the sum has reached the limit (it then begins anew)."""
+        """Add one more surprise; returns a Change where the sum has reached the limit (it then
+        begins anew)."""
         cut = min(max(surprise, -CUT), CUT)
         index, self.count = self.count, self.count + 1
         for way, sign in enumerate((1.0, -1.0)):
@@ -86,13 +88,13 @@ class OnlineLevel:
     """By what factor the 90 % half width must be multiplied for nine in ten to hold."""
 
     def __init__(self, level: float = LEVEL, factor: float = 1.0) -> None:
-        """``level``: the part that is to hold."""
+        """Begin at a factor; ``level`` is the part that is to hold."""
         self.factor = factor
         """On the half width of a normal 90 % interval."""
         self._level = level
 
     def add(self, surprise: float) -> bool:
-        """One more surprise; whether it was inside the interval as it stood."""
+        """Add one more surprise; returns whether it was inside the interval as it stood."""
         inside = abs(surprise) <= NORMAL_90 * self.factor
         moved = STEP * ((0.0 if inside else 1.0) - (1.0 - self._level))
         self.factor = min(max(self.factor * math.exp(moved), _LEAST), _MOST)
@@ -104,26 +106,26 @@ class Holding:
     """How intervals did that were widened as they went."""
 
     factor: float
-    """On the half width of the next ones."""
+    """Factor on the half width of the next ones."""
     jobs: int
     inside: int
-    """Of the last ``WINDOW`` jobs."""
+    """Hits among the last ``WINDOW`` jobs."""
 
     @property
     def fails(self) -> bool:
-        """Even so, clearly fewer than nine in ten hold."""
+        """Return whether clearly fewer than nine in ten hold, even so."""
         return self.jobs >= FEWEST and _wilson_high(self.inside, self.jobs) < LEVEL
 
 
 def holding(surprises: Iterable[float]) -> Holding:
-    """After a row of surprises, the oldest first."""
+    """Return how intervals hold after a row of surprises, the oldest first."""
     level = OnlineLevel()
-    inside = [level.add(one) for one in surprises][-WINDOW:]
+    inside = [level.add(surprise) for surprise in surprises][-WINDOW:]
     return Holding(level.factor, len(inside), sum(inside))
 
 
 def _wilson_high(hits: int, count: int) -> float:
-    """Upper end of Wilson's 95 % interval (1927) of a share."""
+    """Return the upper end of Wilson's 95 % interval (1927) of a share."""
     share, z2 = hits / count, _Z * _Z
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
@@ -132,7 +134,7 @@ def _wilson_high(hits: int, count: int) -> float:
 
 PRIOR_PROGRAMS = 2.0
 _KEPT = 0.99
-"""Of the weight of a program's jobs with each further one."""
+"""Factor on the weight of a program's jobs with each further one."""
 _GRID: Floats = np.geomspace(0.2, 12.0, 83)
 """Factors on a normal 90 % half width; 5 % apart."""
 
@@ -149,16 +151,16 @@ class Held:
         """[phases] that had a job."""
 
     def __add__(self, other: Held) -> Held:
-        found = Held()
-        found.shares = self.shares + other.shares
-        found.programs = self.programs + other.programs
-        return found
+        total = Held()
+        total.shares = self.shares + other.shares
+        total.programs = self.programs + other.programs
+        return total
 
     def __sub__(self, other: Held) -> Held:
-        found = Held()
-        found.shares = self.shares - other.shares
-        found.programs = self.programs - other.programs
-        return found
+        rest = Held()
+        rest.shares = self.shares - other.shares
+        rest.programs = self.programs - other.programs
+        return rest
 
 
 class HeldOfProgram(Held):
@@ -171,7 +173,7 @@ class HeldOfProgram(Held):
         self._jobs = np.zeros(PHASES)
 
     def add(self, runs: int, surprise: float) -> None:
-        """A job that came after so many ``runs`` of its program."""
+        """Add a job that came after so many ``runs`` of its program."""
         at = phase(runs)
         self._jobs[at] = _KEPT * self._jobs[at] + 1.0
         inside = abs(surprise) <= NORMAL_90 * _GRID
@@ -180,11 +182,11 @@ class HeldOfProgram(Held):
 
 
 def interval_factors(others: Held, parts: Components) -> tuple[float, ...]:
-    """[phases] factors on intervals of a program that is none of ``others``."""
-    found = []
+    """Return [phases] factors on intervals of a program that is none of ``others``."""
+    factors = []
     for at, shipped in enumerate(parts.interval):
         prior = np.array([math.erf(NORMAL_90 * f / shipped / math.sqrt(2)) for f in _GRID])
         held = PRIOR_PROGRAMS * prior + others.shares[at]
         held /= PRIOR_PROGRAMS + others.programs[at]
-        found.append(float(np.exp(np.interp(LEVEL, held, np.log(_GRID)))))
-    return tuple(found)
+        factors.append(float(np.exp(np.interp(LEVEL, held, np.log(_GRID)))))
+    return tuple(factors)

@@ -59,7 +59,7 @@ class GraphFamily:
     def __init__(
         self, bundle: str, used: Sequence[Source], errors: SourceErrors | None = None
     ) -> None:
-        """``errors``: of the sources; default: as shipped."""
+        """Keep what answers; ``errors`` are those of the sources (default: as shipped)."""
         self._bundle = bundle
         self._sources = used
         self._errors = errors
@@ -67,22 +67,26 @@ class GraphFamily:
     @classmethod
     def load(cls, bundles: Bundles) -> GraphFamily:
         """Load a site's bundles in place of the shipped ones of their schema."""
-        latency, operators, transfer = (bundles.get(one) for one in (LATENCY, OPERATORS, TRANSFER))
+        latency, operators, transfer = (
+            bundles.get(schema) for schema in (LATENCY, OPERATORS, TRANSFER)
+        )
         ids = [
             load_latency(latency or DEFAULT_LATENCY).id,
             verify_operators(operators or DEFAULT_OPERATORS_BUNDLE).id,
             verify_transfer(transfer or DEFAULT_TRANSFER).id,
         ]
-        own = any(one is not None for one in (latency, operators, transfer))
-        return cls("+".join(ids), sources(latency, operators, transfer) if own else SOURCES)
+        has_own_bundles = any(schema is not None for schema in (latency, operators, transfer))
+        return cls(
+            "+".join(ids), sources(latency, operators, transfer) if has_own_bundles else SOURCES
+        )
 
     def accepts(self, workload: Workload) -> bool:
-        """Model graphs to be run, not trained."""
+        """Return whether it is a model graph to be run, not trained."""
         return is_model(workload.document, Mode.INFERENCE)
 
     def forecast(self, question: Question) -> Answer:
-        """A curve over cores for CPUs; one point for a GPU or a slice, or for as many whole GPUs as
-        there are copies of the model."""
+        """Return a curve over cores for each CPU, and one point for each GPU or slice, or for as
+        many whole GPUs as there are copies of the model."""
         document = model_of(question)
         copies = max(1, document.runs_on.gpus)
         graph = graph_of(document)
@@ -94,11 +98,11 @@ class GraphFamily:
         points: dict[str, list[Prediction]] = {}
         shares = {}
         for units, places in places_by_units(question.platforms, question.known).items():
-            for one in times(
+            for timed in times(
                 graph, places, question.known, numbers, self._sources, errors=self._errors
             ):
-                roof, notes = one.roof, [one.note] if one.note else []
-                own = _point(document.name, one, units, memory[roof.is_gpu])
+                roof, notes = timed.roof, [timed.note] if timed.note else []
+                own = _point(document.name, timed, units, memory[roof.is_gpu])
                 if roof.is_gpu and copies > 1:
                     if question.platforms[roof.platform].parent is not None:
                         continue
@@ -111,7 +115,7 @@ class GraphFamily:
                         source=f"{self.name}: {share.source}",
                         situation="; ".join((share.situation, *notes)),
                     )
-                    for share in one.shares
+                    for share in timed.shares
                 )
         curves = {
             name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
@@ -120,29 +124,31 @@ class GraphFamily:
         return Answer(self._bundle, curves, sources=shares)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """The operators that take most of the roofline's time."""
+        """Return the operators that take most of the roofline's time."""
         document = model_of(question)
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
         place = roof_of(platform, question.known, platform.cores)
-        (one,) = times(graph, [place], question.known, numbers, self._sources, errors=self._errors)
-        whole = sum(spot.seconds for spot in one.spots) or 1.0
+        (timed,) = times(
+            graph, [place], question.known, numbers, self._sources, errors=self._errors
+        )
+        whole = sum(spot.seconds for spot in timed.spots) or 1.0
         effects = tuple(
             Effect(f"{spot.operator} x {spot.nodes}", spot.seconds / whole)
-            for spot in one.spots[:5]
+            for spot in timed.spots[:5]
         )
         return Explanation(
-            f"{document.name} is {one.bound.value}-bound on {platform.name}; shares are of the "
+            f"{document.name} is {timed.bound.value}-bound on {platform.name}; shares are of the "
             "roofline's time.",
             effects,
         )
 
 
-def _point(workload: str, one: Roofline, units: int, memory: Interval) -> Prediction:
-    used = energy(one.seconds, one.roof.power_w, None, one.time_share(Bound.LAUNCH))
+def _point(workload: str, timed: Roofline, units: int, memory: Interval) -> Prediction:
+    use = energy(timed.seconds, timed.roof.power_w, None, timed.time_share(Bound.LAUNCH))
     return point(
-        workload, one.roof, units, seconds=one.seconds, basis=one.basis, memory=memory,
-        bound=one.bound, energy_j=None if used is None else used.joules,
+        workload, timed.roof, units, seconds=timed.seconds, basis=timed.basis, memory=memory,
+        bound=timed.bound, energy_j=None if use is None else use.joules,
     )  # fmt: skip
 
 
@@ -167,14 +173,14 @@ class SeveralGpus(LearntFile):
 
     schema_: str = Field(default="berth.several-gpus/1", alias="schema")
     log_loss: float
-    """Of a GPU's rate with each doubling."""
+    """Log of the share of a GPU's rate that each doubling loses."""
     log_width: float = Field(gt=0)
     """Half width of the 90 % interval of that rate."""
     most: int = Field(ge=2)
     """GPUs that were measured together."""
 
     def shared(self, seconds: Interval, gpus: int) -> Interval:
-        """Seconds of a step on one GPU as seconds from step to step of all together."""
+        """Return seconds from step to step of all GPUs together, from those of a step on one."""
         if gpus == 1:
             return seconds
         mid = seconds.mid / gpus * math.exp(self.log_loss * math.log2(gpus))
@@ -183,5 +189,5 @@ class SeveralGpus(LearntFile):
 
 @cache
 def shipped_several_gpus() -> SeveralGpus:
-    """The file that comes with Berth. Raises DocumentError."""
+    """Return the file that comes with Berth. Raises DocumentError."""
     return read_json(SEVERAL_GPUS, SeveralGpus)

@@ -40,7 +40,7 @@ def model_workload(
     amount: Amount | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> ModelWorkload:
-    """The workload of an ONNX file or a configuration that is read as a graph.
+    """Return the workload of an ONNX file or a configuration that is read as a graph.
 
     Raises DocumentError for a broken file, UsageError for training in fp8.
     """
@@ -59,19 +59,19 @@ def model_workload(
 
 
 def model_of(question: Question) -> ModelWorkload:
-    """The workload's document, which a family has accepted."""
+    """Return the workload's document, which a family has accepted."""
     document = question.workload.document
     assert isinstance(document, ModelWorkload)  # noqa: S101 - ``accepts`` was asked
     return document
 
 
 def is_model(document: object, mode: Mode) -> bool:
-    """Whether it is a model workload of this mode."""
+    """Return whether it is a model workload of this mode."""
     return isinstance(document, ModelWorkload) and document.mode is mode
 
 
 def graph_of(document: ModelWorkload) -> ModelGraph:
-    """Its graph; read once. Raises DocumentError."""
+    """Return the workload's graph, which is read once. Raises DocumentError."""
     return _graph(document.graph, document.name)
 
 
@@ -83,12 +83,12 @@ def _graph(lines: tuple[str, ...], name: str) -> ModelGraph:
 def places_by_units(
     platforms: Mapping[str, Platform], known: Mapping[str, Platform]
 ) -> dict[int, list[Roof]]:
-    """Roofs to predict at, by cores of a CPU (powers of two and all) or one GPU."""
-    found: dict[int, list[Roof]] = {}
+    """Return the roofs to predict at, by cores of a CPU (powers of two and all) or one GPU."""
+    roofs_by_units: dict[int, list[Roof]] = {}
     for platform in platforms.values():
         for units in core_grid(platform):
-            found.setdefault(units, []).append(roof_of(platform, known, units))
-    return found
+            roofs_by_units.setdefault(units, []).append(roof_of(platform, known, units))
+    return roofs_by_units
 
 
 def point(
@@ -103,7 +103,7 @@ def point(
     energy_j: Interval | None = None,
     abstained: str | None = None,
 ) -> Prediction:
-    """One point of a curve; the forecaster fills in the speedup.
+    """Return one point of a curve; the forecaster fills in the speedup.
 
     ``memory``: in bytes, of the GPU, or of the host where there is none.
     """
@@ -131,7 +131,7 @@ def of_copies(
     energy_j: Interval | None,
     why_not: str | None,
 ) -> Prediction:
-    """A copy of the model on each of several GPUs, which share the steps.
+    """Return the point of a copy of the model on each of several GPUs, which share the steps.
 
     ``seconds``: from step to step of all together; ``memory`` and ``energy_j``: of one copy in the
     point's own step. ``why_not``: why nobody can act on it, None where one can.

@@ -32,7 +32,7 @@ class ModelPrediction:
     runtime_s: Interval
     basis: Basis
     source: str
-    """What the time is from."""
+    """Names of the sources of the time."""
     note: str | None
     """Why its interval is wide, where it is, and what it does not cover."""
     memory: Footprint
@@ -42,7 +42,7 @@ class ModelPrediction:
 
     @property
     def samples_per_s(self) -> float:
-        """At this batch."""
+        """Return the rate at this batch."""
         return self.batch / self.runtime_s.mid
 
 
@@ -55,7 +55,7 @@ def predict(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> tuple[ModelPrediction, ...]:
-    """``model`` on ``platform`` (a name, several, or all that are known), fastest first.
+    """Predict ``model`` on ``platform`` (a name, several, or all that are known), fastest first.
 
     ``model``: a ModelGraph, or whatever ``any_model.graph_of`` reads: the path of an ONNX file or
     of a ``config.json``, a PyTorch module with ``inputs``, a Keras model, a Paddle layer.
@@ -86,13 +86,13 @@ def predict(
     }
     return tuple(
         ModelPrediction(
-            one.roof.platform, graph.batch, one.numbers, one.seconds, one.basis, one.source,
-            one.note, memory[one.roof.is_gpu],
-            memory[one.roof.is_gpu].fits(one.roof.memory_bytes),
-            energy(one.seconds, one.roof.power_w, _idle(one.roof, known),
-                   one.time_share(Bound.LAUNCH)),
+            timed.roof.platform, graph.batch, timed.numbers, timed.seconds, timed.basis,
+            timed.source, timed.note, memory[timed.roof.is_gpu],
+            memory[timed.roof.is_gpu].fits(timed.roof.memory_bytes),
+            energy(timed.seconds, timed.roof.power_w, _idle(timed.roof, known),
+                   timed.time_share(Bound.LAUNCH)),
         )
-        for one in times(graph, places, known, numbers)
+        for timed in times(graph, places, known, numbers)
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _numbers(precision: str | None) -> Numbers | None:
         return Numbers(precision)
     except ValueError:
         raise UsageError(
-            f"there is no precision {precision!r}", hint=", ".join(one.value for one in Numbers)
+            f"there is no precision {precision!r}", hint=", ".join(known.value for known in Numbers)
         ) from None
 
 

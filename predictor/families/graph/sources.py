@@ -35,7 +35,7 @@ RUNS = (4, 8, 16, 32)
 """Numbers of a site's own runs that errors are known of."""
 ERRORS = Path(__file__).with_name("source_errors.json")
 LEAST_GROUPS = 9
-"""Of a 90 % interval over groups (``core.intervals.group_quantile``)."""
+"""Least groups of a 90 % interval over groups (``core.intervals.group_quantile``)."""
 LEAST_COVERAGE = 0.85
 COMBINED = "combined"
 """Name of the entries that say how far all sources together were off."""
@@ -46,19 +46,19 @@ class Time:
     """Of one run at the graph's batch, by one source."""
 
     seconds: Interval
-    """By what the source itself knows of its error."""
+    """Time with the interval that the source itself states."""
     basis: Basis
     source: str
-    """Its name, as in ``source_errors``."""
+    """Its name, as ``SourceError.source`` has it."""
     note: str | None = None
     detail: str = ""
-    """For people: the software that it was measured with."""
+    """The software that it was measured with, for people."""
     unlike: bool = False
     """Whether models were measured on the platform, but none like this one."""
     guessed: bool = False
     """Whether the model or its batch is outside what errors are known of,"""
     beyond: float = 0.0
-    """and what that adds to the half width, in log; where ``seconds`` does not hold it already."""
+    """and the log half width that this adds, where ``seconds`` does not hold it already."""
 
     models: int = 0
     """Models that a site measured itself on the platform."""
@@ -81,19 +81,20 @@ class SourceError(Document):
     source: str
     situation: str
     log_bias: float
-    """Added to the log of what it predicts: mean over groups of the median log of measured over
-    predicted, less what as many groups differ by chance."""
+    """Correction added to the log of what it predicts: mean over groups of the median log of
+    measured over predicted, less what as many groups differ by chance."""
     log_width: float = Field(gt=0)
     """Half width of the 90 % interval after that; of ``measured models`` and ``combined``, a
     factor on their own."""
     groups: int = Field(ge=1)
     rows: int = Field(ge=1)
     coverage: float = Field(ge=0, le=1)
-    """Of the interval in groups that neither bias nor width is from; groups weigh the same."""
+    """Coverage of the interval in groups that neither bias nor width is from; groups weigh the
+    same."""
 
     @property
     def dependable(self) -> bool:
-        """Whether its intervals are known to hold: groups enough, and covered."""
+        """Return whether its intervals are known to hold: groups enough, and covered."""
         return self.groups >= LEAST_GROUPS and self.coverage >= LEAST_COVERAGE
 
 
@@ -113,21 +114,25 @@ class SourceErrors(Document):
     errors: tuple[SourceError, ...]
 
     def of(self, source: str, situation: str) -> SourceError | None:
-        """What is known of it there."""
+        """Return the error of a source in a situation; None where it is not known."""
         return next(
-            (one for one in self.errors if (one.source, one.situation) == (source, situation)),
+            (
+                error
+                for error in self.errors
+                if (error.source, error.situation) == (source, situation)
+            ),
             None,
         )
 
 
 @cache
 def shipped_errors() -> SourceErrors:
-    """The file that comes with Berth. Raises DocumentError."""
+    """Return the errors that come with Berth. Raises DocumentError."""
     return read_json(ERRORS, SourceErrors)
 
 
 def corrected(seconds: Interval, error: SourceError) -> Interval:
-    """A source's time without its bias, in its interval for the situation."""
+    """Return a source's time without its bias, in its interval for the situation."""
     width = error.log_width
     if error.source in (MEASURED, COMBINED):
         width *= math.log(seconds.high / seconds.mid)
@@ -135,7 +140,8 @@ def corrected(seconds: Interval, error: SourceError) -> Interval:
 
 
 def known_device(*, unlike: bool) -> str:
-    """Other models were measured on the platform; ``unlike``: none of them resembles this one."""
+    """Return the situation where other models were measured on the platform; ``unlike``: none of
+    them resembles this one."""
     return f"known device, {'unseen family' if unlike else 'unseen model'}"
 
 
@@ -145,6 +151,7 @@ NEW_CPU = "new CPU"
 
 
 def with_runs(runs: int, *, gpu: bool) -> str:
-    """The site ran so many models; the next smaller number that errors are known of."""
+    """Return the situation where the site ran so many models: the next smaller number that errors
+    are known of."""
     known = max((k for k in RUNS if k <= runs), default=RUNS[0])
     return f"new {'GPU' if gpu else 'CPU'}, {known} runs"

@@ -57,7 +57,7 @@ def learnt(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Platforms on which image models were measured (``latency``).
+    """Answer for platforms on which image models were measured (``latency``).
 
     None of them had recurrent layers, whose steps wait for one another: of those it knows nothing.
     """
@@ -66,11 +66,11 @@ def learnt(
     predictor = shared_latency() if folder is None else shared_latency(folder)
     above = shipped_errors().unlike_above
     return {
-        one.platform: [Time(
-            one.seconds, one.basis, MEASURED, one.note, one.setting,
-            unlike=one.difficulty > above, guessed=one.basis is Basis.PRIOR,
+        learnt_time.platform: [Time(
+            learnt_time.seconds, learnt_time.basis, MEASURED, learnt_time.note, learnt_time.setting,
+            unlike=learnt_time.difficulty > above, guessed=learnt_time.basis is Basis.PRIOR,
         )]
-        for one in predictor.times(graph, places, numbers)
+        for learnt_time in predictor.times(graph, places, numbers)
     }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def operators(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Any GPU, as a sum of operators that were measured on others (``operators``)."""
+    """Answer for any GPU, by a sum of operators that were measured on others (``operators``)."""
 
     names = [place.platform for place in places]
     model = None if folder is None else operator_model(folder)
@@ -98,7 +98,7 @@ def transfer(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Any platform, by what image models took on others; and by a site's own runs there.
+    """Answer for any platform, by what image models took on others and by a site's own runs there.
 
     GPUs were measured in half precision alone, CPUs in fp32.
     """
@@ -139,8 +139,9 @@ def times(
     *,
     errors: SourceErrors | None = None,
 ) -> list[Roofline]:
-    """The model on each place by all sources that answer: those where it fits first, fastest
-    first; ``errors`` of sources: default as shipped. Raises DocumentError for a broken bundle.
+    """Return the model on each place by all sources that answer: those where it fits first, fastest
+    first. ``errors`` are of the sources (default: as shipped). Raises DocumentError for a broken
+    bundle.
 
     A GPU or slice at least as good in every respect as another one of ``platforms`` is not slower,
     whichever places are asked. With the usual sources cached by the graph's hash, its batch, and
@@ -150,12 +151,12 @@ def times(
     if sources is not SOURCES:
         return _times(graph, places, platforms, numbers, sources, errors=known)
     key = (graph.digest, graph.batch, numbers, tuple(map(_identity, places)))
-    made = partial(_times, graph, places, platforms, numbers, sources, errors=known)
-    return list(_ANSWERS.get_or_make(key, made))
+    compute = partial(_times, graph, places, platforms, numbers, sources, errors=known)
+    return list(_ANSWERS.get_or_make(key, compute))
 
 
 def _identity(place: Roof) -> tuple[object, ...]:
-    """All of a roof but its tables, which follow from the platform's name and these."""
+    """Return all of a roof but its tables, which follow from the platform's name and these."""
     return (
         place.platform, place.vector_flops, place.dram_bytes, place.l2_bytes, place.l2_capacity,
         place.launch_s, place.memory_bytes, place.price_per_hour, place.power_w,
@@ -174,18 +175,20 @@ def _times(
 ) -> list[Roofline]:
     computed_in = numbers or native_numbers(graph)
     asked = {place.platform for place in places}
-    gpus = [one for one in roofs(platforms).values() if one.is_gpu and one.platform not in asked]
+    gpus = [
+        roof for roof in roofs(platforms).values() if roof.is_gpu and roof.platform not in asked
+    ]
     every = [*places, *(gpus if any(place.is_gpu for place in places) else [])]
-    found = _each(graph, every, platforms, numbers, sources, errors=errors)
+    timed = _each(graph, every, platforms, numbers, sources, errors=errors)
     own = ordered(
-        {one.roof.platform: one.seconds for one in found if one.roof.is_gpu},
-        better_pairs([one.roof for one in found], platforms, computed_in),
+        {roof.roof.platform: roof.seconds for roof in timed if roof.roof.is_gpu},
+        better_pairs([roof.roof for roof in timed], platforms, computed_in),
     )
-    found = [
-        replace(one, seconds=own.get(one.roof.platform, one.seconds))
-        for one in found if one.roof.platform in asked
+    timed = [
+        replace(roof, seconds=own.get(roof.roof.platform, roof.seconds))
+        for roof in timed if roof.roof.platform in asked
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+    return sorted(timed, key=lambda roof: (not roof.fits, roof.seconds.mid, roof.roof.platform))
 
 
 def _each(
@@ -197,56 +200,58 @@ def _each(
     *,
     errors: SourceErrors,
 ) -> list[Roofline]:
-    """In the order of ``places``, each by itself."""
+    """Return one time for each of ``places``, in their order, whatever the others are."""
     answers: dict[str, list[Time]] = {}
     for source in sources:
-        for name, given in source(graph, places, platforms, numbers).items():
-            answers.setdefault(name, []).extend(given)
+        for name, source_times in source(graph, places, platforms, numbers).items():
+            answers.setdefault(name, []).extend(source_times)
     computed_in = numbers or native_numbers(graph)
     load = load_of(graph, computed_in)
     doubts = _doubts(graph)
-    found = []
+    timed = []
     for place in places:
         bare = roofline(graph, place, computed_in, load)
-        one = _combined(bare, answers.get(place.platform, []), errors)
-        here = doubts
-        if one.source == ROOFLINE and not place.is_gpu and platforms[place.platform].cores > 1:
-            here = [*doubts, _MANY_CORES]
-        notes = [*(one.note.split("; ") if one.note else ()), *here]
-        guessed = bool(here) or place.parent is not None
-        found.append(replace(
-            one, basis=Basis.PRIOR if guessed else one.basis,
+        combined = _combined(bare, answers.get(place.platform, []), errors)
+        place_doubts = doubts
+        if combined.source == ROOFLINE and not place.is_gpu and platforms[place.platform].cores > 1:
+            place_doubts = [*doubts, _MANY_CORES]
+        notes = [*(combined.note.split("; ") if combined.note else ()), *place_doubts]
+        guessed = bool(place_doubts) or place.parent is not None
+        timed.append(replace(
+            combined, basis=Basis.PRIOR if guessed else combined.basis,
             note="; ".join(dict.fromkeys(notes)) or None,
         ))  # fmt: skip
-    return found
+    return timed
 
 
 def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> Roofline:
-    """All answers for one place as one, by their errors in its situation; without any, the
-    roofline that nothing was fitted to."""
+    """Combine all answers for one place by their errors in its situation; without any answer,
+    return the roofline that nothing was fitted to."""
     situation = _situation(bare, answers)
-    given = answers or [Time(bare.seconds, Basis.PRIOR, ROOFLINE)]
+    known_times = answers or [Time(bare.seconds, Basis.PRIOR, ROOFLINE)]
     estimates = [
-        one for answer in given if (one := _estimate(answer, situation, errors)) is not None
+        estimate
+        for answer in known_times
+        if (estimate := _estimate(answer, situation, errors)) is not None
     ]
     if not estimates:
-        best = min(given, key=lambda one: one.basis.rank)
+        best = min(known_times, key=lambda estimate: estimate.basis.rank)
         estimates = [SourceEstimate(best.label, best.seconds, best.basis, "no held-out error")]
-        answers = [one for one in answers if one.source == best.source]
-    made = combine(estimates)
+        answers = [estimate for estimate in answers if estimate.source == best.source]
+    combination = combine(estimates)
     together = errors.of(COMBINED, situation)
-    seconds, basis = made.seconds, made.basis
+    seconds, basis = combination.seconds, combination.basis
     if together is not None:
         seconds = corrected(seconds, together)
-        guessed = any(one.guessed for one in answers) or not _covered(bare, situation)
+        guessed = any(estimate.guessed for estimate in answers) or not _covered(bare, situation)
         if guessed:
             basis = Basis.PRIOR
         elif together.dependable:
             basis = Basis.CALIBRATED
-    used = [share.source for share in made.shares]
+    used = [share.source for share in combination.shares]
     notes = [answer.note for answer in answers if answer.note and answer.label in used]
     return replace(
-        bare, seconds=seconds, basis=basis, shares=made.shares,
+        bare, seconds=seconds, basis=basis, shares=combination.shares,
         source=" and ".join(used),
         note="; ".join(dict.fromkeys(notes)) or None,
     )  # fmt: skip
@@ -254,10 +259,10 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
 
 def _situation(bare: Roofline, answers: Sequence[Time]) -> str:
     gpu = bare.roof.is_gpu
-    models = max((one.models for one in answers), default=0)
-    measured = [one for one in answers if one.source == MEASURED and not one.guessed]
+    models = max((answer.models for answer in answers), default=0)
+    measured = [answer for answer in answers if answer.source == MEASURED and not answer.guessed]
     if measured:
-        return known_device(unlike=any(one.unlike for one in measured))
+        return known_device(unlike=any(answer.unlike for answer in measured))
     if models:
         return with_runs(models, gpu=gpu)
     if not gpu:
@@ -271,7 +276,7 @@ def _is_image_model(bare: Roofline) -> bool:
 
 
 def _covered(bare: Roofline, situation: str) -> bool:
-    """Whether models like this one, in this precision, were measured in that situation."""
+    """Return whether models like this one, in this precision, were measured in that situation."""
     if situation == IMAGES_IN_HALF:
         return bare.numbers in _HALF and _is_image_model(bare)
     return True
@@ -290,7 +295,8 @@ def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstim
 
 
 def _doubts(graph: ModelGraph) -> list[str]:
-    """What no source has measured the like of, so that no interval covers it."""
+    """Return sentences about what no source has measured the like of, so that no interval covers
+    it."""
     doubts = []
     if unknown := sum(graph.unknown.values()):
         doubts.append(f"{unknown} operators are unknown, and their work is not in the time")

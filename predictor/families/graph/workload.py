@@ -20,7 +20,7 @@ ANY_DEVICE = RunsOn(targets=(Target.CPU, Target.CUDA))
 
 
 class Mode(StrEnum):
-    """What is run."""
+    """What is done with a model."""
 
     INFERENCE = "inference"
     TRAINING = "training"
@@ -46,7 +46,7 @@ class ModelWorkload(Document):
 
 
 def check_trained_in(mode: str, precision: str | None) -> None:
-    """Raises UsageError for a precision that training is not predicted in."""
+    """Raise UsageError for a precision that training is not predicted in."""
     if mode == Mode.TRAINING and precision == "fp8":
         raise UsageError(
             "training in fp8 is not predicted: nobody measured it",
@@ -55,13 +55,14 @@ def check_trained_in(mode: str, precision: str | None) -> None:
 
 
 def plain_name(path: Path) -> str:
-    """A workload's name from a file's: ``resnet50.onnx`` gives ``resnet50``."""
+    """Return a workload's name from a file's: ``resnet50.onnx`` gives ``resnet50``."""
     stem = path.parent.name if path.name == "config.json" else path.stem
     return _PLAIN.sub("-", stem).strip("-.+_")[:128] or "model"
 
 
 def describe(document: ModelWorkload) -> Workload:
-    """Unit of its predictions: a step, that is one batch forward (or forward and backward)."""
+    """Return the workload; its predictions are for a step, that is one batch forward (or forward
+    and backward)."""
     return Workload(
         "model-graph", document.name, digest_of(document), document.runs_on, document.amount,
         document,

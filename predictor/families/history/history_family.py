@@ -32,7 +32,7 @@ _T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
 """95 % quantiles of Student's t for 1 to 10 degrees of freedom."""
 _T_MANY = 1.7
 SINGLE_RUN_LOG_WIDTH = math.log(3.0)
-"""Of one run: the next job of the same script may have another input."""
+"""Log half width after one run: the next job of the same script may have another input."""
 LEAST_LOG_WIDTH = 0.1
 MEDIAN, WEIGHED = "history: past runs", "history: past jobs weighed"
 UNTRUSTED = "times of such jobs vary more than those of nearly all others"
@@ -46,11 +46,11 @@ class HistoryFamily:
     name = "history"
 
     def accepts(self, workload: Workload) -> bool:
-        """Histories."""
+        """Return whether it is a history."""
         return isinstance(workload.document, HistoryWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each number of cores or GPUs that it ran with, where it ran."""
+        """Return one point for each number of cores or GPUs that it ran with, where it ran."""
         document = _document(question)
         runs = document.runs
         curves = {}
@@ -58,22 +58,24 @@ class HistoryFamily:
         for name, platform in question.platforms.items():
             own = [run for run in runs if run.platform == name]
             if own:
-                here = {
-                    _units(one, platform): one
-                    for one in document.predicted or ()
-                    if one.platform == name
+                predicted_here = {
+                    _units(predicted_run, platform): predicted_run
+                    for predicted_run in document.predicted or ()
+                    if predicted_run.platform == name
                 }
-                curves[name] = _curve(question, platform, own, here)
+                curves[name] = _curve(question, platform, own, predicted_here)
                 width = math.log(
                     curves[name].points[0].runtime_s.high / curves[name].points[0].runtime_s.mid
                 )
                 sources[name] = (
-                    SourceShare(WEIGHED if here else MEDIAN, 1.0, width, f"{len(own)} runs there"),
+                    SourceShare(
+                        WEIGHED if predicted_here else MEDIAN, 1.0, width, f"{len(own)} runs there"
+                    ),
                 )
         return Answer(bundle="", curves=curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """How many runs it stands on."""
+        """Say how many runs the forecast stands on."""
         count = sum(run.platform == platform.name for run in _document(question).runs)
         return Explanation(f"{count} finished jobs ran on {platform.name}.")
 
@@ -90,7 +92,8 @@ def _curve(
     runs: Sequence[PastRun],
     predicted: Mapping[int, PredictedRun],
 ) -> PredictionCurve:
-    """``predicted``: by cores or GPUs; runs with other ones than these are left out."""
+    """Return the curve of one platform; ``predicted`` is by cores or GPUs, and runs with other
+    numbers than these are left out."""
     by_units: dict[int, list[PastRun]] = {}
     for run in runs:
         by_units.setdefault(_units(run, platform), []).append(run)
@@ -137,7 +140,7 @@ def _point(
 def _memory(
     question: Question, platform: Platform, units: int, runs: Sequence[PastRun]
 ) -> MemoryUse:
-    """As its runs there needed; ``units``: cores or GPUs of each."""
+    """Return the memory that its runs there needed; ``units``: cores or GPUs of each."""
     host = _need([run.peak_host_bytes for run in runs])
     granted = max(run.granted_host_bytes or math.inf for run in runs)
     if host is not None and granted < host.high and all(run.ended_well for run in runs):
@@ -150,7 +153,7 @@ def _memory(
 
 
 def _need(peaks: Sequence[float | None]) -> Interval | None:
-    """Of the next run; None: no peak was recorded."""
+    """Return the peak of the next run; None: no peak was recorded."""
     known = [peak for peak in peaks if peak is not None]
     if not known:
         return None
@@ -158,22 +161,30 @@ def _need(peaks: Sequence[float | None]) -> Interval | None:
 
 
 def _held_in(question: Question, platform: Platform, units: int) -> float | None:
-    """Memory of the smallest kind of GPU that it ended well on with no more of them; None: none."""
+    """Return the memory of the smallest kind of GPU that it ended well on with no more of them;
+    None: there is none."""
     known = {**question.known, platform.name: platform}
     ran_on = (
         known[run.platform]
         for run in _document(question).runs
         if run.ended_well and 0 < run.gpus <= units and run.platform in known
     )
-    return min((one.memory_bytes for one in ran_on if one.is_gpu), default=None)
+    return min(
+        (
+            platform_it_ran_on.memory_bytes
+            for platform_it_ran_on in ran_on
+            if platform_it_ran_on.is_gpu
+        ),
+        default=None,
+    )
 
 
 def next_run(seconds: Sequence[float]) -> Interval:
-    """90 % interval of the next run's time, after at least one."""
+    """Return the 90 % interval of the next run's time, after at least one."""
     mid = statistics.median(seconds)
     if len(seconds) == 1:
         return around(mid, SINGLE_RUN_LOG_WIDTH)
-    logs = [math.log(one) for one in seconds]
+    logs = [math.log(runtime_s) for runtime_s in seconds]
     degrees = len(logs) - 1
     quantile = _T_95[degrees - 1] if degrees <= len(_T_95) else _T_MANY
     width = quantile * statistics.stdev(logs) * math.sqrt(1 + 1 / len(logs))

@@ -19,11 +19,11 @@ class PastRun(Document):
     gpus: int = Field(default=0, ge=0)
     runtime_s: Positive
     peak_host_bytes: Positive | None = None
-    """Of all its nodes together; None: not recorded."""
+    """Peak of all its nodes together; None: not recorded."""
     granted_host_bytes: Positive | None = None
     """Host memory that it was granted, of all its nodes together; None: not recorded."""
     peak_gpu_bytes: Positive | None = None
-    """Of all its GPUs together; None: not recorded, or it had none."""
+    """Peak of all its GPUs together; None: not recorded, or it had none."""
     ended_well: bool = True
     """False: it may have failed for want of memory, so what it was granted may be too little."""
     job_id: str = Field(default="", max_length=128)
@@ -61,12 +61,12 @@ class HistoryWorkload(Document):
     runs: tuple[PastRun, ...] = Field(min_length=1, max_length=10_000)
     runs_on: RunsOn = RunsOn()
     predicted: tuple[PredictedRun, ...] | None = Field(default=None, max_length=1_000)
-    """From all past jobs of the user, not from ``runs`` alone; None: nothing but ``runs`` is known.
-    """
+    """Times from all past jobs of the user, not from ``runs`` alone; None: nothing but ``runs`` is
+    known."""
 
 
 def describe(document: HistoryWorkload) -> Workload:
-    """Whole jobs."""
+    """Return the workload; its predictions are for whole jobs."""
     return Workload(
         "history", document.name, digest_of(document), document.runs_on, WHOLE_JOB, document
     )

@@ -30,7 +30,7 @@ DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
 
 
 def residual_file(head: str) -> str:
-    """Name of a head's ONNX."""
+    """Return the name of a head's ONNX."""
     return f"residual-{head}.onnx"
 
 
@@ -93,7 +93,7 @@ class EffectsFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """One quantity, ready to predict."""
+    """A quantity that is ready to predict."""
 
     entry: HeadEntry
     effects: Effects
@@ -105,14 +105,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class LlmModel:
-    """All heads of a bundle."""
+    """All heads of a bundle, ready to predict."""
 
     heads: dict[str, Head]
     id: str
 
 
 def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, LlmManifest)
     check_complete(folder, manifest, (EFFECTS, *(residual_file(h) for h in HEADS)))
     check_features(
@@ -132,15 +132,15 @@ def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
     effects = {e.head: e for e in read_json(folder / EFFECTS, EffectsFile).heads}
     heads = {}
     for entry in manifest.heads:
-        found = effects.get(entry.head)
-        if found is None or found.terms != TERMS[entry.head]:
+        head_effects = effects.get(entry.head)
+        if head_effects is None or head_effects.terms != TERMS[entry.head]:
             raise DocumentError(folder / EFFECTS, f"does not fit the head {entry.head!r}")
-        sizes = {len(found.shared), *(len(v) for v in found.groups.values())}
-        if sizes != {len(found.terms)}:
+        sizes = {len(head_effects.shared), *(len(v) for v in head_effects.groups.values())}
+        if sizes != {len(head_effects.terms)}:
             raise DocumentError(folder / EFFECTS, f"does not fit together in {entry.head!r}")
         heads[entry.head] = Head(
             entry,
-            found,
+            head_effects,
             Residual(open_model(folder / residual_file(entry.head))),
             Codes(entry.accelerators, entry.frameworks, entry.models),
             frozenset(entry.pairs),

@@ -76,7 +76,7 @@ class LanguageModel:
     positions: int
     attention: tuple[Attention, ...]
     state_values: float
-    """Of one sequence, whatever its length (linear attention)."""
+    """Values of one sequence, whatever its length (linear attention)."""
     attention_parameters: float
     dense_parameters: float
     """Feed-forward layers that every token passes, shared experts among them."""
@@ -89,17 +89,18 @@ class LanguageModel:
     tied: bool
     latent_attention: bool
     weight_bits: float
-    """Of the checkpoint."""
+    """Bits of a weight in the checkpoint."""
 
     @property
     def parameters(self) -> float:
-        """All of them."""
+        """Return the number of all parameters."""
         ends = self.embedding_parameters * (1 if self.tied else 2)
         return self.attention_parameters + self.dense_parameters + self.expert_parameters + ends
 
     @property
     def active_parameters(self) -> float:
-        """Multiplied with one token: without the embedding's table, with the output's matrix."""
+        """Return the parameters that are multiplied with one token: without the embedding's table,
+        with the output's matrix."""
         routed = self.expert_parameters * self.experts_per_token / max(self.experts, 1)
         return (
             self.attention_parameters + self.dense_parameters + routed + self.embedding_parameters
@@ -107,11 +108,11 @@ class LanguageModel:
 
     @property
     def cached_values_per_token(self) -> float:
-        """K and V of one more token over all layers whose cache grows without bound."""
+        """Return K and V of one more token over all layers whose cache grows without bound."""
         return sum(a.layers * a.values_per_token for a in self.attention if a.window is None)
 
     def cached_values(self, tokens: float) -> float:
-        """Values in the cache of one sequence of so many tokens."""
+        """Return values in the cache of one sequence of so many tokens."""
         growing = sum(
             a.layers * a.values_per_token * min(tokens, a.window or math.inf)
             for a in self.attention
@@ -120,39 +121,42 @@ class LanguageModel:
 
     @property
     def attending_width(self) -> float:
-        """Sum over layers of heads x head size: 4 FLOP a pair of tokens and unit of this."""
+        """Return the sum over layers of heads x head size: 4 FLOP a pair of tokens and unit of
+        this."""
         growing = sum(a.layers for a in self.attention)
         return float(growing * self.heads * self.head_dim)
 
 
 def read_config(path: Path) -> LanguageModel:
-    """The model of a ``config.json``. Raises DocumentError, in a sentence, for anything else."""
+    """Read the model of a ``config.json``. Raises DocumentError, in a sentence, for anything
+    else."""
     raw = read_json(path, RawConfig).model_extra or {}
     name = raw.get("_name_or_path") or path.parent.name or path.stem
     return from_mapping(raw, source=path, name=str(name)[:200])
 
 
 def is_config(raw: Mapping[str, Any]) -> bool:
-    """True where JSON looks like a Hugging Face configuration (and not like one of our files)."""
+    """Return whether JSON looks like a Hugging Face configuration (and not like one of our
+    files)."""
     return "schema" not in raw and ("model_type" in raw or "architectures" in raw)
 
 
 def is_encoder(raw: Mapping[str, Any]) -> bool:
-    """True for a model that serves no tokens: only one run of its graph can be predicted."""
+    """Return whether a model serves no tokens: only one run of its graph can be predicted."""
     inner, family = _inner(raw)
     named = any(family == e or family.startswith(f"{e}-") for e in ENCODERS)
     return named or bool(inner.get("is_encoder_decoder"))
 
 
 def _inner(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The text model's part of a configuration, and its family."""
+    """Return the text model's part of a configuration, and its family."""
     nested = raw.get("text_config") or raw.get("llm_config")
     inner: Mapping[str, Any] = {**raw, **nested} if isinstance(nested, dict) else raw
     return inner, str(inner.get("model_type") or raw.get("model_type") or "").lower()
 
 
 def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> LanguageModel:
-    """The model of a configuration that was already read."""
+    """Return the model of a configuration that was already read."""
     inner, family = _inner(raw)
     architectures = raw.get("architectures")
     if not family and not architectures:
@@ -201,7 +205,7 @@ def _build(keys: Keys, family: str, name: str, raw: Mapping[str, Any]) -> Langua
     )
     vocabulary = keys.whole(VOCABULARY, most=100_000_000)
     per_layer, attention, states = _attention(keys, layers, hidden, (heads, kv_heads, head_dim))
-    found = LanguageModel(
+    model = LanguageModel(
         name=name,
         family=family,
         layers=layers,
@@ -225,9 +229,9 @@ def _build(keys: Keys, family: str, name: str, raw: Mapping[str, Any]) -> Langua
         latent_attention=keys.whole(("kv_lora_rank",), default=0) > 0,
         weight_bits=_bits(keys, raw),
     )
-    if found.parameters > MOST_PARAMETERS:
-        raise DocumentError(keys.source, f"describes {found.parameters:.3g} parameters; too many")
-    return found
+    if model.parameters > MOST_PARAMETERS:
+        raise DocumentError(keys.source, f"describes {model.parameters:.3g} parameters; too many")
+    return model
 
 
 def _kv_heads(keys: Keys, layers: int, heads: int) -> float:
@@ -242,12 +246,12 @@ def _kv_heads(keys: Keys, layers: int, heads: int) -> float:
         return float(sum(listed) / layers)
     if keys.get(("multi_query",)) is True and not keys.get(("new_decoder_architecture",)):
         return 1.0
-    found = keys.whole(KV_HEADS, default=heads)
-    if found > heads:
+    kv_heads = keys.whole(KV_HEADS, default=heads)
+    if kv_heads > heads:
         raise DocumentError(
-            keys.source, f"is {found}, more than the {heads} heads", key=keys.found(KV_HEADS)
+            keys.source, f"is {kv_heads}, more than the {heads} heads", key=keys.found(KV_HEADS)
         )
-    return float(found)
+    return float(kv_heads)
 
 
 def _feed_forward(keys: Keys, hidden: int) -> int:
@@ -261,7 +265,7 @@ def _feed_forward(keys: Keys, hidden: int) -> int:
 
 
 def _moe_layers(keys: Keys, layers: int) -> int:
-    """How many layers have routed experts."""
+    """Return how many layers have routed experts."""
     dense = min(keys.whole(("first_k_dense_replace",), default=0), layers)
     step = max(keys.whole(("decoder_sparse_step", "interleave_moe_layer_step"), default=1), 1)
     only = keys.get(("mlp_only_layers",))
@@ -271,7 +275,7 @@ def _moe_layers(keys: Keys, layers: int) -> int:
 def _attention(
     keys: Keys, layers: int, hidden: int, shape: tuple[int, float, int]
 ) -> tuple[float, tuple[Attention, ...], float]:
-    """Parameters, what is cached by kind of layer, and states of linear attention."""
+    """Return parameters, what is cached by kind of layer, and states of linear attention."""
     heads, kv_heads, head_dim = shape
     latent = keys.whole(("kv_lora_rank",), default=0)
     if latent:
@@ -310,17 +314,17 @@ def _attention(
         inner = 2 * key_heads * key_dim + 3 * value_heads * value_dim
         linear_parameters = float(linear * hidden * inner)
     full = layers - linear - near
-    found = [Attention(full, cached)] if full else []
+    kinds_of_layers = [Attention(full, cached)] if full else []
     if near:
-        found.append(Attention(near, cached, window))
-    return float(each * (full + near)) + linear_parameters, tuple(found), states
+        kinds_of_layers.append(Attention(near, cached, window))
+    return float(each * (full + near)) + linear_parameters, tuple(kinds_of_layers), states
 
 
 def _tied(keys: Keys, family: str, raw: Mapping[str, Any]) -> bool:
-    given = keys.get(("tie_word_embeddings",))
-    if given is None:
-        given = raw.get("tie_word_embeddings")
-    return given if isinstance(given, bool) else family in TIED_BY_DEFAULT
+    tied = keys.get(("tie_word_embeddings",))
+    if tied is None:
+        tied = raw.get("tie_word_embeddings")
+    return tied if isinstance(tied, bool) else family in TIED_BY_DEFAULT
 
 
 def _bits(keys: Keys, raw: Mapping[str, Any]) -> float:

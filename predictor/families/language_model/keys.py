@@ -52,17 +52,17 @@ class Keys:
         self.source = source
 
     def get(self, names: tuple[str, ...]) -> Any:  # any JSON value
-        """The value of the first name that is there and not null."""
+        """Return the value of the first name that is there and not null."""
         return next((self._values[n] for n in names if self._values.get(n) is not None), None)
 
     def found(self, names: tuple[str, ...]) -> str:
-        """The name that ``get`` reads."""
+        """Return the name that ``get`` reads."""
         return next((n for n in names if self._values.get(n) is not None), names[0])
 
     def whole(
         self, names: tuple[str, ...], *, default: int | None = None, most: int = 1_000_000_000
     ) -> int:
-        """A whole number of at least 1 (0 counts as not given where there is a default).
+        """Return a whole number of at least 1 (0 counts as not given where there is a default).
 
         Raises DocumentError where it is missing without a default, or something else.
         """

@@ -27,49 +27,53 @@ class LanguageModelFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> LanguageModelFamily:
-        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        """Load a site's bundle, else the shipped one. Raises DocumentError."""
         return cls(LlmPredictor.load(bundles.get(LLM_SCHEMA)))
 
     def accepts(self, workload: Workload) -> bool:
-        """Decoders with a configuration that is known."""
+        """Return whether it is a decoder with a configuration that is known."""
         return isinstance(workload.document, LanguageModelWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each GPU platform whose accelerator is known, at the load's GPUs."""
+        """Return one point for each GPU platform whose accelerator is known, at the load's GPUs."""
         document = _document(question)
         curves, sources = {}, {}
-        for one in self._predict(question):
-            curves[one.device] = PredictionCurve((_point(document, one),))
-            width = math.log(one.throughput.high / one.throughput.mid)
-            sources[one.device] = (
-                SourceShare(f"{self.name}: {one.source}", 1.0, width, one.basis.value),
+        for prediction in self._predict(question):
+            curves[prediction.device] = PredictionCurve((_point(document, prediction),))
+            width = math.log(prediction.throughput.high / prediction.throughput.mid)
+            sources[prediction.device] = (
+                SourceShare(
+                    f"{self.name}: {prediction.source}", 1.0, width, prediction.basis.value
+                ),
             )
         return Answer(self._predictor.model.id, curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """What bounds it there."""
-        found = {one.device: one for one in self._predict(question)}.get(platform.name)
-        if found is None:
+        """Say what bounds the service there."""
+        serving = {prediction.device: prediction for prediction in self._predict(question)}.get(
+            platform.name
+        )
+        if serving is None:
             return Explanation(f"{platform.name} is no accelerator that Berth knows.")
         return Explanation(
-            f"{found.throughput.mid:.4g} tokens/s on {platform.name}: {found.bound.value}-bound, "
-            f"{found.ttft_s.mid:.3g} s to the first token and {found.tpot_s.mid:.3g} s for each "
-            "further one."
+            f"{serving.throughput.mid:.4g} tokens/s on {platform.name}: "
+            f"{serving.bound.value}-bound, {serving.ttft_s.mid:.3g} s to the first token and "
+            f"{serving.tpot_s.mid:.3g} s for each further one."
         )
 
     def _predict(self, question: Question) -> list[ServingPrediction]:
         document = _document(question)
         model = from_mapping(document.config, source=document.name, name=document.name)
         places = [
-            found
+            unit
             for platform in question.platforms.values()
-            if (found := known_unit(platform, question.known)) is not None
+            if (unit := known_unit(platform, question.known)) is not None
         ]
         return self._predictor.predict(model, load_of(document, model), places, document.framework)
 
 
 def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
-    """The load that it describes. Raises UsageError where it makes no sense."""
+    """Return the load that it describes. Raises UsageError where it makes no sense."""
     return Load(
         batch=document.concurrency,
         input_tokens=document.input_tokens,
@@ -89,27 +93,27 @@ def _document(question: Question) -> LanguageModelWorkload:
     return document
 
 
-def _memory(one: ServingPrediction) -> Interval:
-    """Of all its GPUs; a server needs room for the weights and one sequence."""
-    least, peak = one.memory.least, one.memory.peak
-    low = min(one.memory.weights, least)
-    return Interval(low, max(low, min(peak.mid, least)), least).scaled(one.gpus)
+def _memory(prediction: ServingPrediction) -> Interval:
+    """Return the memory of all its GPUs; a server needs room for the weights and one sequence."""
+    least, peak = prediction.memory.least, prediction.memory.peak
+    low = min(prediction.memory.weights, least)
+    return Interval(low, max(low, min(peak.mid, least)), least).scaled(prediction.gpus)
 
 
-def _point(document: LanguageModelWorkload, one: ServingPrediction) -> Prediction:
+def _point(document: LanguageModelWorkload, prediction: ServingPrediction) -> Prediction:
     per_request = document.input_tokens + document.output_tokens
     tokens = 1 if document.amount.unit is Unit.TOKEN else per_request
-    rate, energy = one.throughput, one.energy_j_per_token
+    rate, energy = prediction.throughput, prediction.energy_j_per_token
     return Prediction(
         workload=document.name,
-        platform=one.device,
+        platform=prediction.device,
         cores=1,
-        gpus=one.gpus,
-        basis=one.basis,
+        gpus=prediction.gpus,
+        basis=prediction.basis,
         speedup=Interval(1.0, 1.0, 1.0),
         runtime_s=Interval(tokens / rate.high, tokens / rate.mid, tokens / rate.low),
-        memory=MemoryUse(gpu_bytes=_memory(one)),
+        memory=MemoryUse(gpu_bytes=_memory(prediction)),
         energy_j=None if energy is None else energy.scaled(tokens),
-        bound=one.bound,
-        abstained=one.abstained,
+        bound=prediction.bound,
+        abstained=prediction.abstained,
     )

@@ -20,7 +20,7 @@ _MOST = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One way to serve. Raises UsageError where it makes no sense."""
+    """A way to serve a model. Raises UsageError where it makes no sense."""
 
     batch: int
     """Sequences at a time, over all data-parallel replicas."""
@@ -51,16 +51,16 @@ class Load:
 
     @property
     def gpus(self) -> int:
-        """All that it takes."""
+        """Return all GPUs that the load takes."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
     @property
     def context(self) -> float:
-        """Mean tokens that a step of decoding looks back on."""
+        """Return the mean number of tokens that a step of decoding looks back on."""
         return self.input_tokens + self.output_tokens / 2
 
     def check(self, model: LanguageModel) -> None:
-        """Raises UsageError where the model cannot be served so."""
+        """Raise UsageError where the model cannot be served so."""
         if self.pipeline_parallel > model.layers:
             raise UsageError(f"{self.pipeline_parallel} stages are more than {model.layers} layers")
         if self.expert_parallel > model.experts:
@@ -84,40 +84,44 @@ class Memory:
 
     weights: float
     cache: float
-    """Of the whole batch at its full length."""
+    """Cache of the whole batch at its full length."""
     cache_of_one: float
     activations: float
 
     @property
     def peak(self) -> Interval:
-        """With the whole batch resident at its full length."""
+        """Return the bytes with the whole batch resident at its full length."""
         low = self.weights + self.cache
         mid = low + self.activations + RUNTIME_BYTES
         return Interval(low, mid, mid * (1 + SLACK))
 
     @property
     def least(self) -> float:
-        """Upper end with one sequence resident: what it must have to run at all."""
+        """Return the upper end of the bytes with one sequence resident: what it must have to run at
+        all."""
         need = self.weights + self.cache_of_one + self.activations + RUNTIME_BYTES
         return need * (1 + SLACK)
 
     def resident(self, memory_bytes: float) -> float:
-        """How many sequences of one replica have their cache there at a time (at least 1)."""
+        """Return how many sequences of one replica have their cache there at a time (at least
+        1)."""
         room = memory_bytes * USABLE_SHARE - self.weights - self.activations - RUNTIME_BYTES
         return max(room / self.cache_of_one, 1.0) if self.cache_of_one else 1e9
 
 
 def memory(model: LanguageModel, load: Load) -> Memory:
-    """What each kind of memory comes to on one GPU."""
+    """Count the bytes of each kind of memory on one GPU."""
     shards = load.tensor_parallel * load.pipeline_parallel
     ends = model.embedding_parameters * (1 if model.tied else 2) / load.tensor_parallel
-    kept = (model.attention_parameters + model.dense_parameters) / shards
-    kept += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
-    weights = (kept * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8
+    sharded = (model.attention_parameters + model.dense_parameters) / shards
+    sharded += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
+    weights = (sharded * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8
     # Heads are dealt to GPUs; MLA's latent and a single head are on each of them.
     heads = 1.0 if model.latent_attention else min(model.kv_heads, load.tensor_parallel)
     tokens = load.input_tokens + load.output_tokens
-    one = model.cached_values(tokens) * load.kv_bits / 8 / max(heads, 1.0) / load.pipeline_parallel
+    cache_of_one = (
+        model.cached_values(tokens) * load.kv_bits / 8 / max(heads, 1.0) / load.pipeline_parallel
+    )
     each = -(-load.batch // load.data_parallel)
     at_once = min(each * load.input_tokens, max(CHUNK_TOKENS, load.input_tokens))
     width = 4 * model.hidden_size + (
@@ -125,4 +129,4 @@ def memory(model: LanguageModel, load: Load) -> Memory:
         + 2 * model.heads * model.head_dim
     ) / load.tensor_parallel  # fmt: skip
     logits = each * model.vocabulary * 4 / load.tensor_parallel
-    return Memory(weights, one * each, one, at_once * width * 2 + logits)
+    return Memory(weights, cache_of_one * each, cache_of_one, at_once * width * 2 + logits)

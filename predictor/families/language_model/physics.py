@@ -63,31 +63,31 @@ class Effects(Document):
     terms: tuple[str, ...]
     shared: tuple[float, ...]
     groups: dict[str, tuple[float, ...]] = Field(default_factory=dict)
-    """By framework, by accelerator, and by both (``group_names``)."""
+    """Values by framework, by accelerator, and by both (``group_names``)."""
 
     def of(self, accelerator: str, framework: str) -> Floats:
-        """``e_k``; what nobody measured adds nothing to the shared part."""
-        found = np.array(self.shared)
+        """Return ``e_k``; what nobody measured adds nothing to the shared part."""
+        effects = np.array(self.shared)
         for name in group_names(accelerator, framework):
             if name in self.groups:
-                found = found + np.array(self.groups[name])
-        return found
+                effects = effects + np.array(self.groups[name])
+        return effects
 
 
 def group_names(accelerator: str, framework: str) -> tuple[str, str, str]:
-    """Keys of ``Effects.groups``: a framework's, an accelerator's, their pair's."""
+    """Return the keys of ``Effects.groups``: a framework's, an accelerator's, their pair's."""
     return framework, accelerator, f"{accelerator} | {framework}"
 
 
 def log_terms(head: str, cases: Sequence[Case]) -> Floats:
-    """``q_k`` in log seconds: cases x terms of the head."""
+    """Return ``q_k`` in log seconds: cases x terms of the head."""
     ask = {OFFLINE: _offline, TTFT: _ttft, TPOT: _tpot}[head]
     rows = [[ask_of[name] for name in TERMS[head]] for ask_of in map(ask, cases)]
     return np.log(np.maximum(np.array(rows, dtype=np.float64), _NOTHING))
 
 
 def combine(log_terms: Floats, effects: Floats) -> tuple[Floats, Floats]:
-    """Log of the summed time, and each term's share of it."""
+    """Return the log of the summed time, and each term's share of it."""
     parts = log_terms + effects
     top = parts.max(axis=1, keepdims=True)
     grown = np.exp(parts - top)
@@ -102,7 +102,7 @@ class _Parts:
     batch: float
     """Sequences of one replica at a time."""
     waves: float
-    """How often such a batch follows the other; above 1 where the cache is too small."""
+    """Number of such batches that follow each other; above 1 where the cache is too small."""
     read_weights: float
     """Once, with as many experts as the batch touches, on all GPUs of a replica."""
     per_token: float
@@ -149,7 +149,7 @@ def _parts(case: Case) -> _Parts:
 
 
 def _sent(case: Case, tokens: float, link: float) -> float:
-    """Seconds for the all-reduces of so many tokens through all layers."""
+    """Return the seconds for the all-reduces of so many tokens through all layers."""
     n = case.load.gpus
     return tokens * case.model.layers * case.model.hidden_size * 4 * (n - 1) / n / link
 
@@ -226,19 +226,20 @@ def _tpot(case: Case) -> Mapping[str, float]:
 
 _CUDA = "cuda"
 LOG_WIDTHS = {OFFLINE: 0.8}
-"""By head: half width of the 90 % interval with a sibling's effects, of the widest accelerator left
+"""Half width of the 90 % interval with a sibling's effects by head, of the widest accelerator left
 out (two: too few for a calibrated interval, so the basis stays ``prior``). Other heads, where
 siblings help little, keep their bundle's width."""
 
 
 def stands_for(device: Unit, measured: Sequence[str]) -> str:
-    """The name whose effects the device has: its own (a slice: its GPU's), a sibling's, or none."""
+    """Return the name whose effects the device has: its own (a slice: its GPU's), a sibling's, or
+    none."""
     own = device.sheet.name
     return own if own in measured else sibling(device, measured) or ""
 
 
 def sibling(device: Unit, measured: Sequence[str]) -> str | None:
-    """The nearest measured accelerator that runs CUDA, by bandwidth and 16-bit peak."""
+    """Return the nearest measured accelerator that runs CUDA, by bandwidth and 16-bit peak."""
     return _nearest(device.sheet.name, tuple(measured))
 
 
@@ -252,7 +253,7 @@ def _nearest(name: str, measured: tuple[str, ...]) -> str | None:
     return min(near, key=lambda other: (_apart(own, unit_named(other)), other), default=None)
 
 
-def _apart(one: Unit, other: Unit) -> float:
-    return abs(math.log(one.bytes_per_s / other.bytes_per_s)) + abs(
-        math.log(one.flops_per_s(16) / other.flops_per_s(16))
+def _apart(unit: Unit, other: Unit) -> float:
+    return abs(math.log(unit.bytes_per_s / other.bytes_per_s)) + abs(
+        math.log(unit.flops_per_s(16) / other.flops_per_s(16))
     )

@@ -47,10 +47,10 @@ from berth.predictor.hardware.unit import Unit, unit_named
 SERVING = "serving"
 """Source of a throughput from first and further tokens."""
 _SERVED = frozenset(Precision) - {Precision.FP64, Precision.TF32, Precision.INT8}
-"""What language models are computed in."""
+"""Precisions that language models are computed in."""
 UNVERIFIED = "unverified: no public measurements to check it against"
 DRAWN_SHARE = Interval(0.4, 0.7, 1.0)
-"""Of its rated power, what a busy accelerator draws: a rule, not a measurement."""
+"""Share of its rated power that a busy accelerator draws: a rule, not a measurement."""
 WIDEST = math.log(3.0)
 """Half width in log beyond which a prediction is not one to act on."""
 _BASIS = {
@@ -92,20 +92,20 @@ class ServingPrediction:
     tpot_s: Interval
     memory: Memory
     memory_bytes: float
-    """That one GPU has."""
+    """Memory of one GPU."""
     resident: float
     """Sequences of a replica whose cache fits at a time."""
     fits: bool
-    """With the upper end of what it needs to run at all."""
+    """Whether the upper end of what it needs to run at all fits."""
     energy_j_per_token: Interval | None
     """Unverified."""
     price_per_million: Interval | None
-    """Of tokens, in the site's currency."""
+    """Price of a million tokens, in the site's currency."""
     carbon_g_per_million: Interval | None
-    """Of tokens; unverified."""
+    """Carbon of a million tokens; unverified."""
     basis: Basis
     latency_basis: Basis
-    """Of ``ttft_s`` and ``tpot_s``."""
+    """Basis of ``ttft_s`` and ``tpot_s``."""
     bound: Bound
     source: str
     """The head that throughput is from."""
@@ -120,17 +120,17 @@ class LlmPredictor:
 
     @classmethod
     def load(cls, folder: Path | None = None) -> LlmPredictor:
-        """The shipped bundle, or one of a folder. Raises DocumentError."""
+        """Load the shipped bundle, or one of a folder. Raises DocumentError."""
         return cls(_shipped() if folder is None else load(folder))
 
     @property
     def frameworks(self) -> tuple[str, ...]:
-        """All that were measured."""
+        """Return all frameworks that were measured."""
         return tuple(sorted({f for h in self.model.heads.values() for f in h.codes.frameworks}))
 
     @property
     def accelerators(self) -> frozenset[str]:
-        """All that were measured, by their names in the hardware catalogue."""
+        """Return all accelerators that were measured, by their names in the hardware catalogue."""
         return frozenset(a for h in self.model.heads.values() for a in h.codes.accelerators)
 
     def predict(
@@ -141,13 +141,13 @@ class LlmPredictor:
         framework: str = "vllm",
         carbon_g_per_kwh: float | None = None,
     ) -> list[ServingPrediction]:
-        """One prediction a device, in their order. Raises UsageError (``Load.check``)."""
+        """Return one prediction a device, in their order. Raises UsageError (``Load.check``)."""
         work.check(model)
         if not devices:
             return []
         cases = [Case(model, work, d) for d in devices]
         numbered = numbers(cases)
-        found = {
+        estimates = {
             name: self._estimates(head, cases, framework, numbered)
             for name, head in self.model.heads.items()
         }
@@ -155,14 +155,15 @@ class LlmPredictor:
         return [
             _join(
                 case, framework, need, carbon_g_per_kwh,
-                {name: rows[i] for name, rows in found.items()},
+                {name: rows[i] for name, rows in estimates.items()},
                 known=framework in self.frameworks,
             )
             for i, case in enumerate(cases)
         ]  # fmt: skip
 
     def _in_order(self, head: Head, case: Case, framework: str, log_time: float) -> float:
-        """Not slower than the accelerator whose effects it has where it has more of everything.
+        """Return a log time that is not slower than that of the accelerator whose effects it has
+        where it has more of everything.
 
         And not faster where it has less of everything, as a slice has.
         """
@@ -170,8 +171,8 @@ class LlmPredictor:
         if not near or (near == case.device.sheet.name and case.device.whole):
             return log_time
         whole_sibling = replace(case, device=unit_named(near))
-        (found,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
-        limit = math.log(found.seconds.mid)
+        (estimate,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
+        limit = math.log(estimate.seconds.mid)
         better = partial(dominates, precisions=_SERVED, linked=False)
         if better(case.device, whole_sibling.device):
             return min(log_time, limit)
@@ -191,20 +192,20 @@ class LlmPredictor:
         # One model under one load: only the accelerator differs.
         tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
         tied[:, 0] = [head.codes.accelerator(c) for c in cases]
-        alike = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
+        situations = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
         widths = head.entry.widths
-        added = np.flatnonzero([widths[one].process for one in alike])
+        added = np.flatnonzero([widths[situation].process for situation in situations])
         log_time[added] += head.residual(tied[added], numbered[added])
         for i, case in enumerate(cases):
             log_time[i] = self._in_order(head, case, framework, float(log_time[i]))
-        found = []
-        for i, situation in enumerate(alike):
+        estimates = []
+        for i, situation in enumerate(situations):
             width = widths[situation].log_width
             by_sibling = situation is Situation.NEW and _has_sibling(head, cases[i])
             if by_sibling:
                 width = LOG_WIDTHS.get(name, width)
             term = head.effects.terms[int(np.argmax(shares[i]))]
-            found.append(
+            estimates.append(
                 Estimate(
                     around(math.exp(min(max(log_time[i], -20.0), 20.0)), width),
                     situation,
@@ -212,7 +213,7 @@ class LlmPredictor:
                     by_sibling and name in LOG_WIDTHS,
                 )
             )
-        return found
+        return estimates
 
 
 def _has_sibling(head: Head, case: Case) -> bool:
@@ -220,12 +221,12 @@ def _has_sibling(head: Head, case: Case) -> bool:
     return case.device.sheet.name not in measured and bool(stands_for(case.device, measured))
 
 
-def _both(one: Interval, other: Interval, basis: Basis) -> Interval:
-    """Two estimates of the same seconds, equally alike to what was measured."""
-    found = combine_estimates(
-        (SourceEstimate(OFFLINE, one, basis), SourceEstimate(SERVING, other, basis))
+def _both(offline: Interval, serving: Interval, basis: Basis) -> Interval:
+    """Combine two estimates of the same seconds that resemble what was measured equally."""
+    combined = combine_estimates(
+        (SourceEstimate(OFFLINE, offline, basis), SourceEstimate(SERVING, serving, basis))
     )
-    return found.seconds
+    return combined.seconds
 
 
 def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situation:
@@ -243,7 +244,7 @@ def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situ
 
 
 def _alias(framework: str, head: Head) -> str:
-    """The two data sets name TensorRT-LLM differently."""
+    """Return the framework's other name: the two data sets name TensorRT-LLM differently."""
     other = {"tensorrt-llm": "trtllm", "trtllm": "tensorrt-llm"}.get(framework, framework)
     return other if other in head.codes.frameworks else framework
 
@@ -271,7 +272,7 @@ def _join(
     order = list(Situation)
     worse = max(ttft.situation, tpot.situation, key=order.index)
     situation, source = min(
-        (offline.situation, OFFLINE), (worse, SERVING), key=lambda one: order.index(one[0])
+        (offline.situation, OFFLINE), (worse, SERVING), key=lambda pair: order.index(pair[0])
     )
     if order.index(offline.situation) == order.index(worse):
         whole = _both(offline.seconds, served, _BASIS[worse])

@@ -43,21 +43,21 @@ class Codes:
     """Signatures."""
 
     def accelerator(self, case: Case) -> int:
-        """The code of the case's accelerator; a slice is none of them."""
+        """Return the code of the case's accelerator; a slice is none of them."""
         name = case.device.sheet.name if case.device.whole else ""
         return _place(self.accelerators, name)
 
     def framework(self, name: str) -> int:
-        """The code of a framework."""
+        """Return the code of a framework."""
         return _place(self.frameworks, name)
 
     def model(self, model: LanguageModel) -> int:
-        """The code of a model."""
+        """Return the code of a model."""
         return _place(self.models, signature(model))
 
 
 def signature(model: LanguageModel) -> str:
-    """The same for models of the same shape, whatever their names."""
+    """Return a digest that is the same for models of the same shape, whatever their names."""
     parts = (
         model.layers, model.hidden_size, model.heads, round(model.kv_heads * model.layers),
         model.head_dim, model.feed_forward_size, model.vocabulary, model.experts,
@@ -67,7 +67,7 @@ def signature(model: LanguageModel) -> str:
 
 
 def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Integers:
-    """Cases x ``TIES``."""
+    """Return [cases, TIES]."""
     rows = []
     for case, framework in zip(cases, frameworks, strict=True):
         load = case.load
@@ -81,7 +81,7 @@ def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Inte
 
 
 def numbers(cases: Sequence[Case]) -> Floats:
-    """Cases x ``NUMBERS``, each of a scale at which 1 is a good deal."""
+    """Return [cases, NUMBERS], each of a scale at which 1 is a good deal."""
     rows = []
     for case in cases:
         m, load = case.model, case.load
@@ -111,11 +111,11 @@ class Residual:
         self._session = session
 
     def __call__(self, tied: Integers, numbered: Floats) -> Floats:
-        """In log seconds, to be added to the physics."""
+        """Return log seconds to be added to the physics."""
         if not len(tied):
             return np.zeros(0)
-        (found,) = self._session.run(None, {"ties": tied, "numbers": numbered})
-        return np.asarray(found, dtype=np.float64).reshape(-1)
+        (residuals,) = self._session.run(None, {"ties": tied, "numbers": numbered})
+        return np.asarray(residuals, dtype=np.float64).reshape(-1)
 
 
 def _place(names: tuple[str, ...], name: str) -> int:

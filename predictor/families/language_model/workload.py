@@ -42,12 +42,13 @@ class LanguageModelWorkload(Document):
 
     @property
     def gpus(self) -> int:
-        """That it is served on."""
+        """Return how many GPUs it is served on."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
 def describe(document: LanguageModelWorkload) -> Workload:
-    """Unit of its predictions: a request, as its share of the time at full load."""
+    """Return the workload; its predictions are for a request, as its share of the time at full
+    load."""
     runs_on = document.runs_on
     if runs_on.gpus == 0:
         runs_on = runs_on.model_copy(update={"gpus": document.gpus})
@@ -60,11 +61,11 @@ KIND = Kind("language-model", LanguageModelWorkload, describe)
 
 
 def language_model_workload(path: Path, **load: Any) -> LanguageModelWorkload:
-    """The workload of a decoder's configuration; ``load``: fields of the document.
+    """Return the workload of a decoder's configuration; ``load``: fields of the document.
 
     Raises DocumentError for a file that is no decoder's configuration.
     """
     raw = dict(read_json(path, RawConfig).model_extra or {})
     from_mapping(raw, source=path, name=path.name)
-    given = {key: value for key, value in load.items() if value is not None}
-    return LanguageModelWorkload(**{"name": plain_name(path), "config": raw, **given})
+    load_fields = {key: value for key, value in load.items() if value is not None}
+    return LanguageModelWorkload(**{"name": plain_name(path), "config": raw, **load_fields})

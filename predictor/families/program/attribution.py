@@ -23,7 +23,7 @@ Model = Callable[[Floats], Floats]
 """Rows (n x inputs) to outputs (n x platforms), in log."""
 
 MOST_EXACT = 10
-"""Up to so many groups every coalition is asked: 1,024 rows."""
+"""Most groups for which every coalition is asked (1,024 rows)."""
 ORDERS = 64
 SEED = 20260101
 
@@ -43,7 +43,7 @@ class Attribution:
 def attribute(
     model: Model, row: Floats, background: Floats, groups: Sequence[Sequence[int]]
 ) -> Attribution:
-    """What each group of columns adds to ``model(row)``.
+    """Return what each group of columns adds to ``model(row)``.
 
     ``row``: inputs. ``background``: m x inputs; of several rows the mean output counts.
     ``groups``: column numbers; columns in no group keep the workload's own value.
@@ -105,7 +105,7 @@ def _outputs(
     groups: Sequence[Sequence[int]],
     members: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
 ) -> Floats:
-    """Mean output over the background for each coalition."""
+    """Return the mean output over the background for each coalition."""
     own = np.ones((len(members), row.size), dtype=bool)
     for player, group in enumerate(groups):
         own[:, list(group)] = members[:, [player]]

@@ -106,7 +106,7 @@ class Manifest(BundleManifest):
     typical_log_efficiency: float
     """Mean log of measured reference time over its roofline, in training."""
     priors: dict[str, Calibration]
-    """For platforms without labels, by kind: ``cpu`` and ``gpu``."""
+    """Calibrations for platforms without labels, by kind: ``cpu`` and ``gpu``."""
     training: Training
 
 
@@ -117,38 +117,39 @@ class Bundle:
     folder: Path
     manifest: Manifest
     models: Mapping[str, onnxruntime.InferenceSession]
-    """By labelled platform."""
+    """Sessions by labelled platform."""
     dead_zones: Mapping[str, float]
     range_check: RangeCheck
     own_ranges: Mapping[str, RangeCheck]
-    """Of labelled platforms on which other programs were timed than the bundle was trained on."""
+    """Range data of labelled platforms on which other programs were timed than the bundle was
+    trained on."""
 
     def range_of(self, platform: str) -> RangeCheck:
-        """What a program must be like for the bundle to know it there."""
+        """Return the range that a program must be in for the bundle to know it there."""
         return self.own_ranges.get(platform, self.range_check)
 
     @property
     def id(self) -> str:
-        """The bundle's digest."""
+        """Return the bundle's digest."""
         return self.manifest.id
 
     def residual(self, platform: str, rows: Floats) -> Floats:
-        """Log residuals of the parallel part for feature rows (n x features)."""
+        """Return the log residuals of the parallel part for feature rows (n x features)."""
         return firm(regressed(self.models[platform], rows), self.dead_zones[platform])
 
 
 def firm(residuals: Floats, dead_zone: float) -> Floats:
-    """Firm shrinkage: nothing below ``dead_zone``, all beyond twice that, linear between.
+    """Shrink residuals firmly: nothing below ``dead_zone``, all beyond twice that, linear between.
 
     Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
     size = np.abs(residuals)
-    kept = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
-    return np.asarray(np.sign(residuals) * kept)
+    shrunk = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
+    return np.asarray(np.sign(residuals) * shrunk)
 
 
 def verify(folder: Path) -> Manifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, Manifest)
     check_complete(folder, manifest, files_of(manifest.labelled))
     check_features(folder, same=manifest.features == FEATURES, key="features")
@@ -156,7 +157,8 @@ def verify(folder: Path) -> Manifest:
 
 
 def files_of(labelled: Iterable[Labelled]) -> set[str]:
-    """What a bundle with these platforms consists of, besides its manifest and card."""
+    """Return the names of the files that a bundle with these platforms consists of, besides its
+    manifest and card."""
     entries = tuple(labelled)
     return {RANGE, *(e.model for e in entries), *(e.range_file for e in entries if e.range_file)}
 
@@ -171,7 +173,7 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
 
 
 def write_range(check: RangeCheck) -> str:
-    """The range data as JSON text."""
+    """Return the range data as JSON text."""
     data = {
         "names": check.names,
         "centre": check.centre.tolist(),
@@ -185,7 +187,7 @@ def write_range(check: RangeCheck) -> str:
 
 
 def read_range(path: Path) -> RangeCheck:
-    """What ``write_range`` wrote. Raises DocumentError."""
+    """Read what ``write_range`` wrote. Raises DocumentError."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
         check = RangeCheck(

@@ -25,19 +25,19 @@ from berth.predictor.families.program.work import ThreadScaling, Work, work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5
-"""On the prior's log interval where the platform has no label: its own bias is unknown."""
+"""Factor on the prior's log interval where the platform has no label: its own bias is unknown."""
 SCALED_WIDENING = 0.2
-"""Added share of the log interval for each doubling between labelled and asked core count."""
+"""Share added to the log interval for each doubling between labelled and asked core count."""
 GUESSED_SCALING_WIDENING = 0.5
 """The same where the program was never run with another number of threads."""
 PARTIAL_WIDENING = 1.25
-"""Where the counters are of a part of the run only."""
+"""Factor where the counters are of a part of the run only."""
 OTHER_REFERENCE_WIDENING = 1.25
-"""Where the profile is of another platform than the bundle's training profiles are."""
+"""Factor where the profile is of another platform than the bundle's training profiles are."""
 UNKNOWN_DIFFICULTY = 1.0
-"""Where no labelled platform can tell: nothing is anchored on the measured run."""
+"""Difficulty where no labelled platform can tell: nothing is anchored on the measured run."""
 CALIBRATED_KERNELS = 9
-"""With labels of fewer kernels a platform has no interval of its own: its basis stays a prior."""
+"""Kernels below which a labelled platform has no interval of its own: its basis stays a prior."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Runs repeat to within a few per cent at best."""
 
@@ -57,7 +57,7 @@ class Layout:
 
     table: Ceilings
     count: int
-    """How many points were asked for."""
+    """Number of points that were asked for."""
     reference: int
     """Row of the reference; -1: its platform has no signature."""
     labelled: dict[str, int]
@@ -79,12 +79,12 @@ class Reading:
 
     @property
     def work_features(self) -> Floats:
-        """What the range test looks at."""
+        """Return what the range test looks at."""
         return np.array(work_features(self.work, self.scaling))
 
 
 def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
-    """Work and rooflines of a profile. ``typical`` is the training set's mean log efficiency.
+    """Read work and rooflines of a profile. ``typical`` is the training set's mean log efficiency.
 
     Counters of a part of a run are scaled so that the whole has the typical efficiency.
     """
@@ -105,7 +105,8 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
 
 
 def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Floats:
-    """[readings, points] ``Estimate.log_time`` of several, which ``estimate`` finds one by one.
+    """Return [readings, points] ``Estimate.log_time`` of several, which ``estimate`` computes one
+    by one.
 
     Readings may differ in all but profile and scaling: models run once over all of them.
     """
@@ -118,20 +119,20 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
         if layout.reference >= 0 and name in asked and name != readings[0].profile.platform
     }
     measured = _measured_log_times(readings[0].profile)
-    found = np.empty((len(readings), len(points)))
+    logs = np.empty((len(readings), len(points)))
     for index, point in enumerate(points):
         name = point.platform.name
         for row, reading in enumerate(readings):
             if name == reading.profile.platform:
                 log_roof = float(reading.log_roofs[index])
-                found[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
+                logs[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
             elif name in residuals:
                 residual = float(residuals[name][row])
-                found[row, index] = _calibrated(entries[name].prior, reading, index, residual)
+                logs[row, index] = _calibrated(entries[name].prior, reading, index, residual)
             else:
                 prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
-                found[row, index] = _calibrated(prior, reading, index, 0.0)
-    return found
+                logs[row, index] = _calibrated(prior, reading, index, 0.0)
+    return logs
 
 
 def _features(reading: Reading, index: int) -> Floats:
@@ -139,7 +140,7 @@ def _features(reading: Reading, index: int) -> Floats:
 
 
 def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
-    """One estimate a point asked for, in their order."""
+    """Return one estimate for each point asked for, in their order."""
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
@@ -155,18 +156,18 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     residuals = _residuals(reading, layout, bundle)
     difficulties = _difficulties(reading, layout, bundle, residuals)
     counting = NORMAL_90 * counting_error(profile)
-    found = []
+    estimates = []
     for index, point in enumerate(layout.table.points[: layout.count]):
         name = point.platform.name
         if name == profile.platform:
             log_roof = float(reading.log_roofs[index])
-            found.append(_at_home(reading, point, measured, log_roof, doubling))
+            estimates.append(_at_home(reading, point, measured, log_roof, doubling))
         elif name in residuals:
             entry = entries[name]
             own = bundle.own_ranges.get(name)
             own_odd = odd if own is None else own.widening(reading.work_features)
             apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
-            found.append(
+            estimates.append(
                 Estimate(
                     _calibrated(entry.prior, reading, index, residuals[name]),
                     entry.score_quantile
@@ -182,18 +183,19 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             apart = 0.0 if point.gpus else math.log2(point.units)
             hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
             spread = prior.score_quantile * hard * widening(general, odd) * (1 + doubling * apart)
-            found.append(
+            estimates.append(
                 Estimate(
                     _calibrated(prior, reading, index, 0.0),
                     math.hypot(spread * NEW_PLATFORM_WIDENING, counting),
                     Basis.PRIOR,
                 )
             )
-    return found
+    return estimates
 
 
 def counting_error(profile: Profile) -> float:
-    """Largest relative standard error of the misses: time is at most proportional to them."""
+    """Return the largest relative standard error of the misses: time is at most proportional to
+    them."""
     return max(
         (
             m.standard_error / m.value
@@ -211,28 +213,29 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 
 
 def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
-    """Learnt log residual of each labelled platform; none where nothing can be anchored."""
+    """Return the learnt log residual of each labelled platform; none where nothing can be
+    anchored."""
     if layout.reference < 0:
         return {}
-    found = {}
+    residuals = {}
     for name, index in layout.labelled.items():
-        found[name] = float(bundle.residual(name, _features(reading, index).reshape(1, -1))[0])
-    return found
+        residuals[name] = float(bundle.residual(name, _features(reading, index).reshape(1, -1))[0])
+    return residuals
 
 
 def _difficulties(
     reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
 ) -> dict[str, float]:
-    """Difficulty by labelled platform, and by kind for the platforms without labels."""
-    found = {}
+    """Return the difficulty by labelled platform, and by kind for the platforms without labels."""
+    difficulties = {}
     for entry in bundle.manifest.labelled:
         if entry.platform not in residuals:
             continue
         index = layout.labelled[entry.platform]
         corrected = _calibrated(entry.prior, reading, index, residuals[entry.platform])
         hard = difficulty(corrected - _calibrated(entry.prior, reading, index, 0.0))
-        found[entry.platform] = found["gpu" if entry.gpus else "cpu"] = hard
-    return found
+        difficulties[entry.platform] = difficulties["gpu" if entry.gpus else "cpu"] = hard
+    return difficulties
 
 
 def _calibrated(prior: Calibration, reading: Reading, index: int, residual: float) -> float:
@@ -244,18 +247,18 @@ def _calibrated(prior: Calibration, reading: Reading, index: int, residual: floa
 
 
 def _measured_log_times(profile: Profile) -> dict[int, float]:
-    """Log times on the profile's own platform by cores: its runs, where they were made."""
-    found = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
+    """Return log times on the profile's own platform by cores: its runs, where they were made."""
+    log_times_by_cores = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
     if profile.runtime is not None:
         declared = profile.runs_on.threads * profile.runs_on.ranks
-        found[declared] = math.log(profile.runtime.median_s)
-    return found
+        log_times_by_cores[declared] = math.log(profile.runtime.median_s)
+    return log_times_by_cores
 
 
 def _at_home(
     reading: Reading, point: Point, measured: dict[int, float], log_roof: float, doubling: float
 ) -> Estimate:
-    """On the platform that the profile was measured on: the measurement, or moved from it."""
+    """Return the measurement on the profile's own platform, or an estimate moved from it."""
     runtime = reading.profile.runtime
     spread = runtime.spread_s / runtime.median_s if runtime else 0.0
     width = max(LEAST_LOG_WIDTH, 2 * spread)
@@ -263,7 +266,11 @@ def _at_home(
         return Estimate(measured[point.units], width, Basis.MEASURED)
     nearest = min(measured, key=lambda cores: abs(math.log(cores / point.units)))
     apart = abs(math.log2(point.units / nearest))
-    here = math.log(reading.run.runtime_s)
+    reference_log_s = math.log(reading.run.runtime_s)
     index = reading.run.index
-    moved = here + log_roof - float(reading.log_roofs[index]) if index >= 0 else here
+    moved = (
+        reference_log_s + log_roof - float(reading.log_roofs[index])
+        if index >= 0
+        else reference_log_s
+    )
     return Estimate(moved, width + doubling * apart, Basis.SCALED)

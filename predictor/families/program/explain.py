@@ -33,7 +33,7 @@ from berth.predictor.hardware.ceilings import Point
 
 SHOWN = 3
 LEAST_EFFECT = 0.01
-"""In log: effects of less than a per cent are not worth a word."""
+"""Log of the least effect that is worth a word: one per cent."""
 
 LIMITS = {
     "flops": (Bound.COMPUTE, "floating-point operations"),
@@ -57,11 +57,11 @@ class Effect:
     name: str
     counters: tuple[str, ...]
     factor: float
-    """On the speedup: above 1, the program gains more there than a typical one for this."""
+    """Factor on the speedup: above 1, the program gains more there than a typical one for this."""
 
     @property
     def shown(self) -> str:
-        """The factor as people read it: ``x1.72``, ``x24``, ``x1/140``."""
+        """Return the factor as people read it: ``x1.72``, ``x24``, ``x1/140``."""
         if self.factor < 0.1:
             return f"x1/{1 / self.factor:.3g}"
         return f"x{self.factor:.2f}" if self.factor < 10 else f"x{self.factor:.3g}"
@@ -75,13 +75,14 @@ class Explanation:
     platform: str
     speedup: float
     typical_speedup: float
-    """Of a program with the training kernels' median counters and this one's instructions."""
+    """Speedup of a program with the training kernels' median counters and this one's instructions.
+    """
     bound: StrEnum
     """A ``Bound``, or what another family says in its place."""
     limit: str
     """The largest part of the time there."""
     limit_share: float
-    """Of the roofline's time."""
+    """Share of the roofline's time."""
     effects: tuple[Effect, ...]
     """All of them, largest first."""
     at_home: bool
@@ -91,20 +92,20 @@ class Explanation:
 
     @property
     def largest(self) -> tuple[Effect, ...]:
-        """Those worth naming: at most three."""
+        """Return the effects worth naming: at most three."""
         return tuple(e for e in self.effects if abs(math.log(e.factor)) >= LEAST_EFFECT)[:SHOWN]
 
     def sentence(self) -> str:
-        """One or two sentences for people."""
-        there = (
+        """Write one or two sentences for people."""
+        speedup_there = (
             f"{self.speedup:.3g}x on {self.platform}: {self.bound.value}-bound there "
             f"({100 * self.limit_share:.0f} % of {self.whose_time} time is {self.limit})."
         )
         if self.at_home:
-            return f"{there} Its own run tells the time, so no counter moves it."
+            return f"{speedup_there} Its own run tells the time, so no counter moves it."
         moved = ", ".join(f"{e.name} ({e.shown})" for e in self.largest)
         why = f"moved most by {moved}" if moved else "no counter moves it by more than 1 %"
-        return f"{there} A typical program gets {self.typical_speedup:.3g}x; {why}."
+        return f"{speedup_there} A typical program gets {self.typical_speedup:.3g}x; {why}."
 
 
 def explain(
@@ -114,37 +115,40 @@ def explain(
     *,
     reference: Platform | None = None,
 ) -> list[Explanation]:
-    """Why each point gets its speedup, in their order. Raises UsageError as predicting does."""
+    """Explain why each point gets its speedup, in their order. Raises UsageError as predicting
+    does."""
     reading, layout = predictor.read(profile, points, reference=reference)
     game = Game(reading, layout, predictor.bundle)
-    found = attribute(game.log_speedups, game.row, game.typical, game.groups)
-    return [_explanation(point, reading, index, found) for index, point in enumerate(points)]
+    attribution = attribute(game.log_speedups, game.row, game.typical, game.groups)
+    return [_explanation(point, reading, index, attribution) for index, point in enumerate(points)]
 
 
 def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """By how far each moves the speedup, either way."""
+    """Sort effects by how far each moves the speedup, either way."""
     return tuple(sorted(effects, key=lambda e: -abs(math.log(e.factor))))
 
 
-def _explanation(point: Point, reading: Reading, index: int, found: Attribution) -> Explanation:
+def _explanation(
+    point: Point, reading: Reading, index: int, attribution: Attribution
+) -> Explanation:
     roofs = reading.roofs
     total = float(roofs.total[index])
     shares = {name: float(getattr(roofs, name)[index]) / total for name in LIMITS}
     limit = max(shares, key=shares.__getitem__)
     # Behind a GPU's second level lies its memory.
     bound, words = LIMITS["dram" if limit == "l3" and point.platform.is_gpu else limit]
-    made = [
+    effects = [
         Effect(name, counters, math.exp(float(effect)))
-        for (name, counters, _), effect in zip(GROUPS, found.effects[:, index], strict=True)
+        for (name, counters, _), effect in zip(GROUPS, attribution.effects[:, index], strict=True)
     ]
     return Explanation(
         platform=point.platform.name,
-        speedup=math.exp(float(found.value[index])),
-        typical_speedup=math.exp(float(found.base[index])),
+        speedup=math.exp(float(attribution.value[index])),
+        typical_speedup=math.exp(float(attribution.base[index])),
         bound=bound,
         limit=words,
         limit_share=shares[limit],
-        effects=largest_first(made),
+        effects=largest_first(effects),
         at_home=point.platform.name == reading.profile.platform,
         shares=shares,
     )
@@ -181,7 +185,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("atomic updates", ("atomic_ops",), ("atomics",)),
     ("efficiency on the reference", ("runtime",), ("log_efficiency",)),
 )
-"""What is named in the sentence, the Profile's own names, and the columns of a row."""
+"""Words of the sentence, the Profile's own names, and the columns of a row."""
 
 COLUMNS = tuple(column for _, _, columns in GROUPS for column in columns)
 _AT = {name: index for index, name in enumerate(COLUMNS)}
@@ -199,9 +203,9 @@ class Game:
         self.groups = [[_AT[column] for column in columns] for _, _, columns in GROUPS]
 
     def log_speedups(self, rows: Floats) -> Floats:
-        """Log speedups (rows x points)."""
+        """Return the log speedups (rows x points)."""
         readings = [self._moved(row) for row in rows]
-        own = np.array([math.log(one.run.runtime_s) for one in readings])[:, None]
+        own = np.array([math.log(reading.run.runtime_s) for reading in readings])[:, None]
         # At home the measured times are the program's own and move with its time.
         home = self._reading.profile.platform
         points = self._layout.table.points[: self._layout.count]
@@ -258,7 +262,8 @@ def _row(work: Work, log_efficiency: float) -> Floats:
 
 
 def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
-    """The median training kernel as a row; misses are split into reads and writes as ours are."""
+    """Return the median training kernel as a row; misses are split into reads and writes as ours
+    are."""
     check = bundle.range_check
     rows = dict(zip(WORK_FEATURES, (check.rows * check.scale + check.centre).T, strict=True))
     median = {name: _median(column) for name, column in rows.items()}
@@ -297,7 +302,7 @@ def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
 
 
 def _median(values: Floats) -> float:
-    """Over those that were counted; NaN where none was."""
+    """Return the median over those that were counted; NaN where none was."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if known.size else math.nan
 
@@ -305,11 +310,11 @@ def _median(values: Floats) -> float:
 _SOME_FLOPS = 1e-3
 """An instruction: kernels with fewer say nothing of bytes an operation."""
 _NO_ATOMICS = 1e-8
-"""At most ten times the features' floor: none."""
+"""Atomic updates an instruction that count as none: at most ten times the features' floor."""
 
 
 def _work(row: Floats, own: Work) -> Work:
-    """The row as Work with the program's own number of instructions."""
+    """Return the row as Work with the program's own number of instructions."""
     total = own.instructions
     value = {name: float(row[index]) for name, index in _AT.items()}
     regions, atomics = value["regions"], value["atomics"]
@@ -333,7 +338,7 @@ def _work(row: Floats, own: Work) -> Work:
 
 
 def _levels(value: dict[str, float], kind: str, total: float) -> Levels:
-    """Misses by level; an inner level misses at least what the next one does."""
+    """Return the misses by level; an inner level misses at least what the next one does."""
     far = value[f"far_{kind}"]
     middle = max(far, value[f"middle_{kind}"])
     return (max(middle, value[f"near_{kind}"]) * total, middle * total, far * total)

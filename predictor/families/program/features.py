@@ -36,7 +36,7 @@ WORK_FEATURES = (
     "log_stores_per_region",
     "parallel_slowdown",
 )
-"""What the program does, wherever it runs; the range test looks at these."""
+"""Features of what the program does, wherever it runs; the range test looks at these."""
 
 PLATFORM_FEATURES = (
     "log_reference_efficiency",
@@ -51,7 +51,7 @@ PLATFORM_FEATURES = (
     "target_atomics_share",
     "log_roofline_ratio",
 )
-"""What the roofline says of the reference and of the target."""
+"""Features of what the roofline gives for the reference and for the target."""
 
 FEATURES = WORK_FEATURES + PLATFORM_FEATURES
 
@@ -65,11 +65,11 @@ class Reference:
 
     runtime_s: float
     index: int
-    """Of its point in the ceiling table; -1: its platform has no signature."""
+    """Index of its point in the ceiling table; -1: its platform has no signature."""
 
 
 def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
-    """The values of ``WORK_FEATURES``."""
+    """Return the values of ``WORK_FEATURES``."""
     total = work.instructions
     accesses = max(work.accesses, 1.0)
     near, middle, far = work.misses
@@ -100,14 +100,14 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
 
 
 def platform_features(work: Work, reference: Reference, times: Times, target: int) -> list[float]:
-    """The values of ``PLATFORM_FEATURES`` for the target point ``target`` of the table."""
-    here, total = reference.index, float(times.total[target])
-    known = here >= 0
-    roof = float(times.total[here]) if known else math.nan
+    """Return the values of ``PLATFORM_FEATURES`` for the target point ``target`` of the table."""
+    home, total = reference.index, float(times.total[target])
+    known = home >= 0
+    roof = float(times.total[home]) if known else math.nan
     region = math.nan if not work.regions else math.log(reference.runtime_s / work.regions)
-    memory = max(float(times.dram[here]), float(times.l3[here])) / roof if known else math.nan
+    memory = max(float(times.dram[home]), float(times.l3[home])) / roof if known else math.nan
     compute = (
-        max(float(times.flops[here]), float(times.instructions[here])) / roof if known else math.nan
+        max(float(times.flops[home]), float(times.instructions[home])) / roof if known else math.nan
     )
     return [
         math.log(reference.runtime_s / roof) if known else math.nan,
@@ -127,7 +127,7 @@ def platform_features(work: Work, reference: Reference, times: Times, target: in
 def feature_row(
     work: Work, scaling: ThreadScaling, reference: Reference, times: Times, target: int
 ) -> Floats:
-    """All features in the order of ``FEATURES``."""
+    """Return all features in the order of ``FEATURES``."""
     values = work_features(work, scaling) + platform_features(work, reference, times, target)
     return np.array(values, dtype=np.float64)
 

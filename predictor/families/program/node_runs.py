@@ -30,7 +30,7 @@ class Run:
 
 
 def runs_of(profile: Profile) -> list[Run]:
-    """Its main run and those on other numbers of nodes, fewest first."""
+    """Return its main run and those on other numbers of nodes, fewest first."""
     assert profile.runtime is not None  # noqa: S101 - without a runtime nothing is predicted
     own = profile.runs_on.nodes or 1
     every = [
@@ -46,7 +46,7 @@ def runs_of(profile: Profile) -> list[Run]:
 
 
 def grows(profile: Profile) -> bool:
-    """Whether the problem grew with the nodes (weak scaling).
+    """Return whether the problem grew with the nodes (weak scaling).
 
     Raises UsageError where it neither grew with them nor stayed.
     """
@@ -66,7 +66,7 @@ def grows(profile: Profile) -> bool:
 
 
 def together(profiles: Sequence[Profile]) -> Profile:
-    """One profile of runs of the same program on several numbers of nodes.
+    """Return one profile of runs of the same program on several numbers of nodes.
 
     The one with fewest nodes, with the others' times. Raises UsageError where they are not of the
     same program, or two are of one number of nodes.
@@ -91,34 +91,35 @@ def together(profiles: Sequence[Profile]) -> Profile:
 
 
 def one_node(profile: Profile) -> Profile:
-    """A run on several nodes as one of them saw it: its share of the ranks and of the counts."""
+    """Return a run on several nodes as one of them saw it: its share of the ranks and of the
+    counts."""
     nodes = profile.runs_on.nodes or 1
     if nodes == 1:
         return profile
 
-    def share(one: Measurement) -> Measurement:
-        if one.value is None:
-            return one
-        error = one.standard_error
-        return one.model_copy(
+    def share(measurement: Measurement) -> Measurement:
+        if measurement.value is None:
+            return measurement
+        error = measurement.standard_error
+        return measurement.model_copy(
             update={
-                "value": one.value / nodes,
+                "value": measurement.value / nodes,
                 "standard_error": None if error is None else error / nodes,
             }
         )
 
     counters = {
-        name: one if name.endswith(NO_TOTALS) or name == GPU_MEMORY else share(one)
-        for name, one in profile.counters.items()
+        name: measurement if name.endswith(NO_TOTALS) or name == GPU_MEMORY else share(measurement)
+        for name, measurement in profile.counters.items()
     }
     ranks = math.ceil(profile.runs_on.ranks / nodes)
     runs_on = profile.runs_on.model_copy(update={"ranks": ranks})
     return profile.model_copy(update={"counters": counters, "runs_on": runs_on})
 
 
-def same_program(one: Profile, other: Profile) -> bool:
-    """Whether two profiles are of one executable, as far as they tell."""
-    ours, theirs = one.workload, other.workload
+def same_program(first: Profile, second: Profile) -> bool:
+    """Return whether two profiles are of one executable, as far as they tell."""
+    ours, theirs = first.workload, second.workload
     if ours.executable_sha256 is not None and theirs.executable_sha256 is not None:
         return ours.executable_sha256 == theirs.executable_sha256
     return ours.command[0].rpartition("/")[2] == theirs.command[0].rpartition("/")[2]

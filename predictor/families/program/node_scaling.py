@@ -32,7 +32,7 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.families.program.node_runs import Run, grows, runs_of
 
 WIDENING = 0.1
-"""Added to the log interval for each doubling beyond the nearest number that was measured."""
+"""Log interval added for each doubling beyond the nearest number that was measured."""
 UNKNOWN_NETWORK = 4.0
 """Factor each way on communication where one of two interconnects was not measured."""
 _MOST_POINTS = 33
@@ -41,7 +41,7 @@ _MOST_POINTS = 33
 def scaling_of(
     profile: Profile, platforms: Mapping[str, Platform], speedups: Mapping[str, float]
 ) -> NodeScaling:
-    """What the profile's runs tell of several nodes of each platform.
+    """Return what the profile's runs tell of several nodes of each platform.
 
     ``speedups``: of one node of each platform over the one it was measured on.
     """
@@ -82,11 +82,11 @@ _SAME = (1.0, 1.0, 1.0)
 _UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
 
 
-def _networks(home: Platform | None, there: Platform) -> _Network:
-    if home is not None and home.name == there.name:
+def _networks(home: Platform | None, target: Platform) -> _Network:
+    if home is not None and home.name == target.name:
         return _Network(_SAME, _SAME)
     ours = home.interconnect if home is not None else None
-    theirs = there.interconnect
+    theirs = target.interconnect
     return _Network(
         _factor(_latency(theirs), _latency(ours)), _factor(_bandwidth(ours), _bandwidth(theirs))
     )
@@ -125,8 +125,8 @@ def _table(
 def _time(
     runs: Sequence[Run], possible: Sequence[Terms], nodes: int, speedup: float, network: _Network
 ) -> Interval:
-    """Over the time on the main run's nodes."""
-    base, here = runs[0], next((run for run in runs if run.nodes == nodes), None)
+    """Return the time over that on the main run's nodes."""
+    base, own_run = runs[0], next((run for run in runs if run.nodes == nodes), None)
 
     def ratio(terms: Terms, latency: float, moved: float) -> float:
         def seconds(n: int) -> float:
@@ -134,20 +134,23 @@ def _time(
             network_s = latency * terms.latency(n) + moved * terms.moved(n)
             return terms.computed(n) + speedup * network_s
 
-        found = seconds(nodes) / seconds(base.nodes)
-        if here is None:
-            return found
+        scaled = seconds(nodes) / seconds(base.nodes)
+        if own_run is None:
+            return scaled
         # Where it ran, the terms only tell how its time is divided.
         return (
-            found * (here.runtime_s / base.runtime_s) * terms.total(base.nodes) / terms.total(nodes)
+            scaled
+            * (own_run.runtime_s / base.runtime_s)
+            * terms.total(base.nodes)
+            / terms.total(nodes)
         )
 
     usual = next(iter(network.cases))
     mid = math.exp(statistics.median(math.log(ratio(terms, *usual)) for terms in possible))
     every = [ratio(terms, *case) for terms in possible for case in network.cases]
     spread = max(run.deviation for run in runs)
-    if here is not None:
-        width = NORMAL_90 * math.hypot(base.deviation, here.deviation)
+    if own_run is not None:
+        width = NORMAL_90 * math.hypot(base.deviation, own_run.deviation)
     else:
         nearest = min(abs(math.log2(nodes / run.nodes)) for run in runs)
         width = NORMAL_90 * spread * max(1.0, possible[0].misfit) + WIDENING * nearest
@@ -158,7 +161,7 @@ def _time(
 
 
 def _memory(runs: Sequence[Run], nodes: int) -> Interval:
-    """Of all nodes together, over that of the main run."""
+    """Return the memory of all nodes together, over that of the main run."""
     base = runs[0]
     known = [(run.nodes, run.peak_memory_bytes) for run in runs if run.peak_memory_bytes]
     if base.peak_memory_bytes is None or not known:
@@ -166,14 +169,14 @@ def _memory(runs: Sequence[Run], nodes: int) -> Interval:
     own = base.peak_memory_bytes
     below = [(n, m / own) for n, m in known if n <= nodes] or [(known[0][0], 1.0)]
     above = [(n, m / own) for n, m in known if n >= nodes]
-    n, here = below[-1]
+    n, own_ratio = below[-1]
     # At most as much on every node as on fewer nodes.
-    most = max(1.0, here * max(1.0, nodes / n))
-    mid = here
+    most = max(1.0, own_ratio * max(1.0, nodes / n))
+    mid = own_ratio
     if above and above[0][0] > n:
         weight = math.log(nodes / n) / math.log(above[0][0] / n)
-        mid = math.exp(math.log(here) * (1 - weight) + math.log(above[0][1]) * weight)
-        most = max(1.0, min(most, max(here, above[0][1])))
+        mid = math.exp(math.log(own_ratio) * (1 - weight) + math.log(above[0][1]) * weight)
+        most = max(1.0, min(most, max(own_ratio, above[0][1])))
     return Interval(min(mid, 1.0), mid, max(mid, most))
 
 
@@ -193,19 +196,19 @@ class Terms:
     """Largest distance from a run, in its standard deviations."""
 
     def computed(self, nodes: float) -> float:
-        """Seconds that the nodes compute."""
+        """Return the seconds that the nodes compute."""
         return self._of(_COMPUTED, nodes)
 
     def latency(self, nodes: float) -> float:
-        """Seconds of messages that wait for the network's latency."""
+        """Return seconds of messages that wait for the network's latency."""
         return self._of(("latency", "rounds"), nodes)
 
     def moved(self, nodes: float) -> float:
-        """Seconds that bytes are on their way."""
+        """Return the seconds that bytes are on their way."""
         return self._of(("reduced", "surface"), nodes)
 
     def total(self, nodes: float) -> float:
-        """All of it."""
+        """Return the seconds of all terms."""
         return self._of(tuple(self.seconds), nodes)
 
     def _of(self, names: Iterable[str], nodes: float) -> float:
@@ -213,24 +216,24 @@ class Terms:
 
 
 def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
-    """Every set of terms that fits the runs as well as they repeat, best first."""
+    """Return every set of terms that fits the runs as well as they repeat, best first."""
     names = ("serial", "latency", "rounds", "reduced") if weak else _TERMS
-    found = []
+    fitting_terms = []
     for count in range(1, min(MOST_TERMS, len(runs)) + 1):
         for chosen in combinations(names, count):
             if not set(chosen) & set(_COMPUTED):
                 continue  # a program that only communicates
             terms = _fit(runs, chosen)
             if terms is not None:
-                found.append(terms)
+                fitting_terms.append(terms)
     # Of two that fit alike, the one with fewer terms.
-    found.sort(key=lambda t: (max(t.misfit, 1.0), len(t.seconds), t.misfit))
-    least = max(AS_GOOD, 1.5 * min(t.misfit for t in found))
-    return [terms for terms in found if terms.misfit <= least]
+    fitting_terms.sort(key=lambda t: (max(t.misfit, 1.0), len(t.seconds), t.misfit))
+    least = max(AS_GOOD, 1.5 * min(t.misfit for t in fitting_terms))
+    return [terms for terms in fitting_terms if terms.misfit <= least]
 
 
 def _shape(name: str, nodes: float) -> float:
-    """How a term grows with the nodes."""
+    """Return how a term grows with the nodes."""
     match name:
         case "serial":
             return 1.0
@@ -247,15 +250,15 @@ def _shape(name: str, nodes: float) -> float:
 
 
 def _fit(runs: Sequence[Run], names: tuple[str, ...]) -> Terms | None:
-    """Least squares on relative errors; None where a term would be negative."""
+    """Fit by least squares on relative errors; None where a term would be negative."""
     shapes = np.array([[_shape(name, run.nodes) for name in names] for run in runs])
     weights = np.array([1.0 / (run.runtime_s * run.deviation) for run in runs])
     times = np.array([run.runtime_s for run in runs])
     solved, _, rank, _ = np.linalg.lstsq(shapes * weights[:, None], times * weights, rcond=None)
     if rank < len(names) or (solved <= 0).any():
         return None
-    made: Floats = shapes @ solved
-    if (made <= 0).any():
+    predicted: Floats = shapes @ solved
+    if (predicted <= 0).any():
         return None
-    apart = np.abs(np.log(made / times)) / np.array([run.deviation for run in runs])
+    apart = np.abs(np.log(predicted / times)) / np.array([run.deviation for run in runs])
     return Terms(dict(zip(names, map(float, solved), strict=True)), float(apart.max()))

@@ -48,12 +48,12 @@ class Predictor:
 
     @property
     def bundle_id(self) -> str:
-        """Digest of the bundle in use."""
+        """Return the digest of the bundle in use."""
         return self._bundle.id
 
     @property
     def bundle(self) -> Bundle:
-        """The bundle in use."""
+        """Return the bundle in use."""
         return self._bundle
 
     def predict(
@@ -65,7 +65,7 @@ class Predictor:
         cores: int | None = None,
         gpus: int = 1,
     ) -> Prediction:
-        """One profile on one platform; ``cores=None``: as many as the program can use.
+        """Predict one profile on one platform; ``cores=None``: as many as the program can use.
 
         ``reference`` is the platform that the profile was measured on; without it nothing is
         anchored on the measured time. Raises UsageError for a profile without runtime or counters.
@@ -76,21 +76,21 @@ class Predictor:
     def predict_all(
         self, profile: Profile, platforms: Iterable[Platform], reference: Platform | None = None
     ) -> list[Prediction]:
-        """One profile on every platform, with as many cores as the program can use."""
+        """Predict one profile on every platform, with as many cores as the program can use."""
         points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
         return self.predict_points(profile, points, reference=reference)
 
     def answer(
         self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None
     ) -> Answer:
-        """``profile`` on ``platforms``: a curve over core counts for each.
+        """Return a curve over core counts for each of ``platforms``.
 
         ``reference`` is the platform that it was measured on; None: nothing is anchored.
         """
         points = [Point(p, units) for p in platforms.values() for units in _grid(profile, p)]
-        found = self.predict_points(profile, points, reference=reference)
+        predictions = self.predict_points(profile, points, reference=reference)
         curves: dict[str, list[Prediction]] = {name: [] for name in platforms}
-        for prediction in found:
+        for prediction in predictions:
             curves[prediction.platform].append(prediction)
         return Answer(
             bundle=self.bundle_id,
@@ -102,7 +102,7 @@ class Predictor:
     def predict_points(
         self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
     ) -> list[Prediction]:
-        """One profile at every point, in their order."""
+        """Predict one profile at every point, in their order."""
         if is_time_only(profile):
             return self._by_time_alone(profile, points, reference)
         reading, layout = self.read(profile, points, reference=reference)
@@ -111,13 +111,13 @@ class Predictor:
             _prediction(
                 reading,
                 point,
-                found,
+                point_estimate,
                 index=index,
                 growth=growth,
                 ran_on=reference,
                 doubt=doubts[point.platform.name] or _crowded(profile, point),
             )
-            for index, (point, found) in enumerate(
+            for index, (point, point_estimate) in enumerate(
                 zip(points, estimate(reading, layout, self._bundle), strict=True)
             )
         ]
@@ -125,11 +125,11 @@ class Predictor:
     def _by_time_alone(
         self, profile: Profile, points: Sequence[Point], reference: Platform | None
     ) -> list[Prediction]:
-        def estimates(one: Profile) -> list[Estimate]:
-            return estimate(*self.read(one, points, reference=reference), self._bundle)
+        def estimates(point_estimate: Profile) -> list[Estimate]:
+            return estimate(*self.read(point_estimate, points, reference=reference), self._bundle)
 
         likely = stand_ins(profile)
-        found = combined(likely, estimates)
+        estimates_of_points = combined(likely, estimates)
         reading, _ = self.read(likely[0], points, reference=reference)
         growth, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
         doubt = doubt or _waiting(profile, reference)
@@ -138,7 +138,7 @@ class Predictor:
                 _prediction(
                     reading,
                     point,
-                    one,
+                    point_estimate,
                     index=index,
                     growth=growth,
                     ran_on=reference,
@@ -146,13 +146,15 @@ class Predictor:
                 ),
                 bound=Bound.UNKNOWN,
             )
-            for index, (point, one) in enumerate(zip(points, found, strict=True))
+            for index, (point, point_estimate) in enumerate(
+                zip(points, estimates_of_points, strict=True)
+            )
         ]
 
     def read(
         self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
     ) -> tuple[Reading, Layout]:
-        """The profile as the estimator sees it at these points.
+        """Read the profile as the estimator sees it at these points.
 
         Raises UsageError for a profile without runtime or counters.
         """
@@ -169,7 +171,7 @@ class Predictor:
         return reading, layout
 
     def _layout(self, points: Sequence[Point], anchor: Point | None) -> Layout:
-        """The ceiling table for these points, kept for the next profile."""
+        """Return the ceiling table for these points, cached for the next profile."""
         asked = [*points, *([anchor] if anchor else [])]
         key = tuple((id(p.platform), p.units) for p in asked)
         cached = self._layouts.get(key)
@@ -194,7 +196,7 @@ class Predictor:
     def _doubts(
         self, reading: Reading, points: Sequence[Point], reference: Platform | None
     ) -> dict[str, str | None]:
-        """Why a platform's prediction is not one to act on, by its name."""
+        """Return why a platform's prediction is not one to act on, by its name."""
         names = dict.fromkeys(point.platform.name for point in points)
         why = self._doubt(reading) or _elsewhere(reading.profile, reference)
         if (why := why or _waiting(reading.profile, reference)) is not None:
@@ -216,7 +218,8 @@ class Predictor:
 
 
 def _waiting(profile: Profile, reference: Platform | None) -> str | None:
-    """Whether it mostly waits, and not for a processor: another one changes little then."""
+    """Return a sentence where it mostly waits, and not for a processor: another one changes little
+    then."""
     runs_on, took = profile.runs_on, run_s(profile)
     busy = busy_cores(profile, reference)
     if busy is None or took is None or runs_on.gpus or runs_on.ranks > 1:
@@ -232,7 +235,8 @@ def _incomplete(profile: Profile) -> str | None:
 
 
 def _crowded(profile: Profile, point: Point) -> str | None:
-    """Whether ranks would have to share cores: while one waits by computing, others do not run."""
+    """Return a sentence where ranks would share cores: while one waits by computing, others do not
+    run."""
     ranks = profile.runs_on.ranks
     if point.platform.is_gpu or point.units >= ranks:
         return None
@@ -241,12 +245,12 @@ def _crowded(profile: Profile, point: Point) -> str | None:
 
 
 def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
-    """Whether the run was on another processor than the platform that it names."""
+    """Return a sentence where the run was on another processor than the platform that it names."""
     origin = profile.provenance
     if reference is None or origin.imported is not None:
         return None
     ran_on, expected = (
-        " ".join(one.split()) for one in (origin.host_cpu, reference.processor or "")
+        " ".join(processor.split()) for processor in (origin.host_cpu, reference.processor or "")
     )
     if not ran_on or not expected or ran_on == expected:
         return None
@@ -254,7 +258,7 @@ def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
 
 
 def _grid(profile: Profile, platform: Platform) -> list[int]:
-    """What a curve is made for: the usual counts, and those that the program runs with."""
+    """Return the unit counts of a curve: the usual ones, and those that the program runs with."""
     if platform.is_gpu:
         return [1]
     runs_on = profile.runs_on
@@ -263,14 +267,15 @@ def _grid(profile: Profile, platform: Platform) -> list[int]:
 
 
 def usable_cores(profile: Profile, platform: Platform) -> int:
-    """Cores that the program would use there: all if it was seen to scale, else its declared."""
+    """Return the cores that the program would use there: all if it was seen to scale, else its
+    declared."""
     if len({p.threads for p in profile.scaling}) >= 2:
         return platform.cores
     return max(1, min(platform.cores, profile.runs_on.threads * profile.runs_on.ranks))
 
 
 def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Prediction:
-    """The prediction moved to another problem size by the profile's own growth with size.
+    """Return the prediction moved to another problem size by the profile's own growth with size.
 
     Time, energy and memory move; the speedup stays, for lack of anything that says otherwise.
     """
@@ -287,7 +292,8 @@ def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Pre
 
 
 def size_growth(profile: Profile) -> SizeGrowth:
-    """The growth of time and memory over size, from the profile's size points and its main run."""
+    """Return the growth of time and memory over size, from the profile's size points and its main
+    run."""
     return SizeGrowth.fit(
         _size_points(profile),
         size=profile.workload.size,
@@ -298,13 +304,14 @@ def size_growth(profile: Profile) -> SizeGrowth:
 
 
 def size_doubt(profile: Profile, size: float | None) -> str | None:
-    """What a person who asks for ``size`` should know; runs on several nodes have sizes of their
-    own."""
+    """Return what a person who asks for ``size`` should know; runs on several nodes have sizes of
+    their own."""
     return None if profile.node_scaling else size_growth(profile).doubt(size)
 
 
 def _own_size(profile: Profile) -> SizeGrowth:
-    """The same without the power laws: enough for the profile's own size, and much faster."""
+    """Return the growth without the power laws: enough for the profile's own size, and much
+    faster."""
     points = _size_points(profile)
     if profile.peak_memory_bytes is None and points:
         return size_growth(profile)
@@ -320,12 +327,12 @@ def _own_size(profile: Profile) -> SizeGrowth:
 
 
 def _gpu_peak(profile: Profile) -> float | None:
-    """Of all its GPUs; a driver that does not say it is no measurement of zero."""
+    """Return the peak of all its GPUs; a driver that reports none is no measurement of zero."""
     return profile.value("gpu_memory_bytes") or None
 
 
 def _bounds(profile: Profile) -> set[float | None]:
-    """Sizes whose peak is an upper bound only; None: that of a program without sizes."""
+    """Return sizes whose peak is an upper bound only; None: that of a program without sizes."""
     own = {profile.workload.size} if profile.peak_memory_is_bound else set()
     return own | {point.size for point in profile.sizes if point.peak_memory_is_bound}
 
@@ -341,7 +348,7 @@ def _size_points(profile: Profile) -> list[tuple[float, float, float]]:
 def _prediction(
     reading: Reading,
     point: Point,
-    found: Estimate,
+    estimated: Estimate,
     *,
     index: int,
     growth: SizeGrowth,
@@ -349,10 +356,10 @@ def _prediction(
     doubt: str | None,
 ) -> Prediction:
     platform, reference_s = point.platform, reading.run.runtime_s
-    runtime = around(math.exp(found.log_time), found.log_width)
-    abstained = None if found.basis is Basis.MEASURED else doubt
-    if abstained is None and found.log_width > math.log(WIDEST_USEFUL_FACTOR):
-        factor = math.exp(min(found.log_width, 50.0))
+    runtime = around(math.exp(estimated.log_time), estimated.log_width)
+    abstained = None if estimated.basis is Basis.MEASURED else doubt
+    if abstained is None and estimated.log_width > math.log(WIDEST_USEFUL_FACTOR):
+        factor = math.exp(min(estimated.log_width, 50.0))
         abstained = f"the interval is too wide: a factor {factor:.0f} each way"
     share = 1.0 if platform.is_gpu else min(1.0, point.units / platform.cores)
     return Prediction(
@@ -360,7 +367,7 @@ def _prediction(
         platform=platform.name,
         cores=point.cores,
         gpus=point.gpus,
-        basis=found.basis,
+        basis=estimated.basis,
         speedup=Interval(
             reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
         ),

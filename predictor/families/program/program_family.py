@@ -10,6 +10,7 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
+from berth.predictor.families.program.explain import explain
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.node_scaling import scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
@@ -27,15 +28,16 @@ class ProgramFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> ProgramFamily:
-        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        """Load a site's bundle, else the shipped one. Raises DocumentError."""
         return cls(Predictor.load(bundles.get(BUNDLE_SCHEMA)))
 
     def accepts(self, workload: Workload) -> bool:
-        """Any profile; one without runtime is refused with its reason by ``forecast``."""
+        """Return whether it is a profile; one without runtime is refused with its reason by
+        ``forecast``."""
         return isinstance(workload.document, Profile)
 
     def forecast(self, question: Question) -> Answer:
-        """A curve over core counts for each platform. Raises UsageError."""
+        """Return a curve over core counts for each platform. Raises UsageError."""
         profile = _profile(question)
         answer = self._predictor.answer(one_node(profile), question.platforms, question.measured_on)
         speedups = {
@@ -43,30 +45,32 @@ class ProgramFamily:
             for name, curve in answer.curves.items()
         }
         scaling = scaling_of(
-            profile, question.platforms, {name: one.mid for name, one in speedups.items()}
+            profile, question.platforms, {name: speedup.mid for name, speedup in speedups.items()}
         )
         return replace(answer, nodes=scaling)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Shapley values on the log speedup, and the roofline's largest part."""
+        """Explain by Shapley values on the log speedup, and by the roofline's largest part."""
         return self.explain_each(question, [platform])[0]
 
     def explain_each(
         self, question: Question, platforms: Sequence[Platform]
     ) -> Sequence[Explanation]:
-        """One game for all of them: their speedups are outputs of the same coalitions."""
-        from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
-
+        """Explain several platforms by one game: their speedups are outputs of the same
+        coalitions."""
         profile = one_node(_profile(question))
         if is_time_only(profile):
             words = "only its time and memory are known: typical of the suite"
             return [Explanation(words, ()) for _ in platforms]
         points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
-        found = explain(self._predictor, profile, points, reference=question.measured_on)
+        explanations = explain(self._predictor, profile, points, reference=question.measured_on)
         # An effect is on the speedup; on the time it is the inverse.
         return [
-            Explanation(one.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in one.effects))
-            for one in found
+            Explanation(
+                explanation.sentence(),
+                tuple(Effect(e.name, 1 / e.factor) for e in explanation.effects),
+            )
+            for explanation in explanations
         ]
 
 

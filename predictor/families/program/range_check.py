@@ -22,11 +22,12 @@ from berth.predictor.core.arrays import Floats
 
 _CLIP = 8.0
 FURTHEST = 1.5
-"""Beyond this multiple of the threshold nothing is like it: no error can be expected."""
+"""Multiple of the threshold beyond which nothing is like it: no error can be expected."""
 GROWTH = 0.8
-"""Of the interval's logarithm, for each threshold of distance beyond the first."""
+"""Growth of the interval's logarithm, for each threshold of distance beyond the first."""
 UNLEARNT = 1.25
-"""On it for what training never saw at all, and the roofline alone accounts for."""
+"""Factor on the interval for what training never saw at all, and the roofline alone accounts for.
+"""
 _LEAST_SCALE = 1e-3
 
 
@@ -48,7 +49,7 @@ class RangeCheck:
     def fit(
         cls, names: Sequence[str], rows: Floats, groups: Sequence[str], share: float = 0.98
     ) -> RangeCheck:
-        """From training rows; ``share`` of the kernels are inside when held out."""
+        """Fit the range of training rows; ``share`` of the kernels are inside when held out."""
         with np.errstate(all="ignore"):
             centre = np.nan_to_num(_nan_mean(rows))
             scale = np.maximum(np.nan_to_num(_nan_mean((rows - centre) ** 2)) ** 0.5, _LEAST_SCALE)
@@ -74,11 +75,11 @@ class RangeCheck:
         )
 
     def raw_rows(self) -> Floats:
-        """The training rows as they were given."""
+        """Return the training rows before they were standardised."""
         return self.rows * self.scale + self.centre
 
     def with_rows(self, rows: Floats) -> RangeCheck:
-        """The same scales and threshold, with more rows of training to be near to."""
+        """Return the same scales and threshold, with more rows of training to be near to."""
         return replace(
             self,
             rows=np.vstack([self.rows, (rows - self.centre) / self.scale]),
@@ -87,16 +88,18 @@ class RangeCheck:
         )
 
     def distance(self, values: Floats) -> float:
-        """To the nearest training row, as a multiple of the threshold: above 1 is outside."""
+        """Return the distance to the nearest training row, as a multiple of the threshold: above 1
+        is outside."""
         return _nearest((values - self.centre) / self.scale, self.rows) / self.threshold
 
     @property
     def _learnt(self) -> npt.NDArray[np.bool_]:
-        """Features that differed between training kernels; nothing could be learnt of others."""
+        """Return the features that differed between training kernels; nothing could be learnt of
+        others."""
         return np.asarray(self.high > self.low)
 
     def widening(self, values: Floats) -> float:
-        """How many times wider than usual the log interval must be for a program like this.
+        """Return how many times wider than usual the log interval must be for a program like this.
 
         Beyond ``FURTHEST`` it grows no more: nothing is known there.
         """
@@ -106,7 +109,8 @@ class RangeCheck:
         return (UNLEARNT if strange else 1.0) * (1.0 + GROWTH * apart if apart > 1.0 else 1.0)
 
     def unlike(self, values: Floats) -> str | None:
-        """None where an error can be expected; else a sentence that names the worst feature."""
+        """Return None where an error can be expected, else a sentence that names the worst
+        feature."""
         if self._learnt_distance(values) <= FURTHEST:
             return None
         return self.explain(np.where(self._learnt, values, self.centre))
@@ -115,7 +119,7 @@ class RangeCheck:
         return self.distance(np.where(self._learnt, values, self.centre))
 
     def beyond(self, columns: Sequence[int], values: Floats, most: float) -> str | None:
-        """The first of ``columns`` that is unknown, or over ``most`` outside of training.
+        """Return the first of ``columns`` that is unknown, or over ``most`` outside of training.
 
         None where there is none. One counter among many hardly moves ``distance``.
         """
@@ -132,7 +136,8 @@ class RangeCheck:
         return None
 
     def explain(self, values: Floats) -> str | None:
-        """None where ``values`` are in range; else a sentence that names the worst feature."""
+        """Return None where ``values`` are in range, else a sentence that names the worst
+        feature."""
         if self.distance(values) <= 1.0:
             return None
         below = np.nan_to_num((self.low - values) / self.scale, nan=-1.0)

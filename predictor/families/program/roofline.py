@@ -32,7 +32,7 @@ from berth.predictor.hardware.ceilings import Ceilings
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
 _TINY_S = 1e-12
 FITS = 3.0
-"""Up to so many times the emulated last level, what that one keeps is a part of one sweep over
+"""Multiple of the emulated last level up to which what that one keeps is a part of one sweep over
 all of the footprint, and tells nothing of a smaller cache."""
 LEAST_TRAFFIC = 0.02
 """Share of the last-level misses that stays where all of the footprint fits."""
@@ -52,7 +52,7 @@ class Times:
     launches: Floats
     atomics: Floats
     serial: Floats
-    """What the program's own serial share adds over perfect scaling."""
+    """Seconds that the program's own serial share adds over perfect scaling."""
     fixed: Floats
     """Launches and atomics: known apart from how well the rest runs."""
     parallel: Floats
@@ -62,7 +62,7 @@ class Times:
     total: Floats
 
     def bound(self, index: int) -> Bound:
-        """What takes longest at one point."""
+        """Return what takes longest at one point."""
         overlapping = [
             float(a[index])
             for a in (self.flops, self.instructions, self.l1, self.l2, self.l3, self.dram)
@@ -79,7 +79,7 @@ class Times:
 
 
 def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
-    """Seconds for ``work`` at every point, absolute (nothing anchored on a measurement)."""
+    """Return seconds for ``work`` at every point, absolute (nothing anchored on a measurement)."""
     gpu = ceilings.is_gpu
     cores = scaling.usable(ceilings.units)
     # Rates in the table are for all units in use; idle cores give theirs back.
@@ -115,7 +115,7 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
 
 
 def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:
-    """Bytes that a cache of ``capacity`` exchanges with what lies behind it.
+    """Return the bytes that a cache of ``capacity`` exchanges with what lies behind it.
 
     Missed reads, lines written back, and (``fetch_writes`` is 1, as on CPUs) lines that a missed
     write fetches first. Between the emulated capacities misses fall with the logarithm of the

@@ -33,12 +33,13 @@ Counters = dict[str, Measurement]
 
 
 def is_time_only(profile: Profile) -> bool:
-    """Whether none of the counters is known that say what the program does."""
+    """Return whether none of the counters is known that say what the program does."""
     return profile.runtime is not None and all(profile.value(name) is None for name in REQUIRED)
 
 
 def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
-    """``profile`` with the counters of each kernel in turn; ``without``: a kernel left out."""
+    """Return ``profile`` with the counters of each kernel in turn; ``without``: a kernel left
+    out."""
     return [
         profile.model_copy(update={"counters": {**profile.counters, **counters}})
         for kernel, counters in _suite_counters()
@@ -48,7 +49,8 @@ def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
 
 @cache
 def _suite_counters() -> tuple[tuple[str, Counters], ...]:
-    """Kernel and its counters, marked as of a part: they are known up to a common factor.
+    """Return each kernel and its counters, marked as of a part: they are known up to a common
+    factor.
 
     Each at its first size, so that all weigh the same.
     """
@@ -71,18 +73,18 @@ def _suite_counters() -> tuple[tuple[str, Counters], ...]:
 def combined(
     profiles: Sequence[Profile], estimates: Callable[[Profile], Sequence[Estimate]]
 ) -> list[Estimate]:
-    """One estimate a point from those of all ``profiles``."""
+    """Return one estimate for each point from those of all ``profiles``."""
     each = [estimates(profile) for profile in profiles]
-    found = []
+    combined_estimates = []
     for column in zip(*each, strict=True):
         first = column[0]
-        logs = np.array([one.log_time for one in column])
+        logs = np.array([kernel_estimate.log_time for kernel_estimate in column])
         middle = float(np.median(logs))
         spread = float(np.quantile(np.abs(logs - middle), SPREAD))
-        own = float(np.median([one.log_width for one in column]))
+        own = float(np.median([kernel_estimate.log_width for kernel_estimate in column]))
         width = own if spread == 0 else WIDENING * float(np.hypot(spread, own))
-        found.append(replace(first, log_time=middle, log_width=width))
-    return found
+        combined_estimates.append(replace(first, log_time=middle, log_width=width))
+    return combined_estimates
 
 
 COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
@@ -91,7 +93,8 @@ COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
 
 @cache
 def suite_profiles() -> Mapping[str, Profile]:
-    """By name (``Stream_TRIAD-1048576``), all at the first size before any at the second.
+    """Return the profiles by name (``Stream_TRIAD-1048576``), all at the first size before any at
+    the second.
 
     Raises DocumentError where the file is damaged.
     """
@@ -99,12 +102,13 @@ def suite_profiles() -> Mapping[str, Profile]:
         lines = gzip.decompress(COUNTS.read_bytes()).decode("utf-8").splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise DocumentError(COUNTS, f"cannot be read: {error}") from None
-    found = (parse_json(line, Profile, source=COUNTS) for line in lines)
-    return {profile.name: profile for profile in found}
+    profiles = (parse_json(line, Profile, source=COUNTS) for line in lines)
+    return {profile.name: profile for profile in profiles}
 
 
 def timed(platform: str, seconds: Mapping[str, float]) -> list[Profile]:
-    """The suite's profiles as if piloted on ``platform``; kernels without a time are left out."""
+    """Return the suite's profiles as if piloted on ``platform``; kernels without a time are left
+    out."""
     return [
         profile.model_copy(update={"platform": platform, "runtime": runtime_of([seconds[name]])})
         for name, profile in suite_profiles().items()

@@ -70,7 +70,7 @@ class Work:
 
     @property
     def accesses(self) -> float:
-        """Loads and stores."""
+        """Return loads and stores."""
         return self.loads + self.stores
 
     @property
@@ -81,8 +81,8 @@ class Work:
 
     @property
     def written_lines(self) -> Levels:
-        """Lines written back from each level: those that a write missed, and fetched ones that a
-        store then changed, of which there are at most as many as the stores' bytes fill."""
+        """Return lines written back from each level: those that a write missed, and fetched ones
+        that a store then changed, of which there are at most as many as the stores' bytes fill."""
         filled = self.store_bytes / LINE_BYTES
         near, middle, far = (
             max(write, min(filled, read + write))
@@ -92,23 +92,24 @@ class Work:
 
     @property
     def reductions(self) -> float:
-        """Regions that hardly store anything: what they leave is a result in registers."""
+        """Return the regions that hardly store anything: what they leave is a result in
+        registers."""
         regions = self.regions or 0.0
         return regions if self.stores < FEW_STORES * regions else 0.0
 
     @property
     def contended_atomics(self) -> float:
-        """Atomic updates to so few addresses that they queue up; 0 where unknown."""
+        """Return the atomic updates to so few addresses that they queue up; 0 where unknown."""
         atomics = self.atomics or 0.0
         return atomics if self.misses[0] < CONTENDED_MISS_RATE * atomics else 0.0
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of both precisions."""
+        """Return floating-point operations of both precisions."""
         return self.flops_f64 + self.flops_f32
 
     def scaled(self, factor: float) -> Work:
-        """The same program running ``factor`` times as long over the same memory."""
+        """Return the same program running ``factor`` times as long over the same memory."""
         return replace(
             self,
             instructions=self.instructions * factor,
@@ -129,7 +130,7 @@ class Work:
 
 
 def work_of(profile: Profile) -> Work:
-    """The work that ``profile`` measured.
+    """Return the work that ``profile`` measured.
 
     Raises UsageError naming the needed counters that it lacks, or counts that cannot be.
     """
@@ -176,7 +177,8 @@ def work_of(profile: Profile) -> Work:
 
 
 def _levels(profile: Profile, kind: str) -> Levels:
-    """Misses of loads or stores by level; an unknown one is that of the level behind it."""
+    """Return the misses of loads or stores by level; an unknown one is that of the level behind
+    it."""
     far = profile.value(f"llc_{kind}_misses") or 0.0
     middle = max(far, profile.value(f"l2_{kind}_misses") or 0.0)
     near = max(middle, profile.value(f"l1_{kind}_misses") or 0.0)
@@ -197,16 +199,16 @@ class ThreadScaling:
     """The serial share of the program's time and how many cores it can use."""
 
     serial_share: float
-    """Of its time on one core; above 1, up to ``MOST_SERIAL``, where threads are in each other's
-    way."""
+    """Share of its time on one core; above 1, up to ``MOST_SERIAL``, where threads are in each
+    other's way."""
     most_cores: float
     """More than these do nothing; infinity where Amdahl's law was fitted."""
     measured: bool
-    """With counts of its user's choice."""
+    """Whether it ran with counts of its user's choice."""
 
     @classmethod
     def of(cls, profile: Profile, reference: Platform | None = None) -> ThreadScaling:
-        """From the profile's scaling points, else from its declared threads and ranks.
+        """Read it from the profile's scaling points, else from its declared threads and ranks.
 
         ``reference`` is the platform that it was measured on; None: a node that gave it all of
         the time of at least as many cores as it declares.
@@ -223,16 +225,18 @@ class ThreadScaling:
         return cls(_amdahl(points), math.inf, measured=True)
 
     def usable(self, cores: Floats) -> Floats:
-        """The cores among ``cores`` that the program can use."""
+        """Return the cores among ``cores`` that the program can use."""
         return np.minimum(cores, self.most_cores)
 
     def stretch(self, cores: Floats) -> Floats:
-        """Factor on perfectly parallel time: 1 on one core, up to ``cores`` if all is serial."""
+        """Return the factor on perfectly parallel time: 1 on one core, up to ``cores`` if all is
+        serial."""
         return (1 - self.serial_share) + self.serial_share * cores
 
 
 def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) -> float:
-    """The serial share from the time on ``declared`` threads over that on one, both measured.
+    """Return the serial share from the time on ``declared`` threads over that on one, both
+    measured.
 
     Under a quota of processor time one thread may take what several leave.
     """
@@ -240,12 +244,13 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
     if cores < 2:
         return 0.0
     together = cores * _processor_share(reference)
-    found = (ratio * together / min(1.0, together) - 1) / (cores - 1)
-    return min(max(found, 0.0), MOST_SERIAL)
+    serial_share = (ratio * together / min(1.0, together) - 1) / (cores - 1)
+    return min(max(serial_share, 0.0), MOST_SERIAL)
 
 
 def run_s(profile: Profile) -> float | None:
-    """Run time less what it waited for a processor, in seconds; None where nothing is known."""
+    """Return the run time less what it waited for a processor, in seconds; None where nothing is
+    known."""
     if profile.runtime is None:
         return None
     took = profile.runtime.median_s - (profile.value("run_queue_s") or 0.0)
@@ -253,31 +258,32 @@ def run_s(profile: Profile) -> float | None:
 
 
 def busy_cores(profile: Profile, reference: Platform | None) -> float | None:
-    """How many of the cores that it had the run kept busy, on average; None where nobody knows."""
+    """Return how many of the cores that it had the run kept busy, on average; None where nobody
+    knows."""
     spent, took = profile.value("cpu_time_s"), run_s(profile)
     return None if spent is None or took is None else spent / (took * _processor_share(reference))
 
 
 def _processor_share(reference: Platform | None) -> float:
-    """Of its cores' time that a place gives."""
+    """Return the share of its cores' time that a place gives."""
     return 1.0 if reference is None else reference.signature.processor_share or 1.0
 
 
 def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
-    """The serial share for which ``declared`` cores are busy as long as they were.
+    """Return the serial share for which ``declared`` cores are busy as long as they were.
 
     0 where nobody measured it. Threads that wait by computing count as busy, as they are.
     """
-    kept = busy_cores(profile, reference)
+    busy_on_average = busy_cores(profile, reference)
     cores = declared if reference is None else min(declared, reference.cores)
-    if cores < 2 or not kept:
+    if cores < 2 or not busy_on_average:
         return 0.0
-    busy = min(max(kept, 1.0), float(cores))
+    busy = min(max(busy_on_average, 1.0), float(cores))
     return (1 / busy - 1 / cores) / (1 - 1 / cores)
 
 
 def _amdahl(points: dict[int, float]) -> float:
-    """Least squares for the serial share; t(1) is eliminated in closed form."""
+    """Fit the serial share by least squares; t(1) is eliminated in closed form."""
     threads = np.array(sorted(points), dtype=np.float64)
     times = np.array([points[int(n)] for n in threads])
     best, best_error = 0.0, math.inf

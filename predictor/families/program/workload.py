@@ -7,7 +7,7 @@ from berth.predictor.core.workload import WHOLE_JOB, Kind, Workload, digest_of
 
 
 def describe(profile: Profile) -> Workload:
-    """The program; its amount is the run that was measured."""
+    """Return the workload; its amount is the run that was measured."""
     return Workload(
         "program", profile.name, digest_of(profile), profile.runs_on, WHOLE_JOB, profile
     )

@@ -70,10 +70,10 @@ class RelativeManifest(BundleManifest):
 
 
 class Model(Protocol):
-    """What a bundle predicts with."""
+    """Anything that a bundle predicts with."""
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back."""
+        """Return rows x platforms; a time that is known is given back."""
         ...
 
 
@@ -89,16 +89,17 @@ class RelativeModel:
 
     @property
     def id(self) -> str:
-        """The bundle's id."""
+        """Return the bundle's id."""
         return self.manifest.id
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms. Raises UsageError where the rows are not what it was trained on."""
+        """Return rows x platforms. Raises UsageError where the rows are not what it was trained
+        on."""
         return self.model.log_seconds(rows)
 
 
 def verify(folder: Path) -> RelativeManifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, RelativeManifest)
     check_complete(folder, manifest, (MODEL_FILE if manifest.kind == "cost-model" else ONNX,))
     if manifest.reference not in manifest.platforms:
@@ -140,7 +141,7 @@ class OnnxModel:
     session: onnxruntime.InferenceSession
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back. Raises UsageError."""
+        """Return rows x platforms; a time that is known is given back. Raises UsageError."""
         check_counters(rows, self.counters)
         if (rows.platforms, rows.reference) != (self.platforms, self.reference):
             raise UsageError(
@@ -156,9 +157,10 @@ class OnnxModel:
 WIDEST_SAME_FACTOR = 1.5
 """Two threads are unlike one."""
 _LEAST, _LEAST_RATIO = 1.0, 0.1
-"""What is below counts as this: of nothing there is no factor. Of ratios the second."""
+"""Values below this count as this, as nothing has no factor; the second is for ratios."""
 _LEAST_EVENTS = 1000.0
-"""Of events: two page faults, or atomic updates, among millions of instructions are none."""
+"""The same for events: two page faults, or atomic updates, among millions of instructions are none.
+"""
 _UNITS_OF_RUN = frozenset(("threads", "processes"))
 """Counters of the run's shape, where 2 is not nearly 1."""
 _COUNTED_IN = 0.5
@@ -166,22 +168,24 @@ _COUNTED_IN = 0.5
 
 
 def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float]:
-    """Name -> value of those with one in all rows (rows x counters, NaN: missing) that have it.
+    """Return name -> value of the counters with one value in all rows (rows x counters, NaN:
+    missing) that have it.
 
     A counter that fewer than half of the rows have says nothing of the training programs.
     """
-    found = {}
+    constants = {}
     for name, column in zip(names, values.T, strict=True):
         known = column[np.isfinite(column)]
         if len(known) and len(known) >= _COUNTED_IN * len(column) and (known == known[0]).all():
-            found[name] = float(known[0])
-    return found
+            constants[name] = float(known[0])
+    return constants
 
 
 def unlike_constants(
     constant_counters: Mapping[str, float], values: Mapping[str, float]
 ) -> str | None:
-    """The first counter whose value is another than in training; None where there is none.
+    """Return a sentence on the first counter whose value is another than in training; None where
+    there is none.
 
     One that ``values`` lacks is not judged.
     """

@@ -43,9 +43,9 @@ class Gaussian:
     points: Floats
     """Training rows x features, centred and scaled."""
     groups: tuple[Group, ...]
-    """Of each training row."""
+    """Group of each training row."""
     lengths: Floats
-    """In features; rows much farther apart tell nothing of each other."""
+    """Lengths in features; rows much farther apart tell nothing of each other."""
     constant: Floats
     linear: Floats
     """Features x outputs."""
@@ -68,26 +68,26 @@ class Gaussian:
         object.__setattr__(self, "_norms", (self.points**2).sum(axis=1))
 
     def place(self, features: Floats) -> Floats:
-        """Features centred and scaled; an unknown one is put in the middle."""
+        """Return features centred and scaled; an unknown one is put in the middle."""
         places = (features - self.centre) / self.scale
         return np.where(np.isfinite(places), places, 0.0)
 
     def mean(self, features: Floats, groups: Sequence[Group]) -> Floats:
-        """Rows x outputs."""
+        """Return the mean, rows x outputs."""
         places = self.place(features)
         squared = (places**2).sum(axis=1)[:, None] + self._norms - 2 * (places @ self.points.T)
         apart = np.sqrt(np.maximum(squared, 0.0))[:, None, :]
         nearness = matern32(apart / self.lengths[:, None])
         count, lengths, known = nearness.shape
-        found = self.constant + places @ self.linear
-        found += nearness.reshape(count, lengths * known) @ self.near.reshape(lengths * known, -1)
+        means = self.constant + places @ self.linear
+        means += nearness.reshape(count, lengths * known) @ self.near.reshape(lengths * known, -1)
         for row, group in enumerate(groups):
             if group[0] in self._known:
-                found[row] += self._own(group, nearness[row])
-        return np.asarray(self.offset + self.amplitude * found)
+                means[row] += self._own(group, nearness[row])
+        return np.asarray(self.offset + self.amplitude * means)
 
     def _own(self, group: Group, nearness: Floats) -> Floats:
-        """What rows of the same application, and once more of the same kernel, add."""
+        """Return what rows of the same application, and once more of the same kernel, add."""
         shared = self._known[group[0]]
         common = np.array([1.0 + (self.groups[index] == group) for index in shared])
         weights = self.own[shared] + np.einsum(
@@ -109,14 +109,14 @@ class Costs:
     """Platforms x terms."""
 
     def log_seconds(self, seen: Seen) -> Floats:
-        """Rows x platforms: log of the sum of the terms."""
+        """Return rows x platforms: log of the sum of the terms."""
         logs = np.column_stack([seen.terms[name] for name in self.terms])
         each = logs[:, None, :] + self.log_cost
         most = each.max(axis=2)
         return np.asarray(most + np.log(np.exp(each - most[:, :, None]).sum(axis=2)))
 
     def shares(self, seen: Seen) -> Floats:
-        """Rows x platforms x terms: which share of the predicted time each term has."""
+        """Return rows x platforms x terms: which share of the predicted time each term has."""
         logs = np.column_stack([seen.terms[name] for name in self.terms])
         return np.asarray(
             np.exp(logs[:, None, :] + self.log_cost - self.log_seconds(seen)[:, :, None])
@@ -130,18 +130,19 @@ class CostModel:
     view: View
     counters: tuple[str, ...]
     fill: Floats
-    """For missing counters: the training rows' median."""
+    """Values for missing counters: the training rows' median."""
     platforms: tuple[str, ...]
     reference: str
     costs: Costs
     residual: Gaussian
     trend: Gaussian
-    """Of the log speedup."""
+    """Process of the log speedup."""
     trend_share: Floats
     """One a platform: the trend's weight beside the corrected costs."""
 
     def seen(self, rows: Rows) -> Seen:
-        """``rows`` through the model's view. Raises UsageError where they do not fit the model."""
+        """Return ``rows`` through the model's view. Raises UsageError where they do not fit the
+        model."""
         check_counters(rows, self.counters)
         if rows.reference != self.reference:
             raise UsageError(
@@ -152,14 +153,14 @@ class CostModel:
         return self.view.seen(rows, self.fill)
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back. Raises UsageError."""
+        """Return rows x platforms; a time that is known is given back. Raises UsageError."""
         seen = self.seen(rows)
         groups = list(zip(rows.applications, rows.kernels, strict=True))
         guess = self.guess(seen, rows.log_reference, groups)
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
     def guess(self, seen: Seen, log_reference: Floats, groups: Sequence[Group]) -> Floats:
-        """Rows x platforms, the reference's own among them as if it were not known."""
+        """Return rows x platforms, the reference's own among them as if it were not known."""
         costs = self.costs.log_seconds(seen) + self.residual.mean(seen.features, groups)
         trend = log_reference[:, None] - self.trend.mean(seen.features, groups)
         return np.asarray(costs + self.trend_share * (trend - costs))
@@ -203,7 +204,7 @@ class CostModelFile(Document):
 
 
 def cost_model_file(model: CostModel) -> CostModelFile:
-    """``model`` as a document."""
+    """Return ``model`` as a document."""
     return CostModelFile(
         schema=COST_MODEL_SCHEMA,
         view=model.view.name,
@@ -220,7 +221,8 @@ def cost_model_file(model: CostModel) -> CostModelFile:
 
 
 def cost_model_of(file: CostModelFile, path: Path) -> CostModel:
-    """The document as a model. Raises DocumentError (naming ``path``) where it does not fit."""
+    """Return the document as a model. Raises DocumentError (naming ``path``) where it does not
+    fit."""
     if file.view not in VIEWS:
         raise DocumentError(path, f"looks at workloads by {file.view!r}, unknown here", key="view")
     view, platforms = VIEWS[file.view], len(file.platforms)
@@ -264,20 +266,20 @@ def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Ga
     )
 
 
-def _gaussian_file(found: Gaussian) -> GaussianFile:
+def _gaussian_file(gaussian: Gaussian) -> GaussianFile:
     return GaussianFile(
-        centre=row_of(found.centre),
-        scale=row_of(found.scale),
-        points=_matrix(found.points),
-        groups=found.groups,
-        lengths=row_of(found.lengths),
-        constant=row_of(found.constant),
-        linear=_matrix(found.linear),
-        near=tuple(_matrix(each) for each in found.near),
-        own=_matrix(found.own),
-        own_near=tuple(_matrix(each) for each in found.own_near),
-        offset=row_of(found.offset),
-        amplitude=row_of(found.amplitude),
+        centre=row_of(gaussian.centre),
+        scale=row_of(gaussian.scale),
+        points=_matrix(gaussian.points),
+        groups=gaussian.groups,
+        lengths=row_of(gaussian.lengths),
+        constant=row_of(gaussian.constant),
+        linear=_matrix(gaussian.linear),
+        near=tuple(_matrix(each) for each in gaussian.near),
+        own=_matrix(gaussian.own),
+        own_near=tuple(_matrix(each) for each in gaussian.own_near),
+        offset=row_of(gaussian.offset),
+        amplitude=row_of(gaussian.amplitude),
     )
 
 

@@ -56,7 +56,7 @@ AXES = tuple(
 )
 """Spokes of the picture's radar."""
 SHARES = "Share of the cost model's time on each platform"
-"""Its title."""
+"""Title of that picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class RelativeExplanation(Explanation):
 def explain_row(
     model: RelativeModel, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """``explain_cost_model`` for a bundle; a typical program is the mean of its training rows.
+    """Explain a row by a bundle of the cost model; a typical program is the mean of its training
+    rows.
 
     Raises UsageError for a bundle of another family, or without trust (it knows no typical one).
     """
@@ -84,7 +85,8 @@ def explain_row(
 def explain_cost_model(
     model: CostModel, typical: Floats, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """Why each platform (of ``among``; default: all) gets its speedup, in the cost model's order.
+    """Explain why each platform (of ``among``; default: all) gets its speedup, in the cost model's
+    order.
 
     ``typical``: log(1 + counter) of each counter and log of the reference's time. What was measured
     elsewhere moves nothing: the explanation is of the prediction. So do counters that are missing.
@@ -98,20 +100,20 @@ def explain_cost_model(
 
     groups = [[column] for column in range(own.size) if np.isfinite(own[column])]
     names = [*asked.counters, TIME]
-    found = attribute(speedups, own, typical, groups)
+    attribution = attribute(speedups, own, typical, groups)
     shares = model.costs.shares(model.seen(asked))[0]
     words = [names[column] for (column,) in groups]
     return [
         RelativeExplanation(
             platform=name,
-            speedup=math.exp(float(found.value[index])),
-            typical_speedup=math.exp(float(found.base[index])),
+            speedup=math.exp(float(attribution.value[index])),
+            typical_speedup=math.exp(float(attribution.base[index])),
             bound=LIMITS[limit][0],
             limit=LIMITS[limit][1],
             limit_share=each[limit],
             effects=largest_first(
                 Effect(word, (word,), math.exp(effect))
-                for word, effect in zip(words, found.effects[:, index].tolist(), strict=True)
+                for word, effect in zip(words, attribution.effects[:, index].tolist(), strict=True)
             ),
             at_home=name == model.reference,
             shares=each,

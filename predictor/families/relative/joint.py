@@ -48,7 +48,7 @@ class Joint:
     covariance: Floats
     """Platforms x platforms; rows of zeros: that time is known."""
     regret_share: float = 1.0
-    """What held-out applications regretted (log) as a share of what their Gaussians expected."""
+    """Log regret of held-out applications as a share of what their Gaussians expected."""
 
     def __post_init__(self) -> None:
         n = len(self.platforms)
@@ -56,7 +56,7 @@ class Joint:
             raise ValueError(f"{n} platforms, {self.mean.shape} means, {self.covariance.shape}")
 
     def columns(self, platforms: Sequence[str]) -> list[int]:
-        """Indices of ``platforms``. Raises UsageError for one that is not predicted."""
+        """Return the indices of ``platforms``. Raises UsageError for one that is not predicted."""
         if unknown := [name for name in platforms if name not in self.platforms]:
             raise UsageError(
                 f"{unknown[0]!r} is not among the platforms that are predicted",
@@ -65,13 +65,14 @@ class Joint:
         return [self.platforms.index(name) for name in platforms]
 
     def among(self, platforms: Sequence[str]) -> Joint:
-        """Of these platforms only. Raises UsageError for one that is not predicted."""
+        """Return the joint times of these platforms only. Raises UsageError for one that is not
+        predicted."""
         chosen = self.columns(platforms)
         covariance = self.covariance[np.ix_(chosen, chosen)]
         return Joint(tuple(platforms), self.mean[chosen], covariance, self.regret_share)
 
     def gain(self, columns: Sequence[int], noise: float = RUN_NOISE) -> Floats:
-        """Platforms x probes: how far each mean moves with each probe's surprise.
+        """Return platforms x probes: how far each mean moves with each probe's surprise.
 
         The regression of a Gaussian on some of its coordinates, seen with ``noise`` (standard
         deviation in log time).
@@ -82,7 +83,7 @@ class Joint:
         return np.asarray(np.linalg.solve(seen, self.covariance[probed]).T)
 
     def knowing(self, log_seconds: Mapping[str, float], noise: float = RUN_NOISE) -> Joint:
-        """The same workload after runs on some platforms; their times are then known.
+        """Return the same workload after runs on some platforms; their times are then known.
 
         Raises UsageError for a platform that is not predicted or a time that is not finite.
         """
@@ -103,11 +104,11 @@ class Joint:
 
     @property
     def deviation(self) -> Floats:
-        """Standard deviation of each log time."""
+        """Return the standard deviation of each log time."""
         return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
 
     def draws(self, count: int, seed: int) -> Floats:
-        """``count`` (even) antithetic draws x platforms of the deviation from the mean."""
+        """Return ``count`` (even) antithetic draws x platforms of the deviation from the mean."""
         values, vectors = np.linalg.eigh(self.covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         half = np.random.default_rng(seed).standard_normal((count // 2, len(self.platforms)))
@@ -118,7 +119,8 @@ _WIDEST = math.log(WIDEST_USEFUL_FACTOR)
 
 
 def joint_of(predictions: Sequence[Prediction]) -> Joint:
-    """The joint distribution of log times, one platform each. Raises ValueError for a double.
+    """Return the joint distribution of log times, one platform each. Raises ValueError for a
+    double.
 
     Intervals that are too wide to be useful count as just too wide: how wide says nothing then.
     """
@@ -141,7 +143,7 @@ def joint_of(predictions: Sequence[Prediction]) -> Joint:
 def updated(
     predictions: Sequence[Prediction], measured: Mapping[str, Interval]
 ) -> list[Prediction]:
-    """The predictions after runs of the same workload on some of their platforms.
+    """Return the predictions after runs of the same workload on some of their platforms.
 
     ``measured`` are run times in seconds. Those platforms' times are then ``measured``; the
     others move and narrow as far as their errors go along. Raises UsageError for a platform that
@@ -149,24 +151,24 @@ def updated(
     """
     before = joint_of(predictions)
     after = before.knowing({name: math.log(time.mid) for name, time in measured.items()})
-    found = []
+    moved_predictions = []
     for index, prediction in enumerate(predictions):
         if prediction.platform in measured:
             runtime = measured[prediction.platform]
-            found.append(_moved(prediction, runtime, Basis.MEASURED))
+            moved_predictions.append(_moved(prediction, runtime, Basis.MEASURED))
             continue
         left = before.deviation[index]
         if left == 0:
-            found.append(prediction)
+            moved_predictions.append(prediction)
             continue
         width = _log_width(prediction) * after.deviation[index] / left
         runtime = around(math.exp(after.mean[index]), width)
-        found.append(_moved(prediction, runtime, prediction.basis))
-    return found
+        moved_predictions.append(_moved(prediction, runtime, prediction.basis))
+    return moved_predictions
 
 
 def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Prediction:
-    """The same with another run time: speedup and energy go along, memory stays."""
+    """Return the same with another run time: speedup and energy go along, memory stays."""
     reference_s = prediction.speedup.mid * prediction.runtime_s.mid
     energy = prediction.energy_j
     watts = 0.0 if energy is None else energy.mid / prediction.runtime_s.mid
@@ -204,10 +206,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to probe."""
+    """The platforms that are worth a probe."""
 
     pick: str
-    """What would be picked now."""
+    """Platform that would be picked now."""
     regret: float
     """Expected now."""
     one: Probe | None
@@ -216,12 +218,12 @@ class Advice:
 
     @property
     def worthwhile(self) -> bool:
-        """Is there a probe, and is there something to gain by it?"""
+        """Return whether there is a probe, and something to gain by it."""
         return self.one is not None and self.regret > WORTH_A_PROBE
 
 
 def expected_regret(joint: Joint, seed: int = 0) -> float:
-    """Expected time on the platform with the least mean log time over the least time."""
+    """Return the expected time on the platform with the least mean log time over the least time."""
     best = (joint.mean + joint.draws(DRAWS, seed)).min(axis=1).mean()
     return math.exp(joint.regret_share * max(0.0, float(joint.mean.min() - best)))
 
@@ -233,7 +235,7 @@ def advise(
     noise: float = RUN_NOISE,
     seed: int = 0,
 ) -> Advice:
-    """The one and the two platforms (of ``among``; default: all) that are best to probe.
+    """Return the one and the two platforms (of ``among``; default: all) that are best to probe.
 
     Platforms whose times are known are never named. The same input gives the same advice.
     """
@@ -251,22 +253,22 @@ def advise(
     # What the draws are off where the answer is known is taken off what they say of the least.
     off = sum(exact.values()) / len(exact) - sum(drawn) / len(drawn) if exact else 0.0
     singles = sorted((joint.regret_share * max(0.0, exact[c] - least - off), c) for c in exact)
-    one = two = None
+    best_single = best_pair = None
     if singles:
         left, column = singles[0]
-        one = Probe((joint.platforms[column],), math.exp(left))
+        best_single = Probe((joint.platforms[column],), math.exp(left))
     if len(singles) > 1:
         tried = sorted(c for _, c in singles[:MOST_IN_PAIRS])
         left, pair = min((after(p), p) for p in itertools.combinations(tried, 2))
         order = {c: rank for rank, (_, c) in enumerate(singles)}
         names = tuple(joint.platforms[c] for c in sorted(pair, key=order.__getitem__))
-        two = Probe(names, math.exp(left))
+        best_pair = Probe(names, math.exp(left))
     pick = joint.platforms[int(joint.mean.argmin())]
-    return Advice(pick, expected_regret(joint, seed), one, two)
+    return Advice(pick, expected_regret(joint, seed), best_single, best_pair)
 
 
 def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:
-    """As ``_expected_pick``, exactly."""
+    """Return what ``_expected_pick`` estimates, exactly."""
     surprise = math.sqrt(float(joint.covariance[column, column]) + noise**2)
     moved = joint.gain([column], noise)[:, 0] * surprise
     return expected_least(joint.mean.tolist(), moved.tolist())

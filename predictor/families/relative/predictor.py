@@ -28,7 +28,8 @@ NO_TRUST = "the bundle learnt from too few applications to say how far it can be
 
 @dataclass(frozen=True, slots=True)
 class RelativePrediction:
-    """One platform. Without an interval the range is the middle alone, and it abstains."""
+    """A prediction on one platform. Without an interval the range is the middle alone, and it
+    abstains."""
 
     platform: str
     basis: Basis
@@ -43,12 +44,13 @@ class Answer:
 
     predictions: tuple[RelativePrediction, ...]
     joint: Joint | None
-    """Of these platforms; None: the bundle has no trust."""
+    """Joint times of these platforms; None: the bundle has no trust."""
     missing: tuple[str, ...]
     """Counters that the workload lacks: the training rows' median (or value) stands for them."""
 
     def advice(self) -> Advice:
-        """The one and the two platforms whose probe helps most. Raises UsageError without trust."""
+        """Return the one and the two platforms whose probe helps most. Raises UsageError without
+        trust."""
         if self.joint is None:
             raise UsageError(f"no probe can be advised: {NO_TRUST}")
         return advise(self.joint)
@@ -60,7 +62,7 @@ def answer(
     among: Sequence[str] = (),
     beside: Mapping[str, float] | None = None,
 ) -> Answer:
-    """Of one row, which has the time on the reference and where else the program ran.
+    """Predict one row, which has the time on the reference and where else the program ran.
 
     ``among``: only these platforms (default: all). ``beside``: the program's own values of the
     counters that were constant in training (``manifest.constants``). Raises UsageError for a
@@ -88,8 +90,8 @@ def answer(
         share = np.divide(joint.deviation, left, out=np.zeros_like(left), where=left > 0)
         width = model.trust.log_widths(row.knowing(), guess)[0] * share
         mean = joint.mean
-    here = float(row.log_reference[0])
-    found = []
+    log_reference_s = float(row.log_reference[0])
+    predictions = []
     for index, name in enumerate(platforms):
         if among and name not in among:
             continue
@@ -97,23 +99,24 @@ def answer(
         seconds = math.exp(row.log_seconds[0, index] if measured else mean[index])
         basis = Basis.CALIBRATED if labelled[index] else Basis.PRIOR
         doubt = _doubt(model, unlike, float(width[index]))
-        found.append(
+        predictions.append(
             RelativePrediction(
                 platform=name,
                 basis=Basis.MEASURED if measured else basis,
-                speedup=around(math.exp(here) / seconds, float(width[index])),
+                speedup=around(math.exp(log_reference_s) / seconds, float(width[index])),
                 runtime_s=around(seconds, float(width[index])),
                 abstained=None if measured else doubt,
             )
         )
     lost = [row.counters[i] for i in np.flatnonzero(~np.isfinite(row.values[0]))]
     lost += [name for name in constants if name not in beside]
-    shown = None if joint is None else joint.among([p.platform for p in found])
-    return Answer(tuple(found), shown, tuple(lost))
+    shown = None if joint is None else joint.among([p.platform for p in predictions])
+    return Answer(tuple(predictions), shown, tuple(lost))
 
 
 def _unlike(model: RelativeModel, row: Rows) -> str | None:
-    """In what ``row`` is unlike all training programs, or too large or small for the cost model."""
+    """Return in what ``row`` is unlike all training programs, or too large or small for the cost
+    model."""
     check = model.range_check
     if check is None:
         return None

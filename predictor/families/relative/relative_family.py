@@ -36,7 +36,8 @@ class RelativeFamily:
         return cls(load(folder))
 
     def accepts(self, workload: Workload) -> bool:
-        """Programs that were piloted on the reference that the bundle learnt from."""
+        """Return whether it is a program that was piloted on the reference that the bundle learnt
+        from."""
         document = workload.document
         return (
             isinstance(document, Profile)
@@ -45,39 +46,39 @@ class RelativeFamily:
         )
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each platform of the bundle that is asked for."""
+        """Return one point for each platform of the bundle that is asked for."""
         profile = _profile(question)
         manifest = self._model.manifest
         names = [name for name in manifest.platforms if name in question.platforms]
         if not names:
             return Answer(bundle=self._model.id, curves={})
-        found = answer(
+        relative_answer = answer(
             self._model, self._row(profile), names, values_of(profile, manifest.constants or ())
         )
         sizes = size_growth(profile)
         curves = {}
         sources = {}
-        for one in found.predictions:
-            platform = question.platforms[one.platform]
-            curves[one.platform] = PredictionCurve(
+        for prediction in relative_answer.predictions:
+            platform = question.platforms[prediction.platform]
+            curves[prediction.platform] = PredictionCurve(
                 (
                     Prediction(
                         workload=profile.name,
-                        platform=one.platform,
+                        platform=prediction.platform,
                         cores=1 if platform.is_gpu else usable_cores(profile, platform),
                         gpus=1 if platform.is_gpu else 0,
-                        basis=one.basis,
-                        speedup=one.speedup,
-                        runtime_s=one.runtime_s,
+                        basis=prediction.basis,
+                        speedup=prediction.speedup,
+                        runtime_s=prediction.runtime_s,
                         memory=memory_on(platform, profile, sizes, question.measured_on),
                         energy_j=None,
                         bound=Bound.UNKNOWN,
-                        abstained=one.abstained,
+                        abstained=prediction.abstained,
                     ),
                 )
             )
-            width = math.log(one.runtime_s.high / one.runtime_s.mid)
-            sources[one.platform] = (
+            width = math.log(prediction.runtime_s.high / prediction.runtime_s.mid)
+            sources[prediction.platform] = (
                 SourceShare(f"{self.name}: {manifest.family}", 1.0, width, UNSEEN),
             )
         runtime = profile.runtime
@@ -85,12 +86,13 @@ class RelativeFamily:
         return Answer(self._model.id, curves, sizes, sources, measured_s)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Shapley values of single counters. Raises UsageError for a network or a new platform."""
+        """Explain by Shapley values of single counters. Raises UsageError for a network or a new
+        platform."""
         if platform.name not in self._model.manifest.platforms:
             raise UsageError(f"the bundle does not know the platform {platform.name!r}")
-        (found,) = explain_row(self._model, self._row(_profile(question)), (platform.name,))
+        (explanation,) = explain_row(self._model, self._row(_profile(question)), (platform.name,))
         return Explanation(
-            found.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in found.effects)
+            explanation.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in explanation.effects)
         )
 
     def _row(self, profile: Profile) -> Rows:

@@ -46,21 +46,22 @@ class Rows:
 
     @property
     def reference_column(self) -> int:
-        """Index of the reference among ``platforms``."""
+        """Return the index of the reference among ``platforms``."""
         return self.platforms.index(self.reference)
 
     @property
     def log_reference(self) -> Floats:
-        """Log seconds on the reference, one a row."""
+        """Return log seconds on the reference, one a row."""
         return self.log_seconds[:, self.reference_column]
 
     @property
     def log_speedup(self) -> Floats:
-        """Rows x platforms: log of t_reference / t_target; above 0 is faster on the target."""
+        """Return rows x platforms: log of t_reference / t_target; above 0 is faster on the
+        target."""
         return np.asarray(self.log_reference[:, None] - self.log_seconds)
 
     def take(self, index: Sequence[int] | Floats) -> Rows:
-        """The rows at ``index`` (integers or a mask over rows)."""
+        """Return the rows at ``index`` (integers or a mask over rows)."""
         wanted = np.asarray(index)
         chosen = np.flatnonzero(wanted) if wanted.dtype == bool else wanted.astype(np.intp)
         return replace(
@@ -73,7 +74,7 @@ class Rows:
         )
 
     def knowing(self, platforms: Sequence[str] = ()) -> Rows:
-        """The same rows with times on the reference and on ``platforms`` only, others NaN.
+        """Return the same rows with times on the reference and on ``platforms`` only, others NaN.
 
         What a family is asked with: it cannot see what it is to predict.
         """
@@ -81,20 +82,22 @@ class Rows:
         return replace(self, log_seconds=np.where(known, self.log_seconds, np.nan))
 
     def with_platforms(self, platforms: Sequence[str]) -> Rows:
-        """Only these platforms, in this order; the reference must be among them."""
+        """Return the rows with these platforms only, in this order; the reference must be among
+        them."""
         columns = [self.platforms.index(name) for name in platforms]
         if self.reference not in platforms:
             raise ValueError(f"the reference {self.reference} must stay")
         return replace(self, platforms=tuple(platforms), log_seconds=self.log_seconds[:, columns])
 
     def digest(self) -> str:
-        """SHA-256 of all of it: what is kept of one data set must not be taken for another's."""
+        """Return the SHA-256 of all of it, so that results cached for one data set are not taken
+        for another's."""
         names = (self.counters, self.platforms, self.applications, self.kernels, self.sizes)
         head = json.dumps([*names, self.reference]).encode()
         return hashlib.sha256(head + self.values.tobytes() + self.log_seconds.tobytes()).hexdigest()
 
     def weights(self) -> Floats:
-        """One weight a row: every application counts the same in all, the mean is 1."""
+        """Return one weight a row: every application counts the same in all, the mean is 1."""
         names, inverse, counts = np.unique(
             self.applications, return_inverse=True, return_counts=True
         )
@@ -106,7 +109,7 @@ _SIZE = re.compile(r"(.+)[-@](\d[\w.+]*)")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a profile is of."""
+    """Application, kernel and size that a profile is of."""
 
     application: str
     kernel: str
@@ -114,9 +117,10 @@ class Identity:
 
 
 def identity(profile: Profile) -> Identity:
-    """From the profile's name and problem size; a name without parts is its own application."""
-    found = _SIZE.fullmatch(profile.name)
-    stem, size = (profile.name, "") if found is None else found.groups()
+    """Return it from the profile's name and problem size; a name without parts is its own
+    application."""
+    match = _SIZE.fullmatch(profile.name)
+    stem, size = (profile.name, "") if match is None else match.groups()
     if profile.workload.size is not None:
         size = f"{profile.workload.size:g}"
     application, _, kernel = stem.partition(".")
@@ -124,9 +128,9 @@ def identity(profile: Profile) -> Identity:
 
 
 def values_of(profile: Profile, counters: Iterable[str]) -> dict[str, float]:
-    """Those of ``counters`` that the profile has, with their values."""
-    found = {name: profile.value(name) for name in counters}
-    return {name: value for name, value in found.items() if value is not None}
+    """Return those of ``counters`` that the profile has, with their values."""
+    values = {name: profile.value(name) for name in counters}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def row_of(
@@ -135,7 +139,8 @@ def row_of(
     platforms: Sequence[str],
     seconds: Mapping[str, float],
 ) -> Rows:
-    """One row: ``profile`` on its own platform, and ``seconds`` on those of ``platforms`` known.
+    """Return one row: ``profile`` on its own platform, and ``seconds`` on those of ``platforms``
+    known.
 
     A counter that the profile lacks is NaN. Raises UsageError where the run did not complete, its
     platform is not among ``platforms`` or none of the counters is there.

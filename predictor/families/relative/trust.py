@@ -45,44 +45,45 @@ class Neighbours:
 
     @classmethod
     def fit(cls, rows: Rows) -> Neighbours:
-        """From training rows."""
+        """Fit the map of training rows."""
         raw = _features(rows)
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
         centre = np.where(known, raw, 0.0).sum(axis=0) / count
         spread = np.where(known, raw - centre, 0.0)
         scale = np.maximum(np.sqrt((spread**2).sum(axis=0) / count), _LEAST_SCALE)
-        made = cls(centre, scale, np.empty((0, 0)), rows.log_speedup, rows.weights())
-        return cls(centre, scale, made.place(rows), made.log_speedup, made.weights)
+        unplaced = cls(centre, scale, np.empty((0, 0)), rows.log_speedup, rows.weights())
+        return cls(centre, scale, unplaced.place(rows), unplaced.log_speedup, unplaced.weights)
 
     def place(self, rows: Rows) -> Floats:
-        """Rows x features; a missing counter is put in the middle."""
+        """Return rows x features; a missing counter is put in the middle."""
         places = (_features(rows) - self.centre) / self.scale
         return np.asarray(np.clip(np.nan_to_num(places, nan=0.0), -_CLIP, _CLIP))
 
     def squared(self, places: Floats) -> Floats:
-        """Places x training rows: mean of squared differences over features."""
+        """Return places x training rows: mean of squared differences over features."""
         return np.asarray(((places[:, None, :] - self.points[None]) ** 2).mean(axis=2))
 
     def distance(self, places: Floats) -> Floats:
-        """To the nearest training row over the counters alone, one a place."""
+        """Return the distance to the nearest training row over the counters alone, one a place."""
         apart = (places[:, None, :-1] - self.points[None, :, :-1]) ** 2
         return np.asarray(np.sqrt(apart.mean(axis=2).min(axis=1)))
 
     def nearness(self, places: Floats, width: float) -> Floats:
-        """Places x training rows: weights that fall off around each place and sum to 1."""
+        """Return places x training rows: weights that fall off around each place and sum to 1."""
         apart = self.squared(places)
         near = np.exp(-(apart - apart.min(axis=1, keepdims=True)) / (2 * width**2))
         near = near * self.weights
         return np.asarray(near / near.sum(axis=1, keepdims=True))
 
     def opinion(self, places: Floats) -> Floats:
-        """Places x platforms: log speedup of the rows around (Nadaraya 1964, Watson 1964)."""
+        """Return places x platforms: log speedup of the rows around (Nadaraya 1964, Watson
+        1964)."""
         near = self.nearness(places, _OPINION_WIDTH)
         known = np.isfinite(self.log_speedup)
         total = near @ known
-        found = near @ np.where(known, self.log_speedup, 0.0)
-        return np.asarray(np.where(total > 0, found / np.maximum(total, 1e-300), 0.0))
+        summed = near @ np.where(known, self.log_speedup, 0.0)
+        return np.asarray(np.where(total > 0, summed / np.maximum(total, 1e-300), 0.0))
 
 
 def _features(rows: Rows) -> Floats:
@@ -90,11 +91,12 @@ def _features(rows: Rows) -> Floats:
 
 
 _AGREEMENT = 0.3
-"""Added to disagreements in log time before their log is taken."""
+"""Value added to disagreements in log time before their log is taken."""
 _STRETCH_LIMIT = 3.0
 """Signals are not believed beyond so many standard deviations of training."""
 LEAST_WEIGHT = 0.02
-"""Of a residual far from the row, beside 1 for the nearest: no covariance stands on a few rows."""
+"""Weight of a residual far from the row, beside 1 for the nearest: no covariance stands on a few
+rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class Difficulty:
     """Intercept, then one a signal."""
 
     def scale(self, signals: Floats) -> Floats:
-        """Rows x platforms, from rows x platforms x signals."""
+        """Return rows x platforms, from rows x platforms x signals."""
         standard = np.clip((signals - self.centre) / self.spread, -_STRETCH_LIMIT, _STRETCH_LIMIT)
         return np.asarray(self.platform * np.exp(self.slopes[0] + standard @ self.slopes[1:]))
 
@@ -134,23 +136,24 @@ class Trust:
     """See ``Joint``."""
 
     def log_widths(self, rows: Rows, log_predicted: Floats) -> Floats:
-        """Rows x platforms: half the 90 % interval of log time; 0 where the time is known."""
+        """Return rows x platforms: half the 90 % interval of log time; 0 where the time is
+        known."""
         scale = self.scale(rows, log_predicted)
         return np.where(np.isfinite(rows.log_seconds), 0.0, self.quantile * scale)
 
     def scale(self, rows: Rows, log_predicted: Floats) -> Floats:
-        """Rows x platforms: the difficulty of each prediction, in log time."""
+        """Return rows x platforms: the difficulty of each prediction, in log time."""
         return self.difficulty.scale(signals(self.neighbours, rows, log_predicted))
 
     def joints(self, rows: Rows, log_predicted: Floats) -> list[Joint]:
-        """One a row, conditioned on the times that ``rows`` has beside the reference's.
+        """Return one a row, conditioned on the times that ``rows`` has beside the reference's.
 
         ``log_predicted`` must be the prediction from the reference alone.
         """
         reference = self.platforms.index(self.reference)
         near = self.neighbours.nearness(self.neighbours.place(rows), self.width)
         near = np.maximum(near, LEAST_WEIGHT * near.max(axis=1, keepdims=True))
-        found = []
+        row_joints = []
         scales = self.scale(rows, log_predicted)
         for index, times in enumerate(rows.log_seconds):
             shape = covariance(self.residuals, near[index], self.shrinkage)
@@ -163,12 +166,13 @@ class Trust:
                 for c, name in enumerate(self.platforms)
                 if np.isfinite(times[c]) and c != reference
             }
-            found.append(Joint(self.platforms, mean, spread, self.regret_share).knowing(known))
-        return found
+            row_joints.append(Joint(self.platforms, mean, spread, self.regret_share).knowing(known))
+        return row_joints
 
 
 def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats:
-    """Rows x platforms x 2: log distance to the training rows, log disagreement with them."""
+    """Return rows x platforms x 2: log distance to the training rows, log disagreement with
+    them."""
     places = neighbours.place(rows)
     distance = np.log(np.maximum(neighbours.distance(places), 1e-3))
     opinion = rows.log_reference[:, None] - neighbours.opinion(places)
@@ -177,7 +181,8 @@ def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats
 
 
 def covariance(residuals: Floats, weights: Floats, shrinkage: float) -> Floats:
-    """Weighted second moments over rows, pairs without a label left out, shrunk to the diagonal.
+    """Return the weighted second moments over rows, pairs without a label left out, shrunk to the
+    diagonal.
 
     A platform without labels has the mean variance of the others and no correlation.
     """
@@ -237,18 +242,18 @@ class TrustFile(Document):
 
 
 def fit_range(rows: Rows) -> RangeCheck:
-    """The range of ``rows``: applications held against each other, over logs of counters."""
+    """Return the range of ``rows``: applications held against each other, over logs of counters."""
     names = [f"log(1 + {name})" for name in rows.counters]
     return RangeCheck.fit(names, log_counters(rows), rows.applications)
 
 
 def log_counters(rows: Rows) -> Floats:
-    """Rows x counters; NaN: missing."""
+    """Return rows x counters; NaN: missing."""
     return np.asarray(np.log1p(np.maximum(rows.values, 0.0)))
 
 
 def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
-    """Both as a document."""
+    """Write both as a document."""
     near, hard = trust.neighbours, trust.difficulty
     return TrustFile(
         schema=TRUST_SCHEMA,
@@ -285,7 +290,8 @@ _WIDE = 1e9
 
 
 def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
-    """What the document holds. Raises DocumentError (naming ``path``) where it does not fit."""
+    """Return what the document holds. Raises DocumentError (naming ``path``) where it does not
+    fit."""
     rows, features = len(file.points), len(file.centre)
     platforms, signals = len(file.platforms), len(file.signal_centre)
 

@@ -49,7 +49,7 @@ class View:
     """Those that its terms grow with: far outside of training nothing else tells the time."""
 
     def seen(self, rows: Rows, fill: Floats) -> Seen:
-        """``rows`` with missing counters replaced by ``fill`` (one a counter)."""
+        """Return ``rows`` with missing counters replaced by ``fill`` (one a counter)."""
         return self.look(rows, np.where(np.isfinite(rows.values), rows.values, fill))
 
 
@@ -110,8 +110,8 @@ def _plain(rows: Rows, values: Floats) -> Seen:
 
 def _pilot(rows: Rows, values: Floats) -> Seen:
     def sum_of(*names: str) -> Floats:
-        found = [_column(rows, values, name) for name in names if name in rows.counters]
-        return np.asarray(np.maximum(np.sum([np.zeros(len(rows)), *found], axis=0), 0.0))
+        columns = [_column(rows, values, name) for name in names if name in rows.counters]
+        return np.asarray(np.maximum(np.sum([np.zeros(len(rows)), *columns], axis=0), 0.0))
 
     def log_of(amount: Floats) -> Floats:
         return np.asarray(np.log(np.maximum(amount, 1.0)))
@@ -167,13 +167,13 @@ VIEWS = {view.name: view for view in (AIWC, PILOT, PLAIN)}
 
 
 def fitting(rows: Rows) -> View:
-    """The view that the counters of ``rows`` allow."""
+    """Return the view that the counters of ``rows`` allow."""
     views = (AIWC, PILOT, PLAIN)
     return next(view for view in views if set(view.needs) <= set(rows.counters))
 
 
 def check_counters(rows: Rows, counters: tuple[str, ...]) -> None:
-    """Raises UsageError where ``rows`` has other counters than a model was trained on."""
+    """Raise UsageError where ``rows`` has other counters than a model was trained on."""
     if rows.counters == counters:
         return
     if absent := [name for name in counters if name not in rows.counters]:

@@ -23,12 +23,12 @@ def _load(bundles: Bundles) -> SlicesFamily:
     return SlicesFamily.load(bundles)
 
 
-def _adjust(question: Question, bundles: Bundles, made: Adjusted) -> Adjusted:
+def _adjust(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
     if not any(platform.parent for platform in question.platforms.values()):
-        return made
+        return forecast
     from berth.predictor.families.slices.projected import projected  # noqa: PLC0415
 
-    return projected(question, bundles, made)
+    return projected(question, bundles, forecast)
 
 
 FAMILY = FamilyEntry(

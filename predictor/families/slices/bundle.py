@@ -33,7 +33,7 @@ LATENTS = "latents.json"
 RESIDUAL = "sweep-residual.onnx"
 NO_RESIDUAL = "none"
 LARGE_BATCH = 64.0
-"""From here on a batch is a situation of its own: it fills a GPU as few in training did."""
+"""Batch from which on a situation is of its own: it fills a GPU as few in training did."""
 RESIDUAL_FEATURES: tuple[str, ...] = (
     "log_inverse_share", "log_load_model_slowdown", "log_work_over_host_slice",
     "log_work_over_host_whole", "log_processes", "log_batch",
@@ -58,14 +58,15 @@ class MethodEntry(Document):
     data: str
     width: Width
     probed: Width | None
-    """With one measured slice beside; None: never tried."""
+    """Width with one measured slice beside; None: never tried."""
     large: Width | None = None
-    """At batches of ``LARGE_BATCH`` and more; None: too few models had such."""
+    """Width at batches of ``LARGE_BATCH`` and more; None: too few models had such."""
     sources: dict[str, Width] | None = None
-    """What the method combines, with the width that each would have alone; None: one source."""
+    """Sources that the method combines, with the width that each would have alone; None: one
+    source."""
 
     def width_at(self, batch: float) -> Width:
-        """The width in the situation of this batch; of large ones never narrower."""
+        """Return the width in the situation of this batch; large ones are never narrower."""
         if self.large is None or batch < LARGE_BATCH:
             return self.width
         return Width(
@@ -93,7 +94,7 @@ class SliceManifest(BundleManifest):
 
 
 def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, SliceManifest)
     corrected = manifest.training.residual != NO_RESIDUAL
     check_complete(folder, manifest, (LATENTS, RESIDUAL) if corrected else (LATENTS,))

@@ -25,7 +25,7 @@ LATENT_SCHEMA = "berth.slice-latents/1"
 SIGNAL = 1.5
 """Prior variance of the latent about its mean."""
 LATENT_SPREAD = 0.7
-"""How far off a latent may be: what a probe is weighed against."""
+"""Log error of a latent, that a probe is weighed against."""
 PROBE_NOISE = 0.03
 """Log error of a probe's own time."""
 _LEAST_UTILIZATION = 0.005
@@ -33,17 +33,17 @@ _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 
 
 def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
-    """What is known of the point, by feature name; unknown ones are absent."""
-    found = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
+    """Return what is known of the point, by feature name; unknown ones are absent."""
+    values = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
     if point.memory_utilization is not None:
         busy = max(point.memory_utilization, _LEAST_UTILIZATION)
-        found["log_memory"] = math.log(busy)
+        values["log_memory"] = math.log(busy)
     if point.sm_utilization is not None:
-        found["sm"] = point.sm_utilization
+        values["sm"] = point.sm_utilization
     idle, most = workload.idle_power_w, workload.power_limit_w
     if point.power_w is not None and idle is not None and most is not None:
-        found["power"] = min(max((point.power_w - idle) / (most - idle), 0.0), 1.2)
-    return found
+        values["power"] = min(max((point.power_w - idle) / (most - idle), 0.0), 1.2)
+    return values
 
 
 class Member(Document):
@@ -86,7 +86,7 @@ class Latents:
     """Members x workloads."""
 
     def log_slowdown(self, effective: Floats) -> Floats:
-        """Mean over members for each workload (one effective share a workload)."""
+        """Return the mean over members for each workload (one effective share a workload)."""
         each = [
             log_slowdown(v, effective, p) for v, p in zip(self.values, self.sharpness, strict=True)
         ]
@@ -98,7 +98,7 @@ class Latents:
         probe_effective: Sequence[float],
         unsteadiness: float,
     ) -> Latents:
-        """Of one workload: moved towards what its probes on slices showed."""
+        """Return the latents of one workload moved towards what its probes on slices showed."""
         noise = math.hypot(PROBE_NOISE, unsteadiness)
         moved = np.empty_like(self.values)
         for i, (value, p) in enumerate(zip(self.values, self.sharpness, strict=True)):
@@ -109,18 +109,18 @@ class Latents:
         return Latents(self.sharpness, moved)
 
     def centre(self) -> tuple[float, float]:
-        """Mean latent and sharpness of the first workload, for saying what bounds it."""
+        """Return the mean latent and sharpness of the first workload, for saying what bounds it."""
         return float(self.values[:, 0].mean()), float(np.mean(self.sharpness))
 
 
-def kernel(one: Floats, other: Floats, length: float) -> Floats:
-    """Squared exponential covariance between standardised rows."""
-    apart = ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=-1)
+def kernel(left: Floats, right: Floats, length: float) -> Floats:
+    """Return the squared exponential covariance between standardised rows."""
+    apart = ((left[:, None, :] - right[None, :, :]) ** 2).sum(axis=-1)
     return np.asarray(SIGNAL * np.exp(-0.5 * apart / length**2), dtype=np.float64)
 
 
 def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
-    """Latents of workloads whose needed features are all known."""
+    """Return the latents of workloads whose needed features are all known."""
     values = []
     for member in family.members:
         raw = np.array([[k[name] for name in member.features] for k in known])
@@ -132,7 +132,7 @@ def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
 
 
 def outside(family: Family, known: Mapping[str, float], slack: float = 0.5) -> str | None:
-    """A sentence naming a feature that is far outside what was trained on; None: it is like it."""
+    """Return a sentence naming a feature that is far outside of training; None where none is."""
     for name, low, high in zip(family.needs, family.low, family.high, strict=True):
         room = slack * (high - low)
         if not low - room <= known[name] <= high + room:

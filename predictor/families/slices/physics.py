@@ -37,15 +37,15 @@ class Share:
 
     @property
     def is_whole(self) -> bool:
-        """True for a slice with all compute of its GPU."""
+        """Return whether a slice has all compute of its GPU."""
         return self.compute >= 1 - _SAME
 
     def within(self, other: Share) -> bool:
-        """True where ``other`` has at least as much of everything."""
+        """Return whether ``other`` has at least as much of everything."""
         return self.compute <= other.compute + _SAME and self.memory <= other.memory + _SAME
 
     def matches(self, compute: float, memory: float) -> bool:
-        """True where these are its shares."""
+        """Return whether these are its shares."""
         return abs(self.compute - compute) < _SAME and abs(self.memory - memory) < _SAME
 
 
@@ -65,11 +65,11 @@ class ShareModel(Document):
     memory_weight: float = Field(ge=0, le=1)
 
     def knows(self, share: Share) -> bool:
-        """True where this share was among the measured ones."""
+        """Return whether this share was among the measured ones."""
         return share.is_whole or any(share.matches(m.compute, m.memory) for m in self.measured)
 
     def effective(self, share: Share) -> float:
-        """Between 0 and 1; 1 for the whole GPU."""
+        """Return the effective share, between 0 and 1; 1 for the whole GPU."""
         if share.is_whole:
             return 1.0
         for m in self.measured:
@@ -80,14 +80,14 @@ class ShareModel(Document):
 
 
 def log_smooth_max(log_a: Floats, log_b: Floats, sharpness: Floats | float) -> Floats:
-    """``log (A^p + B^p)^(1/p)`` without overflow."""
+    """Return ``log (A^p + B^p)^(1/p)`` without overflow."""
     top = np.maximum(log_a, log_b)
     rest = np.minimum(log_a, log_b) - top
     return np.asarray(top + np.log1p(np.exp(sharpness * rest)) / sharpness, dtype=np.float64)
 
 
 def log_slowdown(latent: Floats, effective: Floats | float, sharpness: float) -> Floats:
-    """Log of t_slice / t_whole where ``B = e^latent A`` on the whole GPU."""
+    """Return the log of t_slice / t_whole where ``B = e^latent A`` on the whole GPU."""
     held = np.clip(latent, LATENT_LEAST, LATENT_MOST)
     zero = np.zeros_like(held)
     small = log_smooth_max(zero, held - np.log(effective), sharpness)
@@ -95,13 +95,14 @@ def log_slowdown(latent: Floats, effective: Floats | float, sharpness: float) ->
 
 
 def launch_share(latent: float, effective: float, sharpness: float) -> float:
-    """How much of the time on the slice is what it does not stretch: ``A^p / (A^p + B^p)``."""
+    """Return how much of the time on the slice is what it does not stretch: ``A^p / (A^p +
+    B^p)``."""
     log_b = latent - math.log(effective)
     return 1 / (1 + math.exp(min(sharpness * log_b, 700.0)))
 
 
 def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
-    """The profile's parts of compute and memory."""
+    """Return the profile's parts of compute and memory."""
     return Share(
         min(1.0, profile.compute_slices / geometry.compute_slices),
         min(1.0, profile.memory_slices / geometry.memory_slices),
@@ -109,7 +110,8 @@ def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
 
 
 def plain_profiles(geometry: Geometry) -> tuple[SliceProfile, ...]:
-    """Without media variants, small before large; the last one is the whole GPU."""
+    """Return the profiles without media variants, small before large; the last one is the whole
+    GPU."""
     return tuple(
         sorted(
             (p for p in geometry.profiles if p.is_plain),

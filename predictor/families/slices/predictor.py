@@ -42,7 +42,7 @@ SWEEP, BATCHES = "sweep", "batches"
 EASE = 0.1
 UNKNOWN_SHARE = 1.25
 UNKNOWN_GPU = 1.5
-"""How much wider (in log) an interval is beyond the slices and the GPUs that were measured."""
+"""Factors on the log interval beyond the slices and the GPUs that were measured."""
 UNKNOWN_LOAD_WIDTH = 0.05
 """Log error of a time on the whole GPU that the load model gives where nothing was measured."""
 LEAST_SLOWDOWN = 0.9
@@ -70,7 +70,7 @@ class SlicePrediction:
     method: str
     abstained: str | None = None
     sources: tuple[SourceShare, ...] = ()
-    """What the method combined, where it combined several."""
+    """Sources that the method combined, where it combined several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +94,13 @@ class SlicePredictor:
     model: SliceModel
 
     def methods(self, workload: SliceWorkload) -> tuple[str, ...]:
-        """The methods that the workload's measurements allow, narrowest intervals first."""
-        found = [f.name for f in self.model.families if self._known(workload, f) is not None]
+        """Return the methods that the workload's measurements allow, narrowest intervals first."""
+        names = [f.name for f in self.model.families if self._known(workload, f) is not None]
         batches = [p.batch for p in workload.points]
         processes = [p.processes for p in workload.points]
         if can_fit(batches, processes):
-            found.append(SWEEP if len(set(processes)) > 1 else BATCHES)
-        known = [name for name in found if name in self.model.methods]
+            names.append(SWEEP if len(set(processes)) > 1 else BATCHES)
+        known = [name for name in names if name in self.model.methods]
         return tuple(sorted(known, key=lambda name: self.model.methods[name].width.q90))
 
     def predict(
@@ -112,7 +112,7 @@ class SlicePredictor:
         probes: Sequence[tuple[Share, int]] = (),
         method: str | None = None,
     ) -> tuple[SlicePrediction, ...]:
-        """One prediction a share, in their order.
+        """Predict each of ``shares``, in their order.
 
         ``gpu`` is the canonical model name; ``probes`` are (share, index into
         ``workload.probes``). Raises UsageError where nothing can be said at all.
@@ -127,11 +127,15 @@ class SlicePredictor:
         name = method or allowed[0]
         effective = np.array([self.model.shares.effective(s) for s in shares])
         if name in (SWEEP, BATCHES):
-            made = self._by_sweep(name, workload, effective, probes)
+            estimate = self._by_sweep(name, workload, effective, probes)
         else:
-            made = self._by_latent(name, workload, effective, probes)
-        made = replace(made, log_slowdown=_ordered(shares, np.maximum(made.log_slowdown, 0.0)))
-        return tuple(self._finish(workload, gpu, share, made, i) for i, share in enumerate(shares))
+            estimate = self._by_latent(name, workload, effective, probes)
+        estimate = replace(
+            estimate, log_slowdown=_ordered(shares, np.maximum(estimate.log_slowdown, 0.0))
+        )
+        return tuple(
+            self._finish(workload, gpu, share, estimate, i) for i, share in enumerate(shares)
+        )
 
     def _known(self, workload: SliceWorkload, family: Family) -> dict[str, float] | None:
         point = workload.target
@@ -151,15 +155,18 @@ class SlicePredictor:
         point, known = workload.target, self._known(workload, family)
         if point is None or known is None:
             raise AssertionError("only asked where the family can answer")
-        found = latents(family, [known])
+        workload_latents = latents(family, [known])
         width = self.model.methods[name].width_at(workload.target_batch)
         seen = self._at_target(workload, point, probes)
         probed = self.model.methods[name].probed
         if seen and probed is not None:
             logs_seen, shares_seen = zip(*seen, strict=True)
-            found, width = found.probed(logs_seen, shares_seen, point.unsteadiness), probed
-        logs = _for_slices(found, effective)
-        latent, sharp = found.centre()
+            workload_latents, width = (
+                workload_latents.probed(logs_seen, shares_seen, point.unsteadiness),
+                probed,
+            )
+        logs = _for_slices(workload_latents, effective)
+        latent, sharp = workload_latents.centre()
         launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
         return _Estimate(
             name, logs, point.seconds, launch, width, point.unsteadiness, outside(family, known)
@@ -191,8 +198,8 @@ class SlicePredictor:
         launch = 1 / (1 + np.exp(np.minimum(load_model.sharpness * (work - host), 700.0)))
         extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
         if whole_s is None:
-            one = np.ones(1)
-            whole_s = float(np.exp(load_model.log_time(load.batch, load.processes, one)[0]))
+            whole_gpu = np.ones(1)
+            whole_s = float(np.exp(load_model.log_time(load.batch, load.processes, whole_gpu)[0]))
         unfit = None
         if load_model.misfit > MOST_MISFIT:
             unfit = (
@@ -204,14 +211,14 @@ class SlicePredictor:
     def _at_target(
         self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
     ) -> list[tuple[float, float]]:
-        """(log slow-down, effective share) of the probes at the load to place."""
-        found = []
+        """Return (log slow-down, effective share) of the probes at the load to place."""
+        seen_at_target = []
         for share, number in probes:
             probe = workload.probes[number]
             if (probe.batch, probe.processes) == (point.batch, point.processes):
                 ratio = math.log(probe.seconds / point.seconds)
-                found.append((ratio, self.model.shares.effective(share)))
-        return found
+                seen_at_target.append((ratio, self.model.shares.effective(share)))
+        return seen_at_target
 
     def _seen(self, workload: SliceWorkload, share: Share, number: int) -> SeenProbe:
         probe = workload.probes[number]
@@ -230,35 +237,35 @@ class SlicePredictor:
         return SeenProbe(load, self.model.shares.effective(share), math.log(probe.seconds / whole))
 
     def _finish(
-        self, workload: SliceWorkload, gpu: str, share: Share, made: _Estimate, index: int
+        self, workload: SliceWorkload, gpu: str, share: Share, estimate: _Estimate, index: int
     ) -> SlicePrediction:
-        log, launch = float(made.log_slowdown[index]), float(made.launch[index])
+        log, launch = float(estimate.log_slowdown[index]), float(estimate.launch[index])
         if share.is_whole:
-            one = Interval(1.0, 1.0, 1.0)
+            unity = Interval(1.0, 1.0, 1.0)
             return SlicePrediction(
-                share, one, one, one.scaled(made.whole_s), made.whole_s,
-                _bound(workload, launch), launch, Basis.MEASURED, made.name,
+                share, unity, unity, unity.scaled(estimate.whole_s), estimate.whole_s,
+                _bound(workload, launch), launch, Basis.MEASURED, estimate.name,
             )  # fmt: skip
         basis, wider = Basis.CALIBRATED, 1.0
         if not self.model.shares.knows(share):
             basis, wider = Basis.SCALED, UNKNOWN_SHARE
-        if gpu not in self.model.gpus or made.name == "time":
+        if gpu not in self.model.gpus or estimate.name == "time":
             basis = Basis.PRIOR
             wider = wider if gpu in self.model.gpus else wider * UNKNOWN_GPU
         hard = EASE - math.log(self.model.shares.effective(share))
-        half = wider * (made.width.q90 * hard + made.extra)
-        half_95 = wider * (made.width.q95 * hard + made.extra)
+        half = wider * (estimate.width.q90 * hard + estimate.extra)
+        half_95 = wider * (estimate.width.q95 * hard + estimate.extra)
         slowdown, wide = _interval(log, half), _interval(log, max(half, half_95))
         return SlicePrediction(
-            share, slowdown, wide, slowdown.scaled(made.whole_s), made.whole_s,
-            _bound(workload, launch), launch, basis, made.name, made.abstained,
-            made.sources,
+            share, slowdown, wide, slowdown.scaled(estimate.whole_s), estimate.whole_s,
+            _bound(workload, launch), launch, basis, estimate.name, estimate.abstained,
+            estimate.sources,
         )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
 def load_model_of(points: tuple[Point, ...]) -> LoadModel:
-    """The load model of these points; fitted once."""
+    """Return the load model of these points; fitted once."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
@@ -267,7 +274,8 @@ def load_model_of(points: tuple[Point, ...]) -> LoadModel:
 def _with_rule(
     entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
 ) -> tuple[Floats, tuple[SourceShare, ...]]:
-    """Log slow-downs of the load model and of batch equivalence, where the points allow that."""
+    """Return log slow-downs of the load model and of batch equivalence, where the points allow
+    that."""
     rule = equivalence_log_slowdowns(
         workload.points, workload.target_batch, workload.processes, effective
     )
@@ -281,13 +289,13 @@ def _with_rule(
     )
 
 
-def _for_slices(found: Latents, effective: Floats) -> Floats:
-    """Log slow-downs of one workload on several slices."""
-    return np.concatenate([found.log_slowdown(np.array([e])) for e in effective])
+def _for_slices(workload_latents: Latents, effective: Floats) -> Floats:
+    """Return log slow-downs of one workload on several slices."""
+    return np.concatenate([workload_latents.log_slowdown(np.array([e])) for e in effective])
 
 
 def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
-    """A slice that has no more of anything than another is not said to be faster."""
+    """Return logs by which a slice that has no more of anything than another is not faster."""
     return np.array(
         [
             max(float(log) for other, log in zip(shares, logs, strict=True) if share.within(other))
@@ -315,7 +323,8 @@ def _bound(workload: SliceWorkload, launch: float) -> Bound:
 def predictions(
     workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
 ) -> dict[str, SlicePrediction]:
-    """By profile, all plain ones at once: slices with more of everything are never slower.
+    """Predict all plain profiles of the GPU at once, by name: slices with more of everything are
+    never slower.
 
     Raises UsageError where the workload was measured on another GPU model, a probe names no slice
     of it, or nothing can be predicted at all.
@@ -330,26 +339,27 @@ def predictions(
         (share_of(geometry, geometry.profile(probe.profile)), number)
         for number, probe in enumerate(workload.probes)
     ]
-    made = predictor.predict(
+    by_slice = predictor.predict(
         workload, [share_of(geometry, p) for p in profiles], gpu=geometry.gpu, probes=probes
     )
-    return {p.name: one for p, one in zip(profiles, made, strict=True)}
+    return {p.name: prediction for p, prediction in zip(profiles, by_slice, strict=True)}
 
 
 def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[str, SliceProfile]:
-    """By platform: the plain profile that it is of; the largest for a whole GPU of the model."""
+    """Return the plain profile that each platform is of; the largest for a whole GPU of the
+    model."""
     plain = plain_profiles(geometry)
-    found: dict[str, SliceProfile] = {}
+    plain_by_platform: dict[str, SliceProfile] = {}
     for name, platform in platforms.items():
         cut = slice_of(platform)
         if cut is not None and cut[0].gpu == geometry.gpu and cut[1] in plain:
-            found[name] = cut[1]
+            plain_by_platform[name] = cut[1]
         elif is_whole(geometry, platform):
-            found[name] = plain[-1]
-    return found
+            plain_by_platform[name] = plain[-1]
+    return plain_by_platform
 
 
 def is_whole(geometry: Geometry, platform: Platform) -> bool:
-    """True for a platform that is a whole GPU of this model."""
-    found = geometry_of(platform) if platform.kind is PlatformKind.GPU else None
-    return found is not None and found.gpu == geometry.gpu
+    """Return whether a platform is a whole GPU of this model."""
+    known_geometry = geometry_of(platform) if platform.kind is PlatformKind.GPU else None
+    return known_geometry is not None and known_geometry.gpu == geometry.gpu

@@ -29,38 +29,38 @@ from berth.predictor.families.slices.physics import Share, share_of
 from berth.predictor.hardware.mig.slices import slice_of
 
 EASE = 0.1
-"""As ``predictor.EASE``: what an interval of a slow-down is wide on a slice of nearly all."""
+"""As ``predictor.EASE``: the width of a slow-down's interval on a slice of nearly all."""
 SLACK = math.log(1.1)
-"""How far above the load model's bound a slow-down may be."""
+"""Log by which a slow-down may be above the load model's bound."""
 TYPICAL = 0.6
 """Part of the upper bound, in log, that slow-downs reach on average (0.35 to 1.0 by model): where
 no family says anything of the slice, between the bounds."""
 BELOW = math.log(1 / 0.95)
-"""How much faster than the whole GPU a slice may be: what unsteady steps show."""
+"""Log by which a slice may be faster than the whole GPU: unsteady steps show as much."""
 
 
-def projected(question: Question, bundles: Bundles, made: Adjusted) -> Adjusted:
-    """``made`` with the slices of each GPU that is predicted itself, by ratios to it."""
-    curves, sources = dict(made.curves), dict(made.sources)
+def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
+    """Return the curves with the slices of each GPU that is predicted itself, by ratios to it."""
+    curves, sources = dict(forecast.curves), dict(forecast.sources)
     by_gpu: dict[str, dict[str, Share]] = {}
     for name, platform in question.platforms.items():
         cut = slice_of(platform)
-        if platform.parent is not None and platform.parent in made.curves and cut is not None:
+        if platform.parent is not None and platform.parent in forecast.curves and cut is not None:
             by_gpu.setdefault(platform.parent, {})[name] = share_of(*cut)
     for parent, shares in by_gpu.items():
         manifest = _manifest(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))
         cut = slice_of(question.platforms[next(iter(shares))])
         known = cut is not None and cut[0].gpu in manifest.gpus
-        whole = made.curves[parent].nearest(1)
-        for name, ratio in _ratios(made.curves, whole, shares, manifest).items():
-            own = _own(made.curves, name, whole)
+        whole = forecast.curves[parent].nearest(1)
+        for name, ratio in _ratios(forecast.curves, whole, shares, manifest).items():
+            own = _own(forecast.curves, name, whole)
             if own.gpus != 1 or own.basis.rank < Basis.SCALED.rank:
                 continue
             measured = known and manifest.shares.knows(shares[name])
             least = Basis.SCALED if measured else Basis.PRIOR
             point = _point(own, whole, ratio, question.platforms[name].memory_bytes, least)
             curves[name] = PredictionCurve((point,))
-            sources[name] = _sources(made.sources.get(parent, ()), point, known)
+            sources[name] = _sources(forecast.sources.get(parent, ()), point, known)
     return Adjusted(curves, sources)
 
 
@@ -70,10 +70,11 @@ def _manifest(folder: Path) -> SliceManifest:
 
 
 def _own(curves: Mapping[str, PredictionCurve], name: str, whole: Prediction) -> Prediction:
-    """What a family says of the slice; where none does, all but the time is as on the GPU."""
+    """Return what a family predicts of the slice; where none does, all but the time is as on the
+    GPU."""
     if name in curves:
         return curves[name].nearest(1)
-    basis = max(whole.basis, Basis.SCALED, key=lambda one: one.rank)
+    basis = max(whole.basis, Basis.SCALED, key=lambda basis: basis.rank)
     return replace(whole, platform=name, basis=basis, energy_j=None)
 
 
@@ -83,25 +84,25 @@ def _ratios(
     shares: Mapping[str, Share],
     manifest: SliceManifest,
 ) -> dict[str, Interval]:
-    """Slow-downs within their bounds; a slice with no more of anything is no faster."""
+    """Return slow-downs within their bounds; a slice with no more of anything is no faster."""
     width = next(entry.width.q90 for entry in manifest.methods if entry.name == "time")
     most = {name: -math.log(manifest.shares.effective(share)) for name, share in shares.items()}
     base = math.log(whole.runtime_s.mid)
-    said = {
+    predicted = {
         name: math.log(curves[name].nearest(1).runtime_s.mid) - base
         if name in curves
         else TYPICAL * most[name]
         for name in shares
     }
-    logs = {name: min(max(said[name], 0.0), bound) for name, bound in most.items()}
-    found = {}
+    logs = {name: min(max(predicted[name], 0.0), bound) for name, bound in most.items()}
+    ratios = {}
     for name, share in shares.items():
         log = max(logs[other] for other, theirs in shares.items() if share.within(theirs))
         half = width * (EASE + most[name]) if name in curves else most[name] + SLACK
         low = max(log - half, -BELOW)
         high = max(min(log + half, most[name] + SLACK), log)
-        found[name] = Interval(math.exp(low), math.exp(log), math.exp(high))
-    return found
+        ratios[name] = Interval(math.exp(low), math.exp(log), math.exp(high))
+    return ratios
 
 
 def _point(
@@ -128,10 +129,10 @@ def _point(
 def _sources(
     of_whole: tuple[SourceShare, ...], point: Prediction, known: bool
 ) -> tuple[SourceShare, ...]:
-    """Those of the whole GPU's time, as wide as it is here."""
+    """Return the sources of the whole GPU's time, with the width of this point."""
     width = math.log(point.runtime_s.high / point.runtime_s.mid)
     situation = "slice of it" if known else "slice of it, unseen device"
     return tuple(
-        replace(one, log_width=width, situation=f"{one.situation}; {situation}".strip("; "))
-        for one in of_whole
+        replace(source, log_width=width, situation=f"{source.situation}; {situation}".strip("; "))
+        for source in of_whole
     )

@@ -36,26 +36,26 @@ class SlicesFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> SlicesFamily:
-        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        """Load a site's bundle, else the shipped one. Raises DocumentError."""
         return cls(SlicePredictor(load(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))))
 
     def accepts(self, workload: Workload) -> bool:
-        """Slice workloads."""
+        """Return whether it is a slice workload."""
         return isinstance(workload.document, SliceWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each slice of the GPU model, and for the whole GPU."""
+        """Return one point for each slice of the GPU model, and for the whole GPU."""
         document = slice_workload_of(question.workload)
         geometry = lookup(document.gpu)
-        made = predictions(document, geometry, self.predictor)
+        by_profile = predictions(document, geometry, self.predictor)
         places = profiles_of(geometry, question.platforms)
         memory = _memory(document, geometry)
         curves = {
-            name: PredictionCurve((_point(document, made[profile.name], memory, name),))
+            name: PredictionCurve((_point(document, by_profile[profile.name], memory, name),))
             for name, profile in places.items()
         }
         sources = {
-            name: self._sources(geometry.gpu, made[profile.name])
+            name: self._sources(geometry.gpu, by_profile[profile.name])
             for name, profile in places.items()
         }
         wholes = (n for n, p in question.known.items() if is_whole(geometry, p))
@@ -64,64 +64,67 @@ class SlicesFamily:
             curves,
             sources=sources,
             reference=min(wholes, default=""),
-            reference_s=document.runtime_s or next(iter(made.values())).whole_s,
+            reference_s=document.runtime_s or next(iter(by_profile.values())).whole_s,
         )
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """How much slower than the whole GPU, and what a larger slice would not shorten."""
+        """Say how much slower than the whole GPU it is, and what a larger slice would not
+        shorten."""
         document = slice_workload_of(question.workload)
         geometry = lookup(document.gpu)
         profile = profiles_of(geometry, {platform.name: platform}).get(platform.name)
         if profile is None:
             return Explanation(f"{platform.name} is no {geometry.gpu} and no slice of one.")
-        one = predictions(document, geometry, self.predictor)[profile.name]
+        prediction = predictions(document, geometry, self.predictor)[profile.name]
         return Explanation(
-            f"{one.slowdown.mid:.2f} times the time of the whole {geometry.gpu} by the method "
-            f"{one.method}; {one.launch_share:.0%} of it are launches and the host, which a larger "
-            "slice does not shorten."
+            f"{prediction.slowdown.mid:.2f} times the time of the whole {geometry.gpu} by the "
+            f"method {prediction.method}; {prediction.launch_share:.0%} of it are launches and the "
+            "host, which a larger slice does not shorten."
         )
 
-    def _sources(self, gpu: str, made: SlicePrediction) -> tuple[SourceShare, ...]:
-        if made.sources and not made.share.is_whole:
-            named = f"{self.name}: {made.method}, "
-            return tuple(replace(one, source=named + one.source) for one in made.sources)
-        if made.share.is_whole:
+    def _sources(self, gpu: str, prediction: SlicePrediction) -> tuple[SourceShare, ...]:
+        if prediction.sources and not prediction.share.is_whole:
+            named = f"{self.name}: {prediction.method}, "
+            return tuple(
+                replace(source, source=named + source.source) for source in prediction.sources
+            )
+        if prediction.share.is_whole:
             situation = "measured there"
         else:
             situation = "unseen model" if gpu in self.predictor.model.gpus else "unseen device"
-        width = math.log(made.slowdown.high / made.slowdown.mid)
-        return (SourceShare(f"{self.name}: {made.method}", 1.0, width, situation),)
+        width = math.log(prediction.slowdown.high / prediction.slowdown.mid)
+        return (SourceShare(f"{self.name}: {prediction.method}", 1.0, width, situation),)
 
 
 def slice_workload_of(workload: Workload) -> SliceWorkload:
-    """The workload's document, which the family has accepted."""
+    """Return the workload's document, which the family has accepted."""
     document = workload.document
     assert isinstance(document, SliceWorkload)  # noqa: S101 - ``accepts`` was asked
     return document
 
 
 def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
-    """As measured; else all that is known is that it ran on the whole GPU."""
+    """Return its memory as measured; else all that is known is that it ran on the whole GPU."""
     if workload.memory is not None:
         return MemoryUse(gpu_bytes=workload.memory.interval)
     return MemoryUse(gpu_held_in_bytes=float(max(p.memory_bytes for p in geometry.profiles)))
 
 
 def _point(
-    workload: SliceWorkload, made: SlicePrediction, memory: MemoryUse, platform: str
+    workload: SliceWorkload, prediction: SlicePrediction, memory: MemoryUse, platform: str
 ) -> Prediction:
-    slowdown = made.slowdown
+    slowdown = prediction.slowdown
     seconds = workload.runtime_s
     return Prediction(
         workload=workload.name,
         platform=platform,
         cores=1,
         gpus=1,
-        basis=made.basis,
+        basis=prediction.basis,
         speedup=Interval(1 / slowdown.high, 1 / slowdown.mid, 1 / slowdown.low),
-        runtime_s=made.step_s if seconds is None else slowdown.scaled(seconds),
+        runtime_s=prediction.step_s if seconds is None else slowdown.scaled(seconds),
         memory=memory,
         energy_j=None,
-        bound=made.bound,
-        abstained=None if made.share.is_whole else made.abstained,
+        bound=prediction.bound,
+        abstained=None if prediction.share.is_whole else prediction.abstained,
     )

@@ -53,20 +53,20 @@ class LoadModel:
 
     @property
     def sharpness(self) -> float:
-        """``p``."""
+        """Return ``p``."""
         return 1.0 + float(np.exp(self.theta[4]))
 
     def logs(self, batch: Floats, processes: Floats, effective: Floats) -> tuple[Floats, Floats]:
-        """Logs of A and B in seconds."""
+        """Return the logs of A and B in seconds."""
         return _logs(np.array(self.theta), batch, processes, effective)
 
     def log_time(self, batch: Floats, processes: Floats, effective: Floats) -> Floats:
-        """Log seconds a batch in one process."""
+        """Return log seconds a batch in one process."""
         return log_smooth_max(*self.logs(batch, processes, effective), self.sharpness)
 
 
 def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
-    """True where there are enough different loads to fit the load model."""
+    """Return whether there are enough different loads to fit the load model."""
     loads = [b * n for b, n in zip(batch, processes, strict=True)]
     return len(set(zip(batch, processes, strict=True))) >= LEAST_POINTS and (
         max(loads) >= LEAST_RANGE * min(loads)
@@ -74,7 +74,7 @@ def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
 
 
 def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float]) -> LoadModel:
-    """The load model from times on the whole GPU. Raises UsageError where they cannot tell it."""
+    """Fit the load model to times on the whole GPU. Raises UsageError where they cannot tell it."""
     if not can_fit(batch, processes):
         raise UsageError(
             "too few different loads were measured on the whole GPU",
@@ -89,9 +89,9 @@ def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float
     best: tuple[float, Floats] | None = None
     for sharp, host in _STARTS:
         start = np.array([first, host - np.log(rate), np.log(rate), -1 - np.log(rate), sharp])
-        found = _descend(start, b, n, log_t, typical)
-        if best is None or found[0] < best[0]:
-            best = found
+        descended = _descend(start, b, n, log_t, typical)
+        if best is None or descended[0] < best[0]:
+            best = descended
     if best is None:
         raise AssertionError("there is at least one start")
     theta = best[1]
@@ -100,7 +100,8 @@ def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float
 
 
 _PULL = np.array([0.0, 0.01, 0.0, 0.01, 0.03])
-"""How strongly each number is held to its typical value: just enough to be determined at all."""
+"""Strength with which each number is held to its typical value: just enough to be determined at
+all."""
 
 
 def _logs(theta: Floats, b: Floats, n: Floats, effective: Floats) -> tuple[Floats, Floats]:
@@ -130,7 +131,8 @@ def _jacobian(theta: Floats, b: Floats, n: Floats) -> Floats:
 def _descend(
     theta: Floats, b: Floats, n: Floats, log_t: Floats, typical: Floats
 ) -> tuple[float, Floats]:
-    """Levenberg-Marquardt on a soft-L1 loss (IRLS weights), with the pull as extra residuals."""
+    """Descend by Levenberg-Marquardt on a soft-L1 loss (IRLS weights), with the pull as extra
+    residuals."""
     damping = 1e-2
 
     def cost(at: Floats) -> float:
@@ -161,12 +163,12 @@ def _descend(
 
 
 ANCHOR = 0.5
-"""How far the load model is moved onto the time measured at the very point: between the two,
+"""Share by which the load model is moved onto the time measured at the very point: between the two,
 whose errors are about as large."""
 MOST_MISFIT = 0.12
 """Median log misfit above which the load model does not describe the workload (training: 0.04)."""
 CAPACITY_SPREAD = 0.25
-"""How far off a slice's capacity may be for one workload: what a probe is weighed against."""
+"""Log error of a slice's capacity for one workload, that a probe is weighed against."""
 PROBE_NOISE = 0.03
 """Log error of a probe's own time."""
 _GRID = np.linspace(-1.2, 1.2, 241)
@@ -186,12 +188,12 @@ class Loads:
 
     @classmethod
     def one(cls, batch: float, processes: float, whole_s: float | None) -> Loads:
-        """A single load."""
+        """Return a single load."""
         log_s = math.nan if whole_s is None else math.log(whole_s)
         return cls(np.array([batch]), np.array([float(processes)]), np.array([log_s]))
 
     def times(self, count: int) -> Loads:
-        """This single load ``count`` times, for as many slices."""
+        """Return this single load ``count`` times, for as many slices."""
         return Loads(
             np.repeat(self.batch, count),
             np.repeat(self.processes, count),
@@ -217,7 +219,8 @@ class SweepModel:
     def log_slowdown(
         self, load_model: LoadModel, loads: Loads, effective: Floats, capacity: Floats | float = 0.0
     ) -> Floats:
-        """Log slow-downs; ``capacity`` moves the logs of the effective shares (from a probe)."""
+        """Return log slow-downs; ``capacity`` moves the logs of the effective shares (from a
+        probe)."""
         able = np.minimum(effective * np.exp(capacity), 1.0)
         base = load_model_log_slowdown(load_model, loads, able)
         if self.residual is None:
@@ -226,21 +229,21 @@ class SweepModel:
         return np.asarray(base + correction, dtype=np.float64)
 
     def capacity_from(self, load_model: LoadModel, probes: Sequence[SeenProbe]) -> float:
-        """The shift of capacity that probes speak for."""
+        """Return the shift of capacity that probes speak for."""
         cost = (_GRID / CAPACITY_SPREAD) ** 2
         for probe in probes:
-            said = self.log_slowdown(
+            predicted = self.log_slowdown(
                 load_model,
                 probe.load.times(len(_GRID)),
                 np.full(len(_GRID), probe.effective),
                 _GRID,
             )
-            cost = cost + ((said - probe.log_slowdown) / PROBE_NOISE) ** 2
+            cost = cost + ((predicted - probe.log_slowdown) / PROBE_NOISE) ** 2
         return float(_GRID[int(np.argmin(cost))])
 
 
 def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """What the load model alone says."""
+    """Return the log slow-downs of the load model alone."""
     whole = load_model.log_time(loads.batch, loads.processes, np.ones_like(loads.batch))
     off = np.nan_to_num(loads.log_whole_s - whole, nan=0.0)
     slice_ = load_model.log_time(loads.batch, loads.processes, effective)
@@ -248,7 +251,7 @@ def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floa
 
 
 def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Rows in the order of ``manifest.RESIDUAL_FEATURES``."""
+    """Return rows in the order of ``bundle.RESIDUAL_FEATURES``."""
     batch, processes = loads.batch, loads.processes
     host, work = load_model.logs(batch, processes, effective)
     ones = np.ones_like(batch)
@@ -273,21 +276,25 @@ ALIKE = 0.5
 def equivalence_log_slowdowns(
     points: Sequence[Point], batch: float, processes: int, effective: Floats
 ) -> Floats | None:
-    """Log slow-downs by effective share; None: too few batches with so many processes."""
+    """Return log slow-downs by effective share; None: too few batches with so many processes."""
     mine = sorted((p for p in points if p.processes == processes), key=lambda p: p.batch)
     if len(mine) < LEAST_BATCHES:
         return None
     log_b = np.log([p.batch for p in mine])
     log_t = np.maximum.accumulate(np.log([p.seconds for p in mine]))
-    here = next((p.seconds for p in mine if p.batch == batch), None)
-    base = math.log(here) if here is not None else float(np.interp(math.log(batch), log_b, log_t))
+    measured_s = next((p.seconds for p in mine if p.batch == batch), None)
+    base = (
+        math.log(measured_s)
+        if measured_s is not None
+        else float(np.interp(math.log(batch), log_b, log_t))
+    )
     wanted = math.log(batch) - np.log(effective)
     reached = np.interp(wanted, log_b, log_t) + np.maximum(wanted - log_b[-1], 0.0)
     return np.asarray(np.clip(reached - base, 0.0, -np.log(effective)), dtype=np.float64)
 
 
 def mixed(load_model: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
-    """Both together in log, and the weight of each.
+    """Return the mean of both in log, and the weight of each.
 
     Weighed alike: the errors of eleven models do not say which is better. Weights by their inverse
     variances, from the other models, were off 17.0 % in the mean, equal ones 11.2 %.

@@ -37,7 +37,7 @@ class Timed(Document):
 
     @property
     def seconds(self) -> float:
-        """Seconds a batch in one process."""
+        """Return seconds a batch in one process."""
         if self.step_s is not None:
             return self.step_s
         if self.throughput_per_s is not None:
@@ -64,7 +64,7 @@ class Point(Timed):
 
     @property
     def unsteadiness(self) -> float:
-        """``|log(mean / median)|`` of the step time; 0 where the mean is not known."""
+        """Return ``|log(mean / median)|`` of the step time; 0 where the mean is not known."""
         return 0.0 if self.mean_step_s is None else abs(math.log(self.mean_step_s / self.seconds))
 
 
@@ -81,11 +81,11 @@ class MemoryNeed(Document):
     mid_bytes: Positive | None = None
     high_bytes: Positive | None = None
     reserved_bytes: Positive | None = None
-    """What a caching allocator reserved on the whole GPU (``nvidia-smi``): an upper bound."""
+    """Bytes that a caching allocator reserved on the whole GPU (``nvidia-smi``): an upper bound."""
 
     @property
     def interval(self) -> Interval:
-        """For a slice to be certain, its memory must reach ``high``."""
+        """Return the interval; for a slice to be certain, its memory must reach ``high``."""
         if self.reserved_bytes is not None:
             most = self.reserved_bytes
             return Interval(RESERVED_LEAST * most, most, most)
@@ -117,16 +117,16 @@ class SliceWorkload(Document):
     """Model of the whole GPU that ``points`` were measured on (``berth mig show``)."""
     points: tuple[Point, ...] = Field(min_length=1, max_length=10_000)
     batch: Positive | None = None
-    """What is to be placed; may be left out where all points have the same batch."""
+    """Batch to be placed; may be left out where all points have the same batch."""
     processes: int = Field(default=1, ge=1, le=1024)
     memory: MemoryNeed | None = None
     """None: nobody knows, and no slice but the whole GPU is certain to be large enough."""
     probes: tuple[Probe, ...] = Field(default=(), max_length=100)
     idle_power_w: Positive | None = None
     power_limit_w: Positive | None = None
-    """Of the whole GPU: what ``power_w`` is a part of."""
+    """Power limit of the whole GPU, that ``power_w`` is a part of."""
     runtime_s: Positive | None = None
-    """Of a whole job on the whole GPU; needed where jobs are to be placed by this file."""
+    """Seconds of a whole job on the whole GPU; needed where jobs are to be placed by this file."""
     architecture: Name = "x86_64"
     """Machine (``uname -m``) that the program is built for."""
     instruction_sets: tuple[Name, ...] = Field(default=(), max_length=64)
@@ -134,12 +134,12 @@ class SliceWorkload(Document):
 
     @property
     def target_batch(self) -> float:
-        """The batch to place."""
+        """Return the batch to place."""
         return self.points[0].batch if self.batch is None else self.batch
 
     @property
     def target(self) -> Point | None:
-        """The point measured at the batch and processes to place, if there is one."""
+        """Return the point measured at the batch and processes to place, if there is one."""
         for point in self.points:
             if point.batch == self.target_batch and point.processes == self.processes:
                 return point
@@ -159,7 +159,7 @@ class SliceWorkload(Document):
 
 
 def describe(document: SliceWorkload) -> Workload:
-    """A whole job where the file says how long one takes; else a batch."""
+    """Return the workload: a whole job where the file says how long one takes, else a batch."""
     runs_on = RunsOn(
         targets=(Target.CUDA,),
         architecture=document.architecture,

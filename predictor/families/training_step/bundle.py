@@ -32,7 +32,7 @@ DEFAULT_STEPS_BUNDLE = SHIPPED_BUNDLES / "dl-training"
 
 
 def learner_files(platform: str) -> tuple[str, str]:
-    """Names of a device's trees and process."""
+    """Return the names of a device's trees and process."""
     return f"trees-{platform}.onnx", f"process-{platform}.onnx"
 
 
@@ -45,21 +45,21 @@ class Width(Document):
 
 
 class StepHead(Document):
-    """One device that was measured."""
+    """What was learnt on one device that was measured."""
 
     platform: str
     is_gpu: bool
     cores: int = Field(ge=1)
-    """Of a CPU: how many ran."""
+    """Cores that ran, of a CPU."""
     precision: str
     rates: tuple[float, ...]
     """Seconds a unit of each of ``step_costs.TERMS``."""
     rows: int = Field(ge=1)
     models: int = Field(ge=1)
     here: Width
-    """On this device, models never measured."""
+    """Width on this device, for models never measured."""
     elsewhere: Width
-    """On others, moved by the ratio of roofs."""
+    """Width on other devices, moved by the ratio of roofs."""
 
 
 class StepManifest(BundleManifest):
@@ -75,27 +75,27 @@ class StepManifest(BundleManifest):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """One device, ready to predict."""
+    """A device that is ready to predict."""
 
     entry: StepHead
     rates: Floats
     learners: tuple[onnxruntime.InferenceSession, ...]
 
     def rest(self, rows: Floats) -> Floats:
-        """[rows] log seconds beyond the cost model, of ``step_features``."""
-        return np.asarray(np.mean([regressed(one, rows) for one in self.learners], axis=0))
+        """Return [rows] log seconds beyond the cost model, of ``step_features``."""
+        return np.asarray(np.mean([regressed(learner, rows) for learner in self.learners], axis=0))
 
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """All heads of a bundle."""
+    """All heads of a bundle, ready to predict."""
 
     heads: tuple[Head, ...]
     id: str
 
 
 def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, StepManifest)
     needed = [name for head in manifest.heads for name in learner_files(head.platform)]
     check_complete(folder, manifest, needed)

@@ -29,7 +29,7 @@ class DataParallel(LearntFile):
 
     schema_: str = Field(default="berth.data-parallel/1", alias="schema")
     overhead: float = Field(ge=0)
-    """Of waiting for the slowest, and starting collective operations: share of the step."""
+    """Share of the step that waiting for the slowest and starting collective operations take."""
     seen: float = Field(ge=0)
     """Seconds seen of a second that the ring takes at the link's rate by the data sheet."""
     log_width: float = Field(gt=0)
@@ -40,7 +40,7 @@ class DataParallel(LearntFile):
     """GPUs that were measured together."""
 
     def log_ratio(self, one_s: float, gpus: int, gradient_bytes: float, link: float) -> float:
-        """Log of a step's seconds on so many GPUs over its seconds on one.
+        """Return the log of a step's seconds on so many GPUs over its seconds on one.
 
         ``link``: bytes a second, one direction, of a GPU.
         """
@@ -48,11 +48,11 @@ class DataParallel(LearntFile):
             return 0.0
         return log_ratio(self.overhead, self.seen, ring(gpus, gradient_bytes, link) / one_s)
 
-    def shared(self, one: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
-        """Seconds from step to step of all together: n GPUs do n batches in a step."""
+    def shared(self, alone: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
+        """Return the seconds from step to step of all together: n GPUs do n batches in a step."""
         if gpus == 1:
-            return one
-        ends = (one.low, one.mid, one.high)
+            return alone
+        ends = (alone.low, alone.mid, alone.high)
         ratios = [self.log_ratio(seconds, gpus, gradient_bytes, link) for seconds in ends]
         low, mid, high = (
             seconds / gpus * math.exp(ratio) for seconds, ratio in zip(ends, ratios, strict=True)
@@ -65,21 +65,21 @@ class DataParallel(LearntFile):
 
 
 def log_ratio(overhead: float, seen: float, ring_share: float) -> float:
-    """The rule: ``ring_share`` is the ring's time over that of a step on one GPU."""
+    """Return the log ratio; ``ring_share`` is the ring's time over that of a step on one GPU."""
     return math.log(1 + overhead + seen * ring_share)
 
 
 def ring(gpus: int, gradient_bytes: float, link: float) -> float:
-    """Seconds of a ring's all-reduce at the link's rate."""
+    """Return seconds of a ring's all-reduce at the link's rate."""
     return 2 * (gpus - 1) / gpus * gradient_bytes / link
 
 
 def difficulty(log_ratio: float) -> float:
-    """What intervals are scaled by: the more a step is lengthened, the less it is known."""
+    """Return the factor on intervals: the more a step is lengthened, the less it is known."""
     return 0.1 + log_ratio
 
 
 @cache
 def shipped() -> DataParallel:
-    """The file that comes with Berth. Raises DocumentError."""
+    """Return the file that comes with Berth. Raises DocumentError."""
     return read_json(FILE, DataParallel)

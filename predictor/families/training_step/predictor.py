@@ -32,6 +32,7 @@ from berth.predictor.families.training_step import bundle as bundles
 from berth.predictor.families.training_step.bundle import Head, StepModel
 from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
 from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of
 
@@ -45,22 +46,22 @@ class StepPrediction:
     """``amp``: automatic mixed precision; else as it was asked for."""
     batch: int
     seconds: Interval
-    """Of the whole step; 90 %."""
+    """90 % interval of the whole step."""
     basis: Basis
     learnt_on: str
     """The device whose head it is."""
     bound: Bound
-    """What the largest part of the cost model's time goes to."""
+    """Bound of the largest part of the cost model's time."""
 
     @property
     def samples_per_s(self) -> float:
-        """At this batch."""
+        """Return the rate at this batch."""
         return self.batch / self.seconds.mid
 
 
 @cache
 def shipped() -> StepModel:
-    """The bundle that comes with Berth. Raises DocumentError."""
+    """Return the bundle that comes with Berth. Raises DocumentError."""
     return bundles.load()
 
 
@@ -73,7 +74,7 @@ def predict(
     cores: int | None = None,
     numbers: Numbers | None = None,
 ) -> list[StepPrediction]:
-    """A training step of the graph at its batch on these platforms, in their order.
+    """Return a training step of the graph at its batch on these platforms, in their order.
 
     ``cores``: of CPUs; default: all of them. ``numbers``: the precision; default: mixed on GPUs,
     fp32 on CPUs. Platforms that do not compute in it are left out.
@@ -83,7 +84,7 @@ def predict(
     batch = np.array([float(graph.batch)])
     table = terms(features, batch)
     rest = {}
-    found = []
+    predictions = []
     for name in names:
         head = _head(model, platforms[name])
         entry = head.entry
@@ -98,14 +99,14 @@ def predict(
         seconds = float(cost_seconds(table, (head.rates * ratio)[None])[0])
         middle, factor = seconds * math.exp(rest[entry.platform]), math.exp(log_width)
         parts = (table[0] * head.rates * ratio).tolist()
-        found.append(
+        predictions.append(
             StepPrediction(
                 name, entry.precision if numbers is None else numbers.value, graph.batch,
                 Interval(middle / factor, middle, middle * factor), basis, entry.platform,
                 _bound(parts),
             )
         )  # fmt: skip
-    return found
+    return predictions
 
 
 def _head(model: StepModel, platform: Platform) -> Head:
@@ -121,10 +122,10 @@ def _moved(
     cores: int,
     numbers: Numbers | None,
 ) -> tuple[Floats, Basis, float] | None:
-    """(ratios of roofs, basis, half width in log) on a platform with so many cores."""
+    """Return (ratios of roofs, basis, half width in log) on a platform with so many cores."""
     entry = head.entry
     families = family_widths().get(entry.platform)
-    here = max(entry.here.log_width, families.log_width if families else 0.0)
+    own_width = max(entry.here.log_width, families.log_width if families else 0.0)
     asked = numbers or usual(is_gpu=platform.is_gpu)
     second = roof_of(platform, platforms, cores)
     if numbers is not None and not computes_in(second, numbers):
@@ -132,23 +133,21 @@ def _moved(
     as_learnt = is_usual(asked, is_gpu=platform.is_gpu)
     same_place = platform.name == entry.platform and (entry.is_gpu or cores == entry.cores)
     if same_place and as_learnt:
-        return np.ones(len(head.rates)), Basis.CALIBRATED, here
+        return np.ones(len(head.rates)), Basis.CALIBRATED, own_width
     home = platforms.get(entry.platform)
     if home is None:
-        from berth.predictor.hardware import platforms as catalogue  # noqa: PLC0415 - a site's own folder
-
         home = catalogue.shipped()[entry.platform]
     first = roof_of(home, {**platforms, home.name: home}, entry.cores)
     ratios = roof_ratios(first, second, asked)
     if not as_learnt:
         other = precision_width().log_width
-        return ratios, Basis.PRIOR, max(entry.elsewhere.log_width, here, other)
+        return ratios, Basis.PRIOR, max(entry.elsewhere.log_width, own_width, other)
     basis = Basis.SCALED if platform.name == entry.platform else Basis.PRIOR
-    return ratios, basis, max(entry.elsewhere.log_width, here)
+    return ratios, basis, max(entry.elsewhere.log_width, own_width)
 
 
 def _bound(parts: Sequence[float]) -> Bound:
-    """By the parts of the cost model's time, in the order of ``TERMS``."""
+    """Return the bound by the parts of the cost model's time, in the order of ``TERMS``."""
     sums = {
         Bound.COMPUTE: sum(parts[:2]), Bound.MEMORY: sum(parts[2:5]), Bound.LAUNCH: parts[5],
     }  # fmt: skip
@@ -156,14 +155,14 @@ def _bound(parts: Sequence[float]) -> Bound:
 
 
 def roof_ratios(first: Roof, second: Roof, numbers: Numbers | None = None) -> Floats:
-    """[len(TERMS)] a term's time on the second over its time on the first, by their roofs.
+    """Return [len(TERMS)] a term's time on the second over its time on the first, by their roofs.
 
     The first in its usual precision, the second in ``numbers`` (default: its usual one).
     """
-    here = usual(is_gpu=first.is_gpu)
-    there = numbers or usual(is_gpu=second.is_gpu)
-    flops = first.matrix_flops[here] / second.matrix_flops[there]
-    bandwidth = first.dram_bytes / second.dram_bytes * (there.bits / here.bits)
+    learnt_numbers = usual(is_gpu=first.is_gpu)
+    asked_numbers = numbers or usual(is_gpu=second.is_gpu)
+    flops = first.matrix_flops[learnt_numbers] / second.matrix_flops[asked_numbers]
+    bandwidth = first.dram_bytes / second.dram_bytes * (asked_numbers.bits / learnt_numbers.bits)
     launch = second.launch_s / first.launch_s
     return np.array([flops, flops, bandwidth, bandwidth, bandwidth, launch])
 
@@ -182,22 +181,23 @@ class PrecisionWidth(LearntFile):
 
 @cache
 def precision_width() -> PrecisionWidth:
-    """The file that comes with Berth. Raises DocumentError."""
+    """Return the file that comes with Berth. Raises DocumentError."""
     return read_json(PRECISION_FILE, PrecisionWidth)
 
 
 def usual(*, is_gpu: bool) -> Numbers:
-    """What steps were measured in; on GPUs fp16 stands for mixed precision."""
+    """Return the precision that steps were measured in; on GPUs fp16 stands for mixed precision."""
     return Numbers.FP16 if is_gpu else Numbers.FP32
 
 
 def is_usual(numbers: Numbers, *, is_gpu: bool) -> bool:
-    """Whether steps in it need no ratio: mixed precision computes in either half."""
+    """Return whether steps in it need no ratio: mixed precision computes in either half."""
     return numbers in _HALVES if is_gpu else numbers is Numbers.FP32
 
 
 def computes_in(roof: Roof, numbers: Numbers) -> bool:
-    """Whether training in it is possible there without conversions that nobody would want."""
+    """Return whether training in it is possible there without conversions that nobody would
+    want."""
     return numbers is Numbers.FP32 or numbers in roof.native
 
 
@@ -211,7 +211,7 @@ class FamilyWidth(Document):
     groups: int = Field(ge=1)
     rows: int = Field(ge=1)
     coverage: float = Field(ge=0, le=1)
-    """Of families that the width is not from."""
+    """Coverage of families that the width is not from."""
 
 
 class StepWidths(Document):
@@ -222,10 +222,10 @@ class StepWidths(Document):
     created: str
     split: str
     widths: dict[str, FamilyWidth]
-    """By platform."""
+    """Widths by platform."""
 
 
 @cache
 def family_widths() -> dict[str, FamilyWidth]:
-    """Half widths of 90 % intervals in log, by platform. Raises DocumentError."""
+    """Return the half widths of 90 % intervals in log, by platform. Raises DocumentError."""
     return read_json(WIDTHS, StepWidths).widths

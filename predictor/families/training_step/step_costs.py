@@ -21,13 +21,13 @@ _GROUPED = ("grouped", "depthwise")
 _AT = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 
 
-def _sum(features: Floats, what: str, groups: tuple[str, ...]) -> Floats:
-    found: Floats = features[:, [_AT[f"{what}_{group}"] for group in groups]].sum(axis=1)
-    return found
+def _sum(features: Floats, quantity: str, groups: tuple[str, ...]) -> Floats:
+    total: Floats = features[:, [_AT[f"{quantity}_{group}"] for group in groups]].sum(axis=1)
+    return total
 
 
 def terms(features: Floats, batch: Floats) -> Floats:
-    """[rows, len(TERMS)] of ``graph_features`` [rows, ...] at batches [rows]."""
+    """Return [rows, len(TERMS)] of ``graph_features`` [rows, ...] at batches [rows]."""
     matrix, rest = GROUPS[:MATRIX_GROUPS], GROUPS[MATRIX_GROUPS:]
     dense = tuple(group for group in matrix if group not in _GROUPED)
     return np.column_stack([
@@ -46,26 +46,26 @@ _SHAPES = ("mean_channels", "mean_positions", "mean_inner", "macs_intensity_belo
 _PARTS = ("elements_narrow_matmul", "elements_gelu", "elements_sigmoid", "elements_relu",
           "elements_layer_norm", "elements_batch_norm")  # fmt: skip
 STEP_FEATURES = (
-    *(f"share {what}_{group}" for what in _KINDS for group in GROUPS),
+    *(f"share {quantity}_{group}" for quantity in _KINDS for group in GROUPS),
     *(f"log {name}" for name in _TOTALS), *_SHAPES, *(f"share {name}" for name in _PARTS),
     "log batch", "channels last", *(f"time in {term}" for term in TERMS),
 )  # fmt: skip
-"""What the residual over the cost model sees; the last are its own parts of the time."""
+"""Columns that the residual over the cost model sees; the last are its own parts of the time."""
 
 
 def cost_seconds(table: Floats, rates: Floats) -> Floats:
-    """[rows] of ``terms`` [rows, len(TERMS)] at rates [rows or 1, len(TERMS)]."""
-    found: Floats = np.maximum((table * rates).sum(axis=1), 1e-9)
-    return found
+    """Return [rows] of ``terms`` [rows, len(TERMS)] at rates [rows or 1, len(TERMS)]."""
+    seconds: Floats = np.maximum((table * rates).sum(axis=1), 1e-9)
+    return seconds
 
 
 def step_features(features: Floats, batch: Floats, nhwc: Floats, rates: Floats) -> Floats:
-    """[rows, len(STEP_FEATURES)]; ``nhwc`` [rows] 1 where channels stand last in memory."""
+    """Return [rows, len(STEP_FEATURES)]; ``nhwc`` [rows] 1 where channels stand last in memory."""
     table = terms(features, batch)
     parts = table * rates / cost_seconds(table, rates)[:, None]
     shares = []
-    for what in _KINDS:
-        own = features[:, [_AT[f"{what}_{group}"] for group in GROUPS]]
+    for quantity in _KINDS:
+        own = features[:, [_AT[f"{quantity}_{group}"] for group in GROUPS]]
         shares.append(own / np.maximum(own.sum(axis=1, keepdims=True), 1))
     elements = np.maximum(features[:, [_AT["elements"]]], 1)
     return np.column_stack([

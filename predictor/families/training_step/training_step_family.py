@@ -44,16 +44,16 @@ class TrainingStepFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> TrainingStepFamily:
-        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        """Load a site's bundle, else the shipped one. Raises DocumentError."""
         return cls(load(bundles.get(STEPS_SCHEMA, DEFAULT_STEPS_BUNDLE)))
 
     def accepts(self, workload: Workload) -> bool:
-        """Model graphs to be trained."""
+        """Return whether it is a model graph to be trained."""
         return is_model(workload.document, Mode.TRAINING)
 
     def forecast(self, question: Question) -> Answer:
-        """A curve over cores for CPUs; one point for a GPU or a slice, or for as many whole GPUs as
-        there are copies of the model."""
+        """Return a curve over cores for each CPU, and one point for each GPU or slice, or for as
+        many whole GPUs as there are copies of the model."""
         document = model_of(question)
         copies = max(1, document.runs_on.gpus)
         graph, numbers = graph_of(document), precision_of(document)
@@ -62,31 +62,31 @@ class TrainingStepFamily:
         sources = {}
         for units, places in places_by_units(question.platforms, question.known).items():
             roofs = {roof.platform: roof for roof in places}
-            for one in predict(
+            for step in predict(
                 graph, list(roofs), question.known, self._model, cores=units, numbers=numbers
             ):
-                roof = roofs[one.platform]
+                roof = roofs[step.platform]
                 own = point(
-                    document.name, roof, units, seconds=one.seconds, basis=one.basis,
-                    memory=memory[roof.is_gpu], bound=one.bound,
+                    document.name, roof, units, seconds=step.seconds, basis=step.basis,
+                    memory=memory[roof.is_gpu], bound=step.bound,
                 )  # fmt: skip
-                platform = question.platforms[one.platform]
+                platform = question.platforms[step.platform]
                 if roof.is_gpu and copies > 1:
                     if platform.parent is not None:
                         continue
                     link = link_of(platform, question.known)
                     own = _of_copies(own, copies, graph.parameters, link)
-                points.setdefault(one.platform, []).append(own)
-                known = one.basis is Basis.CALIBRATED
-                width = math.log(one.seconds.high / one.seconds.mid)
+                points.setdefault(step.platform, []).append(own)
+                known = step.basis is Basis.CALIBRATED
+                width = math.log(step.seconds.high / step.seconds.mid)
                 where = "unseen family" if known else "unseen device"
                 if numbers is not None and not is_usual(numbers, is_gpu=roof.is_gpu):
                     where = "other precision"
-                situation = f"{where}, {one.precision}"
+                situation = f"{where}, {step.precision}"
                 if roof.is_gpu and copies > 1:
                     situation += f"; a copy on each of {copies} GPUs"
-                sources[one.platform] = (
-                    SourceShare(f"{self.name}: rates of {one.learnt_on}", 1.0, width, situation),
+                sources[step.platform] = (
+                    SourceShare(f"{self.name}: rates of {step.learnt_on}", 1.0, width, situation),
                 )
         curves = {
             name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
@@ -95,26 +95,28 @@ class TrainingStepFamily:
         return Answer(self._model.id, curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Whose rates the step's parts are predicted with."""
+        """Say on which device the rates of the step's parts were learnt."""
         document = model_of(question)
-        (one,) = predict(
+        (step,) = predict(
             graph_of(document), [platform.name], question.known, self._model,
             numbers=precision_of(document),
         )  # fmt: skip
         return Explanation(
-            f"Forward, backward and SGD with momentum in {one.precision}, at rates learnt on "
-            f"{one.learnt_on}."
+            f"Forward, backward and SGD with momentum in {step.precision}, at rates learnt on "
+            f"{step.learnt_on}."
         )
 
 
 def link_of(platform: Platform, known: Mapping[str, Platform]) -> float | None:
-    """Bytes a second of a GPU's link to the others, one direction; None: not published."""
+    """Return the bytes a second of a GPU's link to the others, one direction; None: not
+    published."""
     unit = known_unit(platform, known)
     return None if unit is None else unit.sheet.link_bytes_per_s
 
 
 def _of_copies(own: Prediction, copies: int, parameters: float, link: float | None) -> Prediction:
-    """Gradients are summed by all; beside its own each GPU may hold those that it sends."""
+    """Return the point of copies: gradients are summed by all, and beside its own each GPU may hold
+    those that it sends."""
     together = data_parallel.shipped()
     sent = parameters * data_parallel.GRADIENT_BYTES
     need, why_not = own.memory.gpu_bytes, None
@@ -134,12 +136,12 @@ def _of_copies(own: Prediction, copies: int, parameters: float, link: float | No
 
 
 def precision_of(document: ModelWorkload) -> Numbers | None:
-    """The precision that is asked for; None: mixed on GPUs, fp32 on CPUs."""
+    """Return the precision that is asked for; None: mixed on GPUs, fp32 on CPUs."""
     return None if document.precision is None else Numbers(document.precision)
 
 
 def step_memory(graph: ModelGraph, numbers: Numbers | None) -> dict[bool, Footprint]:
-    """Of a step with SGD with momentum, on a GPU (True) and on a CPU."""
+    """Return the footprint of a step with SGD with momentum, on a GPU (True) and on a CPU."""
     return {
         gpu: footprint(
             count(

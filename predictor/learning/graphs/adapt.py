@@ -58,7 +58,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Adapted:
-    """What came of it."""
+    """What adaptation made of a bundle."""
 
     manifest: bundles.TransferManifest
     platform: str
@@ -66,7 +66,7 @@ class Adapted:
     before: Floats
     """[samples] absolute log errors without any sample,"""
     after: Floats
-    """and of each with those of other models."""
+    """and those of each with the samples of other models."""
     models: int
     log_width: float
 
@@ -76,7 +76,8 @@ Find: TypeAlias = Callable[[ModelRun], GraphWork | None]
 
 
 def from_files(paths: Sequence[Path]) -> Find:
-    """By the digest of ONNX files, each read once. The result raises DocumentError."""
+    """Return a function that finds models by the digest of ONNX files, each read once. The function
+    raises DocumentError."""
     files = {sha256_of(path): path for path in paths}
     read: dict[str, GraphWork] = {}
 
@@ -97,13 +98,13 @@ def _model_key(run: ModelRun) -> str:
 def samples_of(
     runs: Sequence[ModelRun], find: Find, platform: Platform, known: Mapping[str, Platform]
 ) -> Samples:
-    """Inference runs that ended well and whose model is found.
+    """Return inference runs that ended well and whose model is found, as cases.
 
     Raises UsageError where there are none, or runs with several numbers of threads on a CPU.
     """
     wanted = [run for run in runs if _usable(run)]
-    found = [(run, work) for run in wanted if (work := find(run)) is not None]
-    if not found:
+    usable_runs = [(run, work) for run in wanted if (work := find(run)) is not None]
+    if not usable_runs:
         why = (
             f"the model of none of the {len(wanted)} runs is among the ONNX files given"
             if wanted
@@ -113,7 +114,7 @@ def samples_of(
             f"no run can be learnt from: {why}",
             hint="give the .jsonl of `berth pilot dl` and the .onnx files it measured",
         )
-    threads = {run.setting.threads for run, _ in found if run.setting.device is Device.CPU}
+    threads = {run.setting.threads for run, _ in usable_runs if run.setting.device is Device.CPU}
     if len(threads) > 1:
         raise UsageError(
             f"runs with {', '.join(map(str, sorted(threads)))} threads are several platforms",
@@ -122,20 +123,22 @@ def samples_of(
     cores = threads.pop() if threads else None
     roof = roof_of(platform, known, cores or platform.cores)
     rows, stacks = [], []
-    for run, work in found:
+    for run, work in usable_runs:
         numbers = Numbers(run.setting.precision.value)
         stacks.append(stack_name(platform.name, numbers, run.setting.framework, cores))
         rows.append(case_of(work, roof, numbers, run.setting.batch, fused=is_fused(stacks[-1])))
-    names, models = sorted(set(stacks)), sorted({_model_key(run) for run, _ in found})
+    names, models = sorted(set(stacks)), sorted({_model_key(run) for run, _ in usable_runs})
     cases = replace(
         stacked(rows),
         stack=np.array([names.index(name) for name in stacks]),
-        model=np.array([models.index(_model_key(run)) for run, _ in found]),
+        model=np.array([models.index(_model_key(run)) for run, _ in usable_runs]),
     )
-    taken = np.array([float(run_seconds(run) or np.nan) / run.setting.batch for run, _ in found])
+    taken = np.array(
+        [float(run_seconds(run) or np.nan) / run.setting.batch for run, _ in usable_runs]
+    )
     return Samples(
         cases, np.log(taken) - cases.log_roof, tuple(names),
-        tuple(run.model.name for run, _ in found), cores,
+        tuple(run.model.name for run, _ in usable_runs), cores,
     )  # fmt: skip
 
 
@@ -153,13 +156,13 @@ def adapt(
     UsageError where the platform is one of the data set's.
     """
     posterior, residual, noise, manifest = bundles.read(folder)
-    old = {one.platform: one for one in manifest.platforms}
+    old = {entry.platform: entry for entry in manifest.platforms}
     if platform.name in old and old[platform.name].samples is None:
         raise UsageError(
             f"{platform.name} is in the data set already", hint="give your platform its own name"
         )
-    kept = np.array([posterior.devices[n] != platform.name for n in posterior.cases.device])
-    cases, residual, noise = posterior.cases[kept], residual[kept], noise[kept]
+    is_other = np.array([posterior.devices[n] != platform.name for n in posterior.cases.device])
+    cases, residual, noise = posterior.cases[is_other], residual[is_other], noise[is_other]
     devices = [name for name in posterior.devices if name != platform.name]
     cases = replace(cases, device=_recoded(cases.device, posterior.devices, devices))
     own = Own(
@@ -192,12 +195,12 @@ def adapt(
         platform=platform.name, novelty_scale=moved.novelty_scale, shift=moved.shift,
         samples=len(samples), threads=samples.threads, log_width=width,
     )  # fmt: skip
-    made = replace(
+    adapted = replace(
         posterior, cases=cases.joined(new), weights=weights, devices=(*devices, platform.name),
         stacks=tuple(stacks), own=own.joined(moved.novelty_scale, moved.shift),
     )  # fmt: skip
     arrays = bundles.arrays_of(
-        made, np.concatenate((residual, samples.residual)),
+        adapted, np.concatenate((residual, samples.residual)),
         np.concatenate((noise, np.full(len(new), moved.noise))),
     )  # fmt: skip
     filled = manifest.model_copy(update={
@@ -212,7 +215,7 @@ def adapt(
 def advised(
     folder: Path, works: Sequence[GraphWork], place: tuple[Roof, Numbers], *, batch: int, count: int
 ) -> list[int]:
-    """Which of ``works`` to measure on a new platform, the most telling first.
+    """Return which of ``works`` to measure on a new platform, the most telling first.
 
     Raises DocumentError.
     """
@@ -231,7 +234,7 @@ def advised(
 
 
 def rounded(cases: Cases) -> Cases:
-    """As the bundle stores them."""
+    """Round columns as the bundle stores them."""
     graph, place = (
         array.astype(np.float32).astype(np.float64) for array in (cases.graph, cases.place)
     )
@@ -239,7 +242,7 @@ def rounded(cases: Cases) -> Cases:
 
 
 def _corrected(after: Posterior, new: Cases, weights: Floats) -> Floats:
-    """Weights of the cases that were there, beside those of the new ones."""
+    """Return the weights of the cases that were there, beside those of the new ones."""
     across = after.kernel.covariance(after.cases, new)
     return np.asarray(after.weights - cho_solve((after.factor, True), across @ weights))
 
@@ -250,7 +253,7 @@ def _recoded(codes: Codes, old: Sequence[str], new: Sequence[str]) -> Codes:
 
 
 def card(manifest: TransferManifest) -> str:
-    """``CARD.md`` as text."""
+    """Return ``CARD.md`` as text."""
     lines = [
         "# Model card: latency of model graphs on a new platform",
         "",
@@ -266,7 +269,7 @@ def card(manifest: TransferManifest) -> str:
         *(f"- `{path}` sha256 `{sum_[:16]}`" for path, sum_ in manifest.training.sources.items()),
         "",
         f"pytorch-image-models, results, Apache-2.0: inference, {manifest.training.rows} rows of",
-        f"{', '.join(one.platform for one in manifest.platforms)}.",
+        f"{', '.join(entry.platform for entry in manifest.platforms)}.",
         "",
         "## Widths",
         "Factor from the middle to an end of the 90 % interval, by samples of the platform: the",
@@ -277,7 +280,7 @@ def card(manifest: TransferManifest) -> str:
         "|---|---|---|",
     ]
     gpu, cpu = (
-        {one.samples: math.exp(one.log_width) for one in manifest.widths if one.gpu == kind}
+        {entry.samples: math.exp(entry.log_width) for entry in manifest.widths if entry.gpu == kind}
         for kind in (True, False)
     )
     lines += [
@@ -294,7 +297,7 @@ def card(manifest: TransferManifest) -> str:
 
 
 def run_seconds(run: ModelRun) -> float | None:
-    """What the run takes undisturbed: processor time on one core, else latency."""
+    """Return what the run takes undisturbed: processor time on one core, else latency."""
     if run.outcome is not Outcome.OK or run.latency is None or run.processor_time is None:
         return None
     single = run.setting.device is Device.CPU and run.setting.threads == 1

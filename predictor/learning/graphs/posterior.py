@@ -32,7 +32,7 @@ class Posterior:
     weights: Floats
 
     def joint(self, asked: Cases, *, new_platform: bool = True) -> Joint:
-        """Of cases of one new platform: mean and covariance before any sample.
+        """Return the mean and covariance of cases of one new platform before any sample.
 
         ``new_platform=False``: of known ones; nothing is then taken for their own.
         """
@@ -54,7 +54,7 @@ def fit_cases(
     cases: Cases, residual: Floats, kernel: Kernel, offset: float, *, noise: Floats,
     own: Own | None,
 ) -> Posterior:  # fmt: skip
-    """``noise``, ``own``: of each case, [n]."""
+    """Fit the process to cases; ``noise``, ``own``: of each case, [n]."""
     covariance = kernel.covariance(cases, cases, own)
     covariance[np.diag_indices(len(cases))] += noise**2
     factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
@@ -63,7 +63,7 @@ def fit_cases(
 
 
 def own_levels(kernel: Kernel) -> Kernel:
-    """The part of a kernel that a new platform has for itself."""
+    """Return the part of a kernel that a new platform has for itself."""
     amplitudes = kernel.amplitudes.copy()
     amplitudes[[n for n, level in enumerate(LEVELS) if level not in OWN]] = 0.0
     return Kernel(
@@ -93,11 +93,11 @@ class Joint:
     shared: Floats
     """Covariance by what it has in common with known platforms, after these."""
     own: Floats
-    """By its own levels."""
+    """Covariance by its own levels."""
     noise: float
 
     def moved(self, samples: Codes, residual: Floats, groups: Codes | None = None) -> Moved:
-        """All cases after ``residual`` was measured of ``samples``.
+        """Return all cases after ``residual`` was measured of ``samples``.
 
         ``groups``: [samples] those of one (a model) are left out together; default: each alone.
         The factors on its own levels and on the noise, and the shift, are means over a grid,
@@ -140,15 +140,15 @@ class Joint:
         return Moved(self.mean + across @ weights, novelty_scale, shift, noise, weights, left_out)
 
     def advised(self, pool: Codes, count: int) -> Codes:
-        """Of ``pool`` the cases whose measurement leaves least variance over all of it, the best
-        first (greedy; Krause, Singh, Guestrin, JMLR 2008, by the sum of variances)."""
+        """Choose of ``pool`` the cases whose measurement leaves least variance over all of it, the
+        best first (greedy; Krause, Singh, Guestrin, JMLR 2008, by the sum of variances)."""
         left = self.shared[np.ix_(pool, pool)] + self.own[np.ix_(pool, pool)]
         open_ = np.ones(len(pool), bool)
         chosen: list[int] = []
         for _ in range(min(count, len(pool))):
             gain = np.where(open_, (left**2).sum(axis=0) / (np.diag(left) + self.noise**2), -1.0)
-            one = int(np.argmax(gain))
-            chosen.append(one)
-            open_[one] = False
-            left -= np.outer(left[:, one], left[one]) / (left[one, one] + self.noise**2)
+            best = int(np.argmax(gain))
+            chosen.append(best)
+            open_[best] = False
+            left -= np.outer(left[:, best], left[best]) / (left[best, best] + self.noise**2)
         return np.asarray(pool[chosen], np.int64)

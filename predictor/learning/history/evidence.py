@@ -64,12 +64,12 @@ class Network:
     """[units]"""
 
     def scores(self, features: Floats) -> Floats:
-        """[past jobs] from [features, past jobs]."""
+        """Return [past jobs] from [features, past jobs]."""
         units = self.hidden @ features
         units += self.hidden_bias
         np.maximum(units, 0.0, out=units)
-        found: Floats = self.out @ units
-        return found
+        scores: Floats = self.out @ units
+        return scores
 
 
 WAITED_S = 60.0
@@ -78,7 +78,7 @@ WAITED_S = 60.0
 
 @cache
 def network(*, waited: bool) -> Network:
-    """The one that is shipped: for a job at its submission, or for one that has waited."""
+    """Return the shipped network: for a job at its submission, or for one that has waited."""
     read = json.loads(_WEIGHTS.read_text(encoding="utf-8"))["waited" if waited else "submitted"]
     hidden = np.ascontiguousarray(np.array(read["hidden"]).T)
     return Network(hidden, np.array(read["hidden_bias"])[:, None], np.array(read["out"]))
@@ -97,7 +97,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The moment of the question."""
+    """The moment of a question."""
 
     time_s: float
     elapsed_s: Floats
@@ -108,35 +108,36 @@ _SCALES = np.array([[1 / 60.0], [1 / 10.0]])
 
 
 def features_of(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> tuple[Floats, Floats]:
-    """[features, past jobs] and [past jobs] of ``LOG_RUN``; after the past jobs come the request
-    and, where jobs of the same shape run, two multiples of the longest one's elapsed time."""
-    there = [(kind, ring, len(ring)) for kind, ring in enumerate(rings) if ring is not None]
-    past = sum(count for _, _, count in there)
+    """Return [features, past jobs] and [past jobs] of ``LOG_RUN``; after the past jobs come the
+    request and, where jobs of the same shape run, two multiples of the longest one's elapsed time.
+    """
+    remembered = [(kind, ring, len(ring)) for kind, ring in enumerate(rings) if ring is not None]
+    past_jobs = sum(count for _, _, count in remembered)
     shape = shape_of(asked)
     running = len(now.elapsed_s)
     longest_s = float(now.elapsed_s.max()) if running else 0.0
     added = [shape[1]]
     if running:
         added += [math.log(1.3 * longest_s), math.log(2.5 * longest_s)]
-    x = np.zeros((FEATURES, past + len(added)))
-    log_runs = np.empty(past + len(added))
-    log_runs[past:] = added
-    if past:
-        jobs = np.concatenate([ring.columns for _, ring, _ in there], axis=1)
-        log_runs[:past] = jobs[LOG_RUN]
-        _of_past(x[:, :past], jobs, asked, now, shape)
+    x = np.zeros((FEATURES, past_jobs + len(added)))
+    log_runs = np.empty(past_jobs + len(added))
+    log_runs[past_jobs:] = added
+    if past_jobs:
+        jobs = np.concatenate([ring.columns for _, ring, _ in remembered], axis=1)
+        log_runs[:past_jobs] = jobs[LOG_RUN]
+        _of_past(x[:, :past_jobs], jobs, asked, now, shape)
         begin = 0
-        for kind, ring, count in there:
+        for kind, ring, count in remembered:
             end = begin + count
             x[kind, begin:end] = 1.0
             x[10, begin:end] = ring.log_ranks
             x[22, begin:end] = math.log1p(count) / 4.0
             begin = end
-    x[0, past:] = -1.0
+    x[0, past_jobs:] = -1.0
     for place in range(1, len(added) + 1):
-        x[place, past + place - 1] = -1.0
+        x[place, past_jobs + place - 1] = -1.0
     own = rings[1]
-    x[22, past:] = 0.0 if own is None else math.log1p(len(own)) / 4.0
+    x[22, past_jobs:] = 0.0 if own is None else math.log1p(len(own)) / 4.0
     _of_times(x, log_runs, now, shape[1], longest_s)
     return x, log_runs
 
@@ -171,7 +172,8 @@ def _of_times(x: Floats, log_runs: Floats, now: Now, request: float, longest_s: 
 
 
 def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
-    """``rings``: of the ``KINDS``; None where nothing is remembered under that key."""
+    """Weigh past jobs for a new one; ``rings``: of the ``KINDS``, None where nothing is remembered
+    under that key."""
     features, log_runs = features_of(asked, now, rings)
     scores = network(waited=now.time_s - asked.submit_s > WAITED_S).scores(features)
     _identify(scores, asked, rings)
@@ -183,7 +185,8 @@ def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
 
 
 def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> None:
-    """What the trace could not teach: names and scripts; and each past job counts under one key."""
+    """Add what the trace could not teach: names and scripts; and let each past job count under one
+    key."""
     begin, user = 0, code(asked.user)
     known = [
         (column, code(text), penalty)
@@ -199,10 +202,10 @@ def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> 
         if ring is None:
             continue
         jobs = ring.columns
-        here = scores[begin : begin + len(ring)]
+        ring_scores = scores[begin : begin + len(ring)]
         if kind >= 2:
-            here[jobs[USER] == user] = _NOT_COUNTED
+            ring_scores[jobs[USER] == user] = _NOT_COUNTED
         for column, wanted, penalty in known:
-            there = jobs[column]
-            here[(there != wanted) & (there != 0.0)] += penalty
+            codes = jobs[column]
+            ring_scores[(codes != wanted) & (codes != 0.0)] += penalty
         begin += len(ring)

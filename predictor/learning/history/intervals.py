@@ -64,7 +64,7 @@ class Nested:
         self._highs: Floats = np.maximum(np.maximum.accumulate(logs[ends] + MARGINS), mid)
 
     def at(self, level: float) -> tuple[float, float]:
-        """Lower and upper logarithm of the time."""
+        """Return lower and upper logarithm of the time."""
         below = min(int(level), len(MARGINS) - 2)
         part = level - below
         low = self._lows[below] * (1 - part) + self._lows[below + 1] * part
@@ -72,7 +72,7 @@ class Nested:
         return float(low), float(high)
 
     def level_of(self, log_run: float) -> float:
-        """The lowest level whose interval holds it; over the highest: none does."""
+        """Return the lowest level whose interval holds it; over the highest: none does."""
         inside = (self._lows <= log_run) & (log_run <= self._highs)
         place = int(inside.argmax())
         if not inside[place]:
@@ -96,11 +96,11 @@ class Levels:
         self._share = _SHARE_BEGIN
 
     def of(self, user: Hashable) -> float:
-        """The present one of a user."""
+        """Return the present level of a user."""
         return min(max(self._site + self._users.get(user, 0.0), 0.0), _HIGHEST)
 
     def learn(self, user: Hashable, level: float, *, missed: bool) -> None:
-        """One more job ended, which an interval of ``level`` would just have held.
+        """Learn from one more job that ended, which an interval of ``level`` would just have held.
 
         ``missed``: the interval that was given for it did not hold it.
         """
@@ -140,25 +140,25 @@ class Confidence:
         self._asked = 0
 
     def of(self, expected: float, runs: int) -> float:
-        """The accuracy to expect after ``runs`` ended jobs of the user."""
+        """Return the accuracy to expect after ``runs`` ended jobs of the user."""
         cell = _cell(expected, runs)
         return float(self._sum[cell] / self._count[cell])
 
     def learn(self, expected: float, runs: int, accuracy: float) -> None:
-        """What came of a prediction."""
+        """Learn what came of a prediction."""
         cell = _cell(expected, runs)
         self._count[cell] += 1.0
         self._sum[cell] += accuracy
 
     def seen(self, accuracy: float) -> None:
-        """One more prediction was made."""
+        """Remember the expected accuracy of one more prediction."""
         self._recent.append(accuracy)
         self._asked += 1
         if self._asked % _RENEWED == 0 and len(self._recent) >= _FIRST:
             self._least = float(np.quantile(np.fromiter(self._recent, float), DISTRUSTED))
 
     def trusts(self, accuracy: float) -> bool:
-        """Whether it is not among the least accurate."""
+        """Return whether it is not among the least accurate."""
         return accuracy >= self._least
 
 

@@ -25,7 +25,7 @@ class AskedJob:
     """Unix time."""
     cores: int = 1
     request_s: float | None = None
-    """Its time limit."""
+    """Time limit in seconds."""
     request_bytes: float | None = None
     """Memory asked for."""
     account: str = ""
@@ -33,9 +33,9 @@ class AskedJob:
     script: str = ""
     """Fingerprint of the batch script with its arguments."""
     similar: str = ""
-    """What the script was given, but for numbers; a digest."""
+    """Digest of what the script was given, but for numbers."""
     platform: str = ""
-    """Where it shall run, or ran; runs elsewhere count less."""
+    """Platform where it shall run, or ran; runs elsewhere count less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ Floats = NDArray[np.float64]
     LOG_RUN, LOG_CORES, LOG_REQUEST, LOG_BYTES, END, SUBMIT, FAILED, USER, NAME, SCRIPT, PLATFORM,
     SIMILAR,
 ) = range(12)  # fmt: skip
-"""What is remembered of a job."""
+"""Rows of a ring: what is remembered of a job."""
 COLUMNS = 12
 NO_REQUEST_S = 7 * 86_400.0
 """Stands for a time limit that was not given."""
@@ -64,10 +64,10 @@ _FIRST_JOBS = 4
 
 @cache
 def _log_ranks(capacity: int) -> Floats:
-    """[newest, job] log(1 + how many jobs are newer) over 4, for a full ring."""
+    """Return [newest, job] log(1 + how many jobs are newer) over 4, for a full ring."""
     rows = np.arange(capacity)
-    found: Floats = np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
-    return found
+    ranks: Floats = np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
+    return ranks
 
 
 class Ring:
@@ -82,7 +82,7 @@ class Ring:
         """How many jobs there ever were."""
 
     def add(self, job: Floats) -> None:
-        """In place of the oldest where it is full."""
+        """Add a job in place of the oldest where the ring is full."""
         have = self._columns.shape[1]
         if self.seen == have and have < self._capacity:
             grown = np.empty((COLUMNS, min(2 * have, self._capacity)))
@@ -96,14 +96,14 @@ class Ring:
 
     @property
     def columns(self) -> Floats:
-        """[columns, jobs] in no order; a view."""
+        """Return [columns, jobs] in no order; a view."""
         return self._columns[:, : len(self)]
 
     @property
     def log_ranks(self) -> Floats:
-        """[jobs] log(1 + how many jobs are newer) over 4."""
-        found: Floats = _log_ranks(len(self))[(self.seen - 1) % len(self)]
-        return found
+        """Return [jobs] log(1 + how many jobs are newer) over 4."""
+        ranks: Floats = _log_ranks(len(self))[(self.seen - 1) % len(self)]
+        return ranks
 
 
 class Rings:
@@ -128,12 +128,12 @@ class Rings:
         ring.add(job)
 
     def get(self, key: Hashable) -> Ring | None:
-        """The ring of ``key``; None: nothing is remembered."""
+        """Return the ring of ``key``; None: nothing is remembered."""
         return self._rings.get(key)
 
 
 def column_of(job: EndedJob) -> Floats:
-    """[columns] of an ended job."""
+    """Return [columns] of an ended job."""
     asked = job.asked
     row = np.empty(COLUMNS)
     row[LOG_RUN] = math.log(max(job.runtime_s, 1.0))
@@ -147,7 +147,7 @@ def column_of(job: EndedJob) -> Floats:
 
 
 def shape_of(asked: AskedJob) -> tuple[float, float, float]:
-    """Logarithms of cores, time limit in seconds and memory in bytes."""
+    """Return the logarithms of cores, time limit in seconds and memory in bytes."""
     return (
         math.log(max(asked.cores, 1)),
         math.log(max(asked.request_s or NO_REQUEST_S, 1.0)),
@@ -157,5 +157,5 @@ def shape_of(asked: AskedJob) -> tuple[float, float, float]:
 
 @lru_cache(maxsize=4_096)
 def code(text: str) -> float:
-    """A number that stands for a text; 0: not known."""
+    """Return a number that stands for a text; 0: not known."""
     return float(zlib.crc32(text.encode("utf-8", "surrogatepass"))) if text else 0.0

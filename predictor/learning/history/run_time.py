@@ -46,16 +46,16 @@ class Choice:
         self._users: OrderedDict[Hashable, tuple[list[float], float]] = OrderedDict()
 
     def of(self, user: Hashable) -> int:
-        """The place of the guess to take."""
+        """Return the place of the guess to take."""
         sums, count = self._users.get(user, ([0.0] * GUESSES, 0.0))
         means = [
-            (one + _PRIOR * site) / (count + _PRIOR)
-            for one, site in zip(sums, self._site, strict=True)
+            (total + _PRIOR * site) / (count + _PRIOR)
+            for total, site in zip(sums, self._site, strict=True)
         ]
         return means.index(max(means))
 
     def learn(self, user: Hashable, guesses: Sequence[float], real: float) -> None:
-        """A job of the user ended; logarithms of times."""
+        """Learn from a job of the user that ended; guesses and time are logarithms."""
         sums, count = self._users.pop(user, ([0.0] * GUESSES, 0.0))
         for place, guess in enumerate(guesses):
             accuracy = math.exp(-abs(real - guess))
@@ -117,11 +117,11 @@ class RunTimePredictor:
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many keys are remembered."""
+        """Return how many keys are remembered."""
         return len(self._rings)
 
     def started(self, job_id: str, asked: AskedJob, start_s: float) -> None:
-        """A job runs since Unix time ``start_s``."""
+        """Note that a job runs since Unix time ``start_s``."""
         key = _shape(asked)
         running = self._running.setdefault(key, OrderedDict())
         self._running.move_to_end(key)
@@ -155,7 +155,7 @@ class RunTimePredictor:
             )
 
     def predict(self, asked: AskedJob, now_s: float, *, job_id: str = "") -> RunTime:
-        """The job's run time as of Unix time ``now_s``.
+        """Return the job's run time as of Unix time ``now_s``.
 
         With ``job_id`` its end will teach how wide intervals must be.
         """
@@ -180,7 +180,7 @@ class RunTimePredictor:
         )
 
     def known(self, asked: AskedJob, now_s: float) -> tuple[Now, list[Ring | None]]:
-        """What a prediction is made from, as ``evidence.weigh`` takes it."""
+        """Return what a prediction is made from, as ``evidence.weigh`` takes it."""
         rings = [None if key is None else self._rings.get(key) for key in _keys(asked)]
         return Now(now_s, self._elapsed(asked, now_s)), rings
 
@@ -189,8 +189,8 @@ class RunTimePredictor:
         if not running:
             return np.empty(0)
         elapsed = now_s - np.fromiter(running.values(), float, len(running))
-        found: Floats = elapsed[elapsed > 0]
-        return found
+        positive: Floats = elapsed[elapsed > 0]
+        return positive
 
     def _remember(self, job_id: str, predicted: _Open) -> None:
         self._open.pop(job_id, None)
@@ -200,7 +200,7 @@ class RunTimePredictor:
 
 
 def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...], float]:
-    """Those of ``choice``, and the accuracy that the evidence expects of the first."""
+    """Return the guesses of ``Choice``, and the accuracy that the evidence expects of the first."""
     mid, expected = best(evidence)
     flat = np.sqrt(evidence.weights) * np.sqrt(np.sqrt(evidence.weights))
     flattened, _ = best(Evidence(evidence.log_runs, flat / flat.sum(), evidence.own_runs))
@@ -214,7 +214,7 @@ def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...],
 
 
 def best(evidence: Evidence) -> tuple[float, float]:
-    """The logarithm of the time with the highest expected min/max ratio, and that ratio.
+    """Return the logarithm of the time with the highest expected min/max ratio, and that ratio.
 
     The expectation has its maximum at one of the past run times: between two it is convex.
     """
@@ -233,12 +233,12 @@ def _shape(asked: AskedJob) -> Hashable:
 
 
 def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
-    """In the order of ``CAPACITIES``."""
+    """Return the keys of a job in the order of ``CAPACITIES``."""
     shape = (asked.cores, asked.request_s)
-    what = asked.script or asked.name
+    program = asked.script or asked.name
     return (
         ("user", asked.user),
-        ("shape", asked.user, what, *shape, asked.request_bytes),
+        ("shape", asked.user, program, *shape, asked.request_bytes),
         ("account", asked.account) if asked.account else None,
         ("any", *shape),
     )
@@ -262,7 +262,8 @@ class PastJob:
 
 
 def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple[Event, int]]:
-    """Ends, submissions and starts of [jobs] by time: what ended at a moment is known then."""
+    """Yield ends, submissions and starts of [jobs] by time: what ended at a moment is known
+    then."""
     jobs = len(submit_s)
     times = np.concatenate([end_s, submit_s, start_s])
     kinds = np.repeat([Event.END, Event.ASKED, Event.START], jobs)

@@ -87,12 +87,12 @@ def adapt(
         raise UsageError(f"the bundle {manifest.id} has no prior for {kind} platforms")
     pairs = pairs_of(profiles, platform, platforms)
     data = pair_columns(pairs, platform, platforms)
-    found = adapted(data, manifest.priors[kind], seed)
+    fitted = adapted(data, manifest.priors[kind], seed)
     units = units_of(pairs, platform)
     name = f"residual-{platform.name}.onnx"
-    onnx = trees_to_onnx(found.model.residual, len(FEATURES))
-    check_trees_agree(onnx, found.model.residual, data.features)
-    prior = found.model.prior
+    onnx = trees_to_onnx(fitted.model.residual, len(FEATURES))
+    check_trees_agree(onnx, fitted.model.residual, data.features)
+    prior = fitted.model.prior
     own_range = _own_range(data, bundles.read_range(source / bundles.RANGE))
     entry = Labelled(
         platform=platform.name,
@@ -106,10 +106,10 @@ def adapt(
             bias=prior.bias,
             carry=prior.carry,
             reduction_s=prior.reduction_s,
-            score_quantile=found.prior_quantile,
+            score_quantile=fitted.prior_quantile,
         ),
-        dead_zone=found.model.dead_zone,
-        score_quantile=found.score_quantile,
+        dead_zone=fitted.model.dead_zone,
+        score_quantile=fitted.score_quantile,
         hardware=platform,
         reference=reference,
         range_file=None if own_range is None else f"range-{platform.name}.json",
@@ -119,7 +119,7 @@ def adapt(
     files[name] = onnx
     if entry.range_file is not None and own_range is not None:
         files[entry.range_file] = bundles.write_range(own_range).encode()
-    files[CARD] = ((source / CARD).read_text() + _card(entry, found, command)).encode()
+    files[CARD] = ((source / CARD).read_text() + _card(entry, fitted, command)).encode()
     updated = manifest.model_copy(
         update={
             "id": "",
@@ -135,7 +135,8 @@ def adapt(
 
 
 def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
-    """Where there are enough kernels: how far programs may be from them and the bundle's own."""
+    """Return how far programs may be from these kernels and the bundle's own; None for few
+    kernels."""
     if len(set(data.kernels)) < RESIDUAL_KERNELS:
         return None
     rows = data.features[:, : len(WORK_FEATURES)]
@@ -143,7 +144,8 @@ def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
 
 
 def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
-    """The kind's prior moved by ``data``; with a residual where that does better held out."""
+    """Return the kind's prior moved by ``data``; with a residual where that does better held
+    out."""
     start = _start(data, Prior(kind.bias, kind.carry, kind.reduction_s))
     prior = shrunk_prior(data, start)
     quantile = honest_quantile(data, start, kind.score_quantile)
@@ -161,23 +163,23 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
         left_out = alone
     nothing = np.zeros(len(data))
     silent = fit_ensemble(data.features, nothing, nothing + 1, Settings(rounds=1, depth=1), seed)
-    made = Model(prior, silent, 0.0)
-    return Adapted(made, quantile, quantile, has_residual=False, left_out=left_out)
+    model_of_prior = Model(prior, silent, 0.0)
+    return Adapted(model_of_prior, quantile, quantile, has_residual=False, left_out=left_out)
 
 
 def _start(data: Columns, kind: Prior) -> Prior:
-    """The kind's prior, or one by which programs run as on the reference but for a factor.
+    """Return the kind's prior, or one by which programs run as on the reference but for a factor.
 
     The latter where it did better on kernels left out, by the mean and by the median: nodes of
     one architecture share what the roofline does not see.
     """
     if len(set(data.kernels)) < ENOUGH_KERNELS:
         return kind
-    alike = Prior(0.0, 1.0, kind.reduction_s)
+    as_reference = Prior(0.0, 1.0, kind.reduction_s)
     weights = kernel_weights(data.kernels)
-    usual, same = (left_out_scores(data, start) for start in (kind, alike))
+    usual, same = (left_out_scores(data, start) for start in (kind, as_reference))
     better = float(weights @ same) < float(weights @ usual)
-    return alike if better and float(np.median(same)) < float(np.median(usual)) else kind
+    return as_reference if better and float(np.median(same)) < float(np.median(usual)) else kind
 
 
 def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
@@ -188,7 +190,8 @@ def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
 
 
 def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floats]:
-    """``|log error|`` of every row by prior and residual without its kernel, and its score."""
+    """Return ``|log error|`` of every row by prior and residual without its kernel, and its
+    score."""
     off, scores = np.zeros((2, len(data)))
     for held in steps("folds left out in turn", list(folds(data.kernels, _FOLDS, seed))):
         rest, rows = data.take(np.setdiff1d(np.arange(len(data)), held)), data.take(held)
@@ -200,8 +203,8 @@ def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floa
     return off, scores
 
 
-def _card(entry: Labelled, found: Adapted, command: str) -> str:
-    residual = "prior and a residual" if found.has_residual else "the prior alone"
+def _card(entry: Labelled, fitted: Adapted, command: str) -> str:
+    residual = "prior and a residual" if fitted.has_residual else "the prior alone"
     return (
         f"\n## Adapted to `{entry.platform}`\n"
         f"By `{command}`: {entry.rows} workloads ({entry.kernels} kernels) timed there; "

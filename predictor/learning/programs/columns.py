@@ -33,17 +33,17 @@ class Labelled(Protocol):
 
     @property
     def kernel(self) -> str:
-        """The group that its rows are split by."""
+        """Return the group that its rows are split by."""
         ...
 
     @property
     def profile(self) -> Profile:
-        """Measured on the reference."""
+        """Return the profile measured on the reference."""
         ...
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """By labelled platform."""
+        """Return the seconds by labelled platform."""
         ...
 
 
@@ -53,9 +53,9 @@ class Columns:
 
     features: Floats
     fixed_s: Floats
-    """Of the target's roofline: launches and atomics."""
+    """Seconds of the target's roofline: launches and atomics."""
     parallel_s: Floats
-    """Of the target's roofline: the rest."""
+    """Seconds of the target's roofline: the rest."""
     reductions: Floats
     """Results that the target must fetch."""
     log_efficiency: Floats
@@ -66,7 +66,7 @@ class Columns:
     kernels: tuple[str, ...]
 
     def take(self, index: Floats | Sequence[int]) -> Columns:
-        """Some of the rows."""
+        """Return some of the rows."""
         chosen = np.asarray(index, dtype=np.intp)
         return Columns(
             self.features[chosen],
@@ -84,7 +84,7 @@ class Columns:
 
 
 def read_profiles(path: Path) -> tuple[Profile, ...]:
-    """Profiles from a JSON-lines file. Raises DocumentError naming the line."""
+    """Return profiles from a JSON-lines file. Raises DocumentError naming the line."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -93,18 +93,18 @@ def read_profiles(path: Path) -> tuple[Profile, ...]:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
-    found = tuple(
+    profiles = tuple(
         parse_json(line, Profile, source=f"{path}: line {number}")
         for number, line in enumerate(text.splitlines(), 1)
         if line.strip()
     )
-    if not found:
+    if not profiles:
         raise DocumentError(path, "holds no profiles")
-    return found
+    return profiles
 
 
 def kernel_and_size(name: str) -> tuple[str, int] | None:
-    """``("Stream_TRIAD", 8388608)`` from ``Stream_TRIAD-8388608``; None for other names."""
+    """Return ``("Stream_TRIAD", 8388608)`` from ``Stream_TRIAD-8388608``; None for other names."""
     match = _NAME.fullmatch(name)
     return None if match is None else (match.group(1), int(match.group(2)))
 
@@ -121,7 +121,7 @@ class Row(NamedTuple):
 
 
 def stacked(rows: Sequence[Row]) -> Columns:
-    """Feature rows and times of ``rows``, in their order."""
+    """Return feature rows and times of ``rows``, in their order."""
     features, parts, efficiencies = [], [], []
     for row in rows:
         home = row.ceilings.points[1].platform
@@ -150,7 +150,7 @@ def columns(
     *,
     reference_is_label: bool = False,
 ) -> Columns:
-    """Feature rows for ``target`` (at one core or GPU) as seen from ``reference``.
+    """Return feature rows for ``target`` (at one core or GPU) as seen from ``reference``.
 
     With ``reference_is_label`` the reference time is the label of that platform rather than the
     profile's own runtime (prediction from Quartz to V100, say).
@@ -176,28 +176,28 @@ class Pair:
 
     @property
     def kernel(self) -> str:
-        """What the workload is a size of."""
-        found = kernel_and_size(self.here.name)
-        return self.here.name if found is None else found[0]
+        """Return the name that the workload is a size of."""
+        parsed = kernel_and_size(self.here.name)
+        return self.here.name if parsed is None else parsed[0]
 
 
 def pairs_of(
     profiles: Sequence[Profile], platform: Platform, platforms: Mapping[str, Platform]
 ) -> tuple[Pair, ...]:
-    """Profiles on ``platform`` with those of the same name or workload elsewhere.
+    """Return profiles on ``platform`` with those of the same name or workload elsewhere.
 
     Raises UsageError where none pairs, a run did not complete, a workload is there twice, or the
     reference's platform is not known.
     """
-    there = [p for p in profiles if p.platform == platform.name]
+    on_platform = [p for p in profiles if p.platform == platform.name]
     elsewhere = [p for p in profiles if p.platform != platform.name]
-    if not there:
+    if not on_platform:
         raise UsageError(
             f"no profile was measured on {platform.name!r}",
             hint="`berth pilot run --platform NAME` says where a profile is from",
         )
-    found = []
-    for profile in there:
+    pairs = []
+    for profile in on_platform:
         _check_complete(profile)
         partners = [p for p in elsewhere if p.name == profile.name]
         partners = partners or [p for p in elsewhere if p.workload == profile.workload]
@@ -215,15 +215,15 @@ def pairs_of(
                 "known platform",
                 hint="`berth pilot bench` there, then `berth site platform add`",
             )
-        found.append(Pair(partners[0], profile))
-    names = [pair.here.name for pair in found]
+        pairs.append(Pair(partners[0], profile))
+    names = [pair.here.name for pair in pairs]
     if double := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"{double[0]!r} was run on {platform.name!r} twice")
-    return tuple(found)
+    return tuple(pairs)
 
 
 def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
-    """Cores (CPU) or GPUs of the runs. Raises UsageError where they differ."""
+    """Return cores (CPU) or GPUs of the runs. Raises UsageError where they differ."""
     used = {
         max(1, p.there.runs_on.gpus)
         if platform.is_gpu
@@ -242,7 +242,7 @@ def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
 def pair_columns(
     pairs: Sequence[Pair], platform: Platform, platforms: Mapping[str, Platform]
 ) -> Columns:
-    """What a prior is fitted on, one row a pair."""
+    """Return the rows that a prior is fitted on, one for each pair."""
     units = units_of(pairs, platform)
     rows = []
     for pair in pairs:

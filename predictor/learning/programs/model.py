@@ -24,7 +24,7 @@ MODE_WIDTH = 0.15
 """Standard deviation, in log time, of the kernel that the density of residuals is smoothed by."""
 CARRIES = tuple(i / 10 for i in range(11))
 REDUCTIONS_S = tuple(i * 5e-6 for i in range(11))
-"""What is tried: shares of the reference's inefficiency, and seconds a reduction."""
+"""Values that are tried: shares of the reference's inefficiency, and seconds a reduction."""
 LEAST_REST = 0.1
 """The parallel part is at least this share of a measured time, whatever the fixed parts say."""
 THREADS = 1
@@ -45,7 +45,7 @@ class Settings:
     dead_zone: float = 0.0
 
     def as_dict(self) -> dict[str, float]:
-        """For the manifest."""
+        """Return the settings as the manifest has them."""
         return {key: float(value) for key, value in asdict(self).items()}
 
 
@@ -58,16 +58,17 @@ class Prior:
     reduction_s: float = 0.0
 
     def fixed_s(self, data: Columns) -> Floats:
-        """Seconds that do not depend on how well the program runs."""
+        """Return seconds that do not depend on how well the program runs."""
         return data.fixed_s + self.reduction_s * data.reductions
 
     def log_time(self, data: Columns, residual: Floats | float = 0.0) -> Floats:
-        """Log times of every row, the parallel part stretched by ``exp(residual)``."""
+        """Return log times of every row, the parallel part stretched by ``exp(residual)``."""
         stretch = np.exp(self.bias + self.carry * data.log_efficiency + residual)
         return np.asarray(np.log(self.fixed_s(data) + data.parallel_s * stretch))
 
     def residual(self, data: Columns) -> tuple[Floats, Floats]:
-        """What stretches the parallel part to the measured times, and how much each row tells.
+        """Return what stretches the parallel part to the measured times, and how much each row
+        tells.
 
         Where nearly all of the time is fixed, the rest says little: it counts by its share.
         """
@@ -86,13 +87,13 @@ class Model:
     dead_zone: float
 
     def log_time(self, data: Columns) -> Floats:
-        """Predicted log times."""
+        """Return predicted log times."""
         raw = np.asarray(self.residual.predict(data.features), dtype=np.float64)
         return self.prior.log_time(data, firm(raw, self.dead_zone))
 
 
 def fit_prior(data: Columns) -> Prior:
-    """The prior whose log residuals are densest at zero, each kernel weighing the same.
+    """Return the prior whose log residuals are densest at zero, each kernel weighing the same.
 
     The mode, not the mean: most programs run close to the roofline and some far above it, and
     what makes those slow is for the residual to learn, not for all others to pay.
@@ -105,9 +106,9 @@ def fit_prior(data: Columns) -> Prior:
     best, most = Prior(0.0, 0.0), -np.inf
     for carry in CARRIES:
         for reduction_s in reductions:
-            found, density = _densest(data, weights, coarse, carry, reduction_s)
+            densest, density = _densest(data, weights, coarse, carry, reduction_s)
             if density > most + 1e-9:
-                best, most = found, density
+                best, most = densest, density
     fine = best.bias + np.arange(-0.05, 0.05, 0.01)
     return _densest(data, weights, fine, best.carry, best.reduction_s)[0]
 
@@ -125,7 +126,8 @@ def _densest(
 
 
 def fit(data: Columns, settings: Settings, seed: int) -> Model:
-    """Prior and residual. Raises UsageError for labels or features that cannot be learnt from."""
+    """Return the prior and residual. Raises UsageError for labels or features that cannot be learnt
+    from."""
     prior = fit_prior(data)
     labels, shares = prior.residual(data)
     weights = shares * kernel_weights(data.kernels)
@@ -140,7 +142,8 @@ def fit_ensemble(
     settings: Settings,
     seed: int,
 ) -> xgboost.XGBRegressor:
-    """One single-output gradient-boosted ensemble (several outputs convert wrongly to ONNX)."""
+    """Return one single-output gradient-boosted ensemble (several outputs convert wrongly to
+    ONNX)."""
     arguments: dict[str, Any] = {
         "n_estimators": settings.rounds,
         "max_depth": settings.depth,
@@ -161,7 +164,7 @@ def fit_ensemble(
 
 
 def check(data: Columns) -> None:
-    """Raises UsageError naming what is wrong with the data, before any library does."""
+    """Raise UsageError naming what is wrong with the data, before any library does."""
     if not np.isfinite(data.log_time).all():
         raise UsageError("a label is not a number; every measured time must be positive and finite")
     usable = ~np.isnan(data.features)
@@ -174,28 +177,28 @@ def check(data: Columns) -> None:
 
 
 def kernel_weights(kernels: tuple[str, ...]) -> Floats:
-    """Weights that sum to one, the same for each kernel however many rows it has."""
+    """Return the weights that sum to one, the same for each kernel however many rows it has."""
     counts = {kernel: kernels.count(kernel) for kernel in set(kernels)}
     return np.array([1.0 / (counts[k] * len(counts)) for k in kernels])
 
 
 BIAS_DEVIATION = 0.15
-"""Of platforms of a kind around the kind's bias, in log time. With the two labelled platforms each
-as new, any of 0.1 to 0.2 does no harm from the first label on (`python -m lab few-shot`).
-"""
+"""Deviation of platforms of a kind around the kind's bias, in log time. With the two labelled
+platforms each as new, any of 0.1 to 0.2 does no harm from the first label on (`python -m lab
+few-shot`)."""
 CARRY_DEVIATION = 0.1
 REDUCTION_DEVIATION_S = 2e-5
 LABEL_SCALE = 0.3
-"""Of a Cauchy distribution of log errors around the prior: odd kernels move it little."""
+"""Scale of a Cauchy distribution of log errors around the prior: odd kernels move it little."""
 TYPICAL_DIFFICULTY = 0.8
 """Mean of ``conformal.difficulty`` over the training kernels."""
 ENOUGH_KERNELS = CALIBRATED_KERNELS
-"""From so many on the interval is the labels' own."""
+"""Kernels from which on the interval is the labels' own."""
 _BIASES = np.arange(-2.0, 2.0001, 0.02)
 
 
 def shrunk_prior(data: Columns, start: Prior) -> Prior:
-    """The most probable bias, carry and reduction given ``start`` and the rows (maybe none).
+    """Return the most probable bias, carry and reduction given ``start`` and the rows (maybe none).
 
     Every kernel weighs the same. The same rows give the same prior.
     """
@@ -213,14 +216,15 @@ def shrunk_prior(data: Columns, start: Prior) -> Prior:
                 + ((reduction_s - start.reduction_s) / REDUCTION_DEVIATION_S) ** 2
             ) / 2
             loss = loss + _misfit(data, weights, biases, carry, reduction_s)
-            found = int(loss.argmin())
-            if loss[found] < least - 1e-9:
-                best, least = Prior(float(biases[found]), carry, reduction_s), float(loss[found])
+            place = int(loss.argmin())
+            if loss[place] < least - 1e-9:
+                best, least = Prior(float(biases[place]), carry, reduction_s), float(loss[place])
     return best
 
 
 def honest_quantile(data: Columns, start: Prior, kind_quantile: float) -> float:
-    """The interval's quantile of a platform with these labels, over a difficulty of the floor.
+    """Return the interval's quantile of a platform with these labels, over a difficulty of the
+    floor.
 
     From nine kernels on that of their own errors, each kernel left out. With fewer no finite
     quantile can be had from them: what holds for platforms without labels, and at least the worst
@@ -234,15 +238,15 @@ def honest_quantile(data: Columns, start: Prior, kind_quantile: float) -> float:
 
 
 def left_out_scores(data: Columns, start: Prior) -> Floats:
-    """``|log error| / DIFFICULTY_FLOOR`` of every row by a prior without its kernel."""
-    found = np.zeros(len(data))
+    """Return ``|log error| / DIFFICULTY_FLOOR`` of every row by a prior without its kernel."""
+    scores = np.zeros(len(data))
     names = np.array(data.kernels)
     for name in steps("kernels left out in turn", sorted(set(data.kernels))):
         held = np.flatnonzero(names == name).tolist()
         prior = shrunk_prior(data.take(np.flatnonzero(names != name).tolist()), start)
         rows = data.take(held)
-        found[held] = np.abs(rows.log_time - prior.log_time(rows)) / DIFFICULTY_FLOOR
-    return found
+        scores[held] = np.abs(rows.log_time - prior.log_time(rows)) / DIFFICULTY_FLOOR
+    return scores
 
 
 def _misfit(

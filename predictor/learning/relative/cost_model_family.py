@@ -27,11 +27,11 @@ class Kernel:
 
     constant: float
     linear: float
-    """Of a trend over all features together."""
+    """Deviation of a trend over all features together."""
     local: float
     length: float
     shared: float
-    """Of the application's own error, and once more of the kernel's own."""
+    """Deviation of the application's own error, and once more of the kernel's own."""
     everywhere: float
     """Share of that own error that does not fall off with distance."""
     noise: float
@@ -48,11 +48,11 @@ class _Points:
     """0, 1 (same application) or 2 (and same kernel)."""
 
     def noisy(self, kernel: Kernel) -> Floats:
-        """The covariance of what is measured at the points."""
+        """Return the covariance of what is measured at the points."""
         near = matern32(self.distance / kernel.length)
         own = kernel.shared**2 * (kernel.everywhere + (1 - kernel.everywhere) * near)
-        found = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
-        return np.asarray(found + self.common * own + kernel.noise**2 * np.eye(len(near)))
+        covariance = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
+        return np.asarray(covariance + self.common * own + kernel.noise**2 * np.eye(len(near)))
 
 
 def fit_gaussian(
@@ -65,7 +65,7 @@ def fit_gaussian(
     scaled: bool,
     standard: bool = False,
 ) -> Gaussian:
-    """The mean of processes with the given kernels; ``targets`` rows x outputs, NaN: not known.
+    """Fit processes with the given kernels; ``targets`` rows x outputs, NaN: not known.
 
     ``scaled``: features are divided by their (weighted) deviation; ``standard``: targets are
     centred and divided likewise. An output without any target is predicted by its offset.
@@ -85,13 +85,13 @@ def fit_gaussian(
     constant, linear = np.zeros(outputs), np.zeros((points.shape[1], outputs))
     near, own_near = np.zeros((2, len(lengths), rows, outputs))
     own = np.zeros((rows, outputs))
-    for kernel, found in zip(kernels, solved, strict=True):
+    for kernel, weights_of_points in zip(kernels, solved, strict=True):
         at = lengths.index(kernel.length)
-        constant += kernel.constant**2 * found.sum(axis=0)
-        linear += kernel.linear**2 / points.shape[1] * points.T @ found
-        near[at] += kernel.local**2 * found
-        own += kernel.shared**2 * kernel.everywhere * found
-        own_near[at] += kernel.shared**2 * (1 - kernel.everywhere) * found
+        constant += kernel.constant**2 * weights_of_points.sum(axis=0)
+        linear += kernel.linear**2 / points.shape[1] * points.T @ weights_of_points
+        near[at] += kernel.local**2 * weights_of_points
+        own += kernel.shared**2 * kernel.everywhere * weights_of_points
+        own_near[at] += kernel.shared**2 * (1 - kernel.everywhere) * weights_of_points
     return Gaussian(
         centre=centre,
         scale=scale,
@@ -119,20 +119,21 @@ def _pairs(points: Floats, groups: Sequence[Group]) -> _Points:
 
 
 def _solve(noisy: Floats, wanted: Floats) -> Floats:
-    """Weights of the points, rows x outputs; 0 where an output has no target."""
-    found = np.zeros_like(wanted)
+    """Return the weights of the points, rows x outputs; 0 where an output has no target."""
+    solution = np.zeros_like(wanted)
     known = np.isfinite(wanted)
     for pattern in np.unique(known, axis=1).T:
         rows = np.flatnonzero(pattern)
         outputs = np.flatnonzero((pattern[:, None] == known).all(axis=0))
         if len(rows):
             cells = np.ix_(rows, outputs)
-            found[cells] = np.linalg.solve(noisy[np.ix_(rows, rows)], wanted[cells])
-    return found
+            solution[cells] = np.linalg.solve(noisy[np.ix_(rows, rows)], wanted[cells])
+    return solution
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Weighted mean and deviation of each column over what is finite; 0 and 0 of nothing."""
+    """Return the weighted mean and deviation of each column over what is finite; 0 and 0 of
+    nothing."""
     known = np.isfinite(values)
     each = known * weights[:, None]
     total = np.maximum(each.sum(axis=0), 1e-300)
@@ -184,7 +185,7 @@ class CostModelFamily:
     trend_elsewhere: float = TREND_ELSEWHERE
 
     def fit(self, rows: Rows, seed: int) -> CostModel:
-        """Costs by least pseudo-Huber error, then the processes. Raises UsageError."""
+        """Fit costs by least pseudo-Huber error, then the processes. Raises UsageError."""
         check_rows(rows)
         view, fill = fitting(rows), _fill(rows)
         seen = view.seen(rows, fill)
@@ -208,7 +209,7 @@ class CostModelFamily:
 
 
 def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
-    """Costs of each platform, drawn to the mean of its kind; that mean to the mean of all.
+    """Fit the costs of each platform, drawn to the mean of its kind; that mean to the mean of all.
 
     A platform without times has its kind's mean.
     """
@@ -229,8 +230,10 @@ def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
         middle=means.mean(axis=0),
     )
     start = np.concatenate([(of_kind @ means).ravel(), means.ravel()])
-    found = minimize(problem.loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ROUNDS})
-    costs, _ = problem.split(found.x)
+    minimum = minimize(
+        problem.loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ROUNDS}
+    )
+    costs, _ = problem.split(minimum.x)
     return Costs(terms, np.where(absent, ABSENT, costs))
 
 
@@ -246,13 +249,13 @@ class _Problem:
     middle: Floats
 
     def split(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Costs of platforms and of kinds."""
+        """Return the costs of platforms and of kinds."""
         platforms, terms = self.absent.shape
         cut = platforms * terms
         return parameters[:cut].reshape(platforms, terms), parameters[cut:].reshape(-1, terms)
 
     def loss(self, parameters: Floats) -> tuple[float, Floats]:
-        """Negative log posterior and its gradient."""
+        """Return the negative log posterior and its gradient."""
         costs, means = self.split(parameters)
         each = self.logs[:, None, :] + (costs + self.absent)
         most = each.max(axis=2)
@@ -275,22 +278,22 @@ class _Problem:
 
 
 def _first(log_seconds: Floats, logs: Floats) -> Floats:
-    """Platforms x terms; a platform without times gets the mean of the others."""
-    found = np.full((log_seconds.shape[1], logs.shape[1]), np.nan)
+    """Return platforms x terms; a platform without times gets the mean of the others."""
+    guesses = np.full((log_seconds.shape[1], logs.shape[1]), np.nan)
     for platform, times in enumerate(log_seconds.T):
         known = np.isfinite(times)
         if known.any():
             room = times[known][:, None] - logs[known]
-            found[platform] = np.quantile(room, _FIRST_QUANTILE, axis=0) + _BELOW
-    return np.where(np.isfinite(found), found, np.nanmean(found, axis=0))
+            guesses[platform] = np.quantile(room, _FIRST_QUANTILE, axis=0) + _BELOW
+    return np.where(np.isfinite(guesses), guesses, np.nanmean(guesses, axis=0))
 
 
 def _fill(rows: Rows) -> Floats:
-    """The median of each counter over rows that have it; 0 where none has."""
+    """Return the median of each counter over rows that have it; 0 where none has."""
     known = np.isfinite(rows.values)
     return np.array(
         [
-            float(np.median(column[here])) if here.any() else 0.0
-            for column, here in zip(rows.values.T, known.T, strict=True)
+            float(np.median(column[is_known])) if is_known.any() else 0.0
+            for column, is_known in zip(rows.values.T, known.T, strict=True)
         ]
     )

@@ -26,7 +26,7 @@ TOLERANCE = 1e-6
 
 
 def cost_model_onnx(model: CostModel) -> bytes:
-    """The graph, as bytes of an ONNX file."""
+    """Return the graph, as bytes of an ONNX file."""
     graph = OnnxGraph("n")
     apart = graph.add("Unsqueeze", "terms", np.array([1], dtype=np.int64))
     each = graph.add("Add", apart, model.costs.log_cost)
@@ -50,7 +50,8 @@ def cost_model_onnx(model: CostModel) -> bytes:
 
 
 def inputs_of(model: CostModel, rows: Rows) -> dict[str, Floats]:
-    """What the graph is fed for ``rows``. Raises UsageError where they do not fit the model."""
+    """Return what the graph is fed for ``rows``. Raises UsageError where they do not fit the
+    model."""
     seen = model.seen(rows)
     groups = list(zip(rows.applications, rows.kernels, strict=True))
     return {
@@ -62,7 +63,7 @@ def inputs_of(model: CostModel, rows: Rows) -> dict[str, Floats]:
 
 
 def check_graph(raw: bytes, model: CostModel) -> float:
-    """Largest difference of log seconds on the training rows' places, and between them.
+    """Return the largest difference of log seconds on the training rows' places, and between them.
 
     Raises BerthError above ``TOLERANCE``.
     """
@@ -76,41 +77,41 @@ def check_graph(raw: bytes, model: CostModel) -> float:
     groups = [*known.groups, *[("an application", "that is not known")] * count]
     time = rng.normal(0, 3, (2 * count, 1))
     seen = Seen(dict(zip(model.costs.terms, terms.T, strict=True)), features)
-    given = {
+    inputs = {
         "features": features,
         "terms": terms,
         "log_reference": time,
         "common": common(model, groups),
     }
-    return agreement(raw, given, model.guess(seen, time[:, 0], groups), TOLERANCE)
+    return agreement(raw, inputs, model.guess(seen, time[:, 0], groups), TOLERANCE)
 
 
 def common(model: CostModel, groups: Sequence[Group]) -> Floats:
-    """Rows x training rows: 1 of the same application, 2 of the same kernel."""
+    """Return rows x training rows: 1 of the same application, 2 of the same kernel."""
     known = model.residual.groups
     return np.array([[float(g[0] == k[0]) + float(g == k) for k in known] for g in groups])
 
 
 def _mean(graph: OnnxGraph, gaussian: Gaussian) -> str:
-    """See ``Gaussian.mean``."""
+    """Add the nodes of ``Gaussian.mean``."""
     off = graph.add("Div", graph.add("Sub", "features", gaussian.centre), gaussian.scale)
     places = graph.add("Where", graph.add("IsNaN", off), np.zeros(1), off)
     own = graph.add("ReduceSum", graph.add("Mul", places, places), np.array([1], dtype=np.int64))
     cross = graph.add("MatMul", places, -2.0 * gaussian.points.T)
     squared = graph.add("Add", graph.add("Add", own, cross), (gaussian.points**2).sum(axis=1))
     distance = graph.add("Sqrt", graph.add("Max", squared, np.zeros(1)))
-    found = graph.add("Add", graph.add("MatMul", places, gaussian.linear), gaussian.constant)
-    found = graph.add("Add", found, graph.add("MatMul", "common", gaussian.own))
+    mean = graph.add("Add", graph.add("MatMul", places, gaussian.linear), gaussian.constant)
+    mean = graph.add("Add", mean, graph.add("MatMul", "common", gaussian.own))
     for length, near, own_near in zip(
         gaussian.lengths, gaussian.near, gaussian.own_near, strict=True
     ):
         far = graph.add("Mul", distance, np.array([3.0**0.5 / length]))
         falling = graph.add("Exp", graph.add("Neg", far))
         nearness = graph.add("Mul", graph.add("Add", far, np.ones(1)), falling)
-        found = graph.add("Add", found, graph.add("MatMul", nearness, near))
+        mean = graph.add("Add", mean, graph.add("MatMul", nearness, near))
         shared = graph.add("Mul", nearness, "common")
-        found = graph.add("Add", found, graph.add("MatMul", shared, own_near))
-    return graph.add("Add", graph.add("Mul", found, gaussian.amplitude), gaussian.offset)
+        mean = graph.add("Add", mean, graph.add("MatMul", shared, own_near))
+    return graph.add("Add", graph.add("Mul", mean, gaussian.amplitude), gaussian.offset)
 
 
 def export_cost_model(folder: Path, out: Path) -> float:

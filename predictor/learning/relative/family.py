@@ -23,7 +23,7 @@ class Fitted(Protocol):
     """A trained model of one family."""
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms of the training rows, finite everywhere.
+        """Return rows x platforms of the training rows, finite everywhere.
 
         ``rows`` holds the reference's times and, where somebody probed, some others; a platform
         that ``rows`` has a time of is answered with that time.
@@ -36,12 +36,12 @@ class Family(Protocol):
 
     @property
     def name(self) -> str:
-        """In tables."""
+        """Return the name in tables."""
         ...
 
     @property
     def what(self) -> str:
-        """One line for a reader: inputs, model, source."""
+        """Describe the family to a reader in one line: inputs, model, source."""
         ...
 
     def fit(self, rows: Rows, seed: int) -> Fitted:
@@ -53,13 +53,14 @@ class Family(Protocol):
 
 
 def resume_key(family: Family) -> tuple[str, str, str]:
-    """Name, settings, and which platforms it takes for one kind: a part of a key of ``Resume``."""
+    """Return name, settings, and which platforms it takes for one kind: a part of a key of
+    ``Resume``."""
     kinds = dict(getattr(family, "kinds", {}))
     return family.name, family.what, json.dumps(kinds, sort_keys=True)
 
 
 def check_rows(rows: Rows) -> None:
-    """Raises UsageError where nothing can be learnt: no rows, one platform, no times."""
+    """Raise UsageError where nothing can be learnt: no rows, one platform, no times."""
     if not len(rows):
         raise UsageError(
             "there are no rows to learn from",
@@ -88,11 +89,11 @@ def check_rows(rows: Rows) -> None:
 
 
 def check_applications(rows: Rows, folds: int = 2) -> None:
-    """Raises UsageError where there are fewer applications than ``folds``."""
-    found = len(set(rows.applications))
-    if found < folds:
+    """Raise UsageError where there are fewer applications than ``folds``."""
+    count = len(set(rows.applications))
+    if count < folds:
         raise UsageError(
-            f"{found} applications are fewer than the {folds} that can be left out in turn",
+            f"{count} applications are fewer than the {folds} that can be left out in turn",
             hint="measure more applications",
         )
 
@@ -107,7 +108,7 @@ class Split:
 
     name: str
     what: str
-    """In words, printed beside each figure."""
+    """Words that are printed beside each figure."""
     folds: Callable[[Rows, int], Iterator[Fold]]
 
 
@@ -119,7 +120,7 @@ def groups(keys: Sequence[str]) -> Iterator[Fold]:
 
 
 def by_application(rows: Rows, _seed: int) -> Iterator[Fold]:
-    """Each application in turn."""
+    """Hold out each application in turn."""
     return groups(rows.applications)
 
 
@@ -138,11 +139,12 @@ def held_out(
     key: str = "",
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """Rows x platforms: log seconds by models that had not seen the row; NaN: never held out.
+    """Return rows x platforms: log seconds by models that had not seen the row; NaN: never held
+    out.
 
     With ``resume`` each fold is cached under ``key``, so that a run cut short goes on at its fold.
     """
-    found = np.full(rows.log_seconds.shape, np.nan)
+    log_seconds = np.full(rows.log_seconds.shape, np.nan)
     store = Resume() if resume is None else resume
     for number, (train, held) in enumerate(split.folds(rows, seed)):
 
@@ -150,6 +152,6 @@ def held_out(
             fitted = family.fit(rows.take(train), seed)
             return fitted.log_seconds(rows.take(held).knowing())
 
-        found[held] = store.array(f"{key}/fold {number}", fold)
+        log_seconds[held] = store.array(f"{key}/fold {number}", fold)
         advance()
-    return found
+    return log_seconds

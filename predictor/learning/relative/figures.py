@@ -22,13 +22,14 @@ NOTICEABLE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class VectorFigures:
-    """One family by one split. Rows of an application are averaged first, then applications."""
+    """Figures of one family by one split. Rows of an application are averaged first, then
+    applications."""
 
     regret: float
     """Geometric mean of time on the platform picked (of all, the reference among them) over the
     least time; 1: always right."""
     worst_regret: float
-    """Of the worst application."""
+    """Regret of the worst application."""
     kendall_tau: float
     """Over the targets of a row: predicted order against measured order."""
     median_time_error: float
@@ -43,7 +44,8 @@ class VectorFigures:
 
 
 def vector_figures(rows: Rows, log_predicted: Floats) -> VectorFigures:
-    """Figures of held-out ``log_predicted`` (rows x platforms) against the measured times."""
+    """Return the figures of held-out ``log_predicted`` (rows x platforms) against the measured
+    times."""
     targets = [i for i, name in enumerate(rows.platforms) if name != rows.reference]
     measured, predicted = rows.log_seconds[:, targets], log_predicted[:, targets]
     known = np.isfinite(measured)
@@ -66,7 +68,8 @@ def vector_figures(rows: Rows, log_predicted: Floats) -> VectorFigures:
 
 
 def log_regrets(rows: Rows, log_predicted: Floats) -> Floats:
-    """A row: log of the time on the platform with the least predicted time over the least time.
+    """Return of each row the log of the time on the platform with the least predicted time over the
+    least time.
 
     The reference takes part with its known time.
     """
@@ -78,12 +81,13 @@ def log_regrets(rows: Rows, log_predicted: Floats) -> Floats:
 
 
 def taus(measured: Floats, predicted: Floats) -> Floats:
-    """Kendall's tau of each row over the platforms with a measured time; 0: fewer than two."""
+    """Return Kendall's tau of each row over the platforms with a measured time; 0: fewer than
+    two."""
     return np.nan_to_num(row_taus(measured, predicted))
 
 
 def pairs_right(measured: Floats, predicted: Floats) -> float:
-    """Share of (row, pair of columns) that differ noticeably whose order is right; NaN: none do."""
+    """Return the share of pairs that differ noticeably whose order is right; NaN: none do."""
     first, second = np.triu_indices(measured.shape[1], 1)
     real = measured[:, first] - measured[:, second]
     guess = predicted[:, first] - predicted[:, second]
@@ -92,7 +96,7 @@ def pairs_right(measured: Floats, predicted: Floats) -> float:
 
 
 def orders_right(measured: Floats, predicted: Floats) -> Floats:
-    """A row: 1.0 where all columns are predicted in the measured order."""
+    """Return 1.0 for each row of which all columns are predicted in the measured order."""
     first, second = np.triu_indices(measured.shape[1], 1)
     real = measured[:, first] - measured[:, second]
     guess = predicted[:, first] - predicted[:, second]
@@ -103,7 +107,7 @@ def orders_right(measured: Floats, predicted: Floats) -> Floats:
 def per_application(
     values: Floats, applications: Sequence[str], reduce: Callable[[Floats], Floats]
 ) -> Floats:
-    """``reduce`` of all values of each application (sorted by name)."""
+    """Return ``reduce`` of all values of each application (sorted by name)."""
     names = np.array(applications)
     return np.array([float(reduce(values[names == a])) for a in sorted(set(applications))])
 
@@ -116,7 +120,7 @@ class MeanSpeedup:
     what: str = "mean log speedup of each platform, whatever the workload"
 
     def fit(self, rows: Rows, seed: int) -> MeanSpeedupFitted:
-        """Mean over the rows that have a time there; 0 where none has."""
+        """Fit the mean over the rows that have a time there; 0 where none has."""
         known = np.isfinite(rows.log_speedup)
         total = np.where(known, rows.log_speedup, 0.0).sum(axis=0)
         return MeanSpeedupFitted(total / np.maximum(known.sum(axis=0), 1))
@@ -124,13 +128,13 @@ class MeanSpeedup:
 
 @dataclass(frozen=True, slots=True)
 class MeanSpeedupFitted:
-    """See ``MeanSpeedup``."""
+    """Mean speedups that were fitted."""
 
     log_speedup: Floats
     """[platforms]"""
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back."""
+        """Return rows x platforms; a time that is known is given back."""
         guess = rows.log_reference[:, None] - self.log_speedup
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
@@ -149,13 +153,13 @@ class NearestWorkload:
 
 @dataclass(frozen=True, slots=True)
 class NearestFitted:
-    """See ``NearestWorkload``."""
+    """Training workloads to be near to."""
 
     neighbours: Neighbours
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; of each platform the nearest row with a time there, without one the
-        reference's time."""
+        """Return rows x platforms; of each platform the nearest row with a time there, without one
+        the reference's time."""
         apart = self.neighbours.squared(self.neighbours.place(rows))
         known = np.isfinite(self.neighbours.log_speedup)
         guess = np.repeat(rows.log_reference[:, None], known.shape[1], axis=1)

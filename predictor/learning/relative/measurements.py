@@ -32,7 +32,7 @@ _MOST_FILES = 20_000
 _MOST_BYTES = 256 * 2**20
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e9
 _FEW = 0.25
-"""Of the workloads: a platform with times of fewer may be another one, misspelt."""
+"""Share of the workloads: a platform with times of fewer may be another one, misspelt."""
 _SLOWER, _FASTER = 100.0, 2000.0
 """Than the reference, in the median: beyond it another unit is likely."""
 
@@ -45,7 +45,7 @@ class Measurements:
     constant: tuple[str, ...]
     """Counters with one value in all rows: left out."""
     values: dict[str, float]
-    """Of those that most rows have: the value."""
+    """Values of those constant counters that most rows have."""
     unpaired: tuple[str, ...]
     """Workloads that were timed on other platforms only: left out."""
     doubtful: tuple[str, ...] = ()
@@ -55,13 +55,14 @@ class Measurements:
 @dataclass(frozen=True, slots=True)
 class _Read:
     profiles: list[tuple[str, Profile]]
-    """Where each was read."""
+    """Profiles with the place where each was read."""
     labels: dict[tuple[str, str], float]
     """(workload, platform) -> seconds."""
 
 
 def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Measurements:
-    """Rows of all that is in ``paths``; ``reference``: default, where most profiles are from.
+    """Return rows of all that is in ``paths``; ``reference``: default, where most profiles are
+    from.
 
     Raises UsageError or DocumentError: nothing to read, a run that did not complete, the same
     workload twice on a platform, a time of less than a nanosecond or more than thirty years, a
@@ -83,8 +84,8 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
         [[_value(base[name], counter) for counter in counters] for name in names], dtype=np.float64
     ).reshape(len(names), len(counters))
     varies = _varies(values)
-    kept = [c for c, own in zip(counters, varies, strict=True) if own]
-    if not kept:
+    varying = [c for c, own in zip(counters, varies, strict=True) if own]
+    if not varying:
         raise UsageError(
             "every counter has one value in all profiles"
             if counters
@@ -94,19 +95,19 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
     identities = [identity(base[name]) for name in names]
     platforms = (chosen, *others)
     rows = Rows(
-        counters=tuple(kept),
+        counters=tuple(varying),
         values=values[:, varies],
         platforms=platforms,
         reference=chosen,
         log_seconds=np.log([[seconds.get((n, p), math.nan) for p in platforms] for n in names]),
-        applications=tuple(one.application for one in identities),
-        kernels=tuple(one.kernel for one in identities),
-        sizes=tuple(one.size for one in identities),
+        applications=tuple(named.application for named in identities),
+        kernels=tuple(named.kernel for named in identities),
+        sizes=tuple(named.size for named in identities),
     )
     return Measurements(
         rows,
-        tuple(c for c in counters if c not in kept),
-        constant_counters(tuple(c for c in counters if c not in kept), values[:, ~varies]),
+        tuple(c for c in counters if c not in varying),
+        constant_counters(tuple(c for c in counters if c not in varying), values[:, ~varies]),
         tuple(sorted({name for name, _ in seconds} - set(names))),
         tuple(_doubts(rows)),
     )
@@ -127,23 +128,23 @@ def _doubts(rows: Rows) -> Iterable[str]:
 
 
 def _read(paths: Sequence[Path]) -> _Read:
-    found = _Read([], {})
+    read = _Read([], {})
     files = [file for path in paths for file in _files(path)]
     for file in files:
         if file.suffix == ".csv":
             for name, platform, taken, source in _labels(file):
-                _add(found.labels, name, platform, taken, source)
+                _add(read.labels, name, platform, taken, source)
         elif file.suffix == ".jsonl":
-            found.profiles.extend(_lines(file))
+            read.profiles.extend(_lines(file))
         else:
-            found.profiles.append((str(file), read_json(file, Profile)))
-    if not found.profiles:
+            read.profiles.append((str(file), read_json(file, Profile)))
+    if not read.profiles:
         shown = ", ".join(map(str, paths))
         raise UsageError(
             f"there is no profile in {shown}",
             hint="`berth pilot run -o FOLDER/NAME.json` writes one; see docs/relative.md",
         )
-    return found
+    return read
 
 
 def _files(path: Path) -> list[Path]:
@@ -151,10 +152,10 @@ def _files(path: Path) -> list[Path]:
         if not path.exists():
             raise DocumentError(path, "does not exist")
         return [path]
-    found = sorted(f for f in path.rglob("*") if f.suffix in {".json", ".jsonl", ".csv"})
-    if len(found) > _MOST_FILES:
+    files = sorted(f for f in path.rglob("*") if f.suffix in {".json", ".jsonl", ".csv"})
+    if len(files) > _MOST_FILES:
         raise DocumentError(path, f"holds more than {_MOST_FILES} files")
-    return found
+    return files
 
 
 def _lines(file: Path) -> list[tuple[str, Profile]]:
@@ -214,7 +215,7 @@ _KNOWN = frozenset(BY_NAME)
 
 
 def _check(source: str, profile: Profile) -> None:
-    """Raises UsageError for a run that did not complete or a counter that nobody knows."""
+    """Raise UsageError for a run that did not complete or a counter that nobody knows."""
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(
             f"{source}: the run of {profile.name!r} on {profile.platform!r} did not complete"
@@ -254,7 +255,8 @@ def _by_name(profiles: Sequence[tuple[str, Profile]], reference: str) -> dict[st
 
 
 def _workload(profile: Profile, base: dict[str, Profile]) -> str:
-    """The name of the reference's profile of the same name, else of the same command and size."""
+    """Return the name of the reference's profile of the same name, else of the same command and
+    size."""
     if profile.name in base:
         return profile.name
     same = [name for name, other in base.items() if other.workload == profile.workload]
@@ -262,16 +264,16 @@ def _workload(profile: Profile, base: dict[str, Profile]) -> str:
 
 
 def _add(
-    found: dict[tuple[str, str], float], name: str, platform: str, taken: float, source: str
+    seconds: dict[tuple[str, str], float], name: str, platform: str, taken: float, source: str
 ) -> None:
-    if (name, platform) in found:
+    if (name, platform) in seconds:
         raise UsageError(f"{source}: {name!r} was already timed on {platform!r}")
     if not _SHORTEST_S <= taken <= _LONGEST_S:
         raise UsageError(
             f"{source}: {taken:g} s is no time that {name!r} takes",
             hint="times are in seconds, from a nanosecond to thirty years",
         )
-    found[name, platform] = taken
+    seconds[name, platform] = taken
 
 
 def _median_s(profile: Profile) -> float:
@@ -279,8 +281,8 @@ def _median_s(profile: Profile) -> float:
 
 
 def _value(profile: Profile, counter: str) -> float:
-    found = profile.value(counter)
-    return math.nan if found is None else found
+    value = profile.value(counter)
+    return math.nan if value is None else value
 
 
 def _varies(values: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -46,9 +46,9 @@ from berth.predictor.learning.resume import Resume
 
 LIBRARIES = ("numpy", "scipy")
 TOLERANCE = 1e-4
-"""Of log time, between the trainer's own output and the written bundle's."""
+"""Largest difference of log time between the trainer's own output and the written bundle's."""
 _OTHER_ITEMS = 5_000
-"""In the cost model's document beside its points."""
+"""Items of the cost model's document beside its points."""
 ANY_KIND = CostModelFamily()
 """All platforms are of one kind."""
 
@@ -66,13 +66,13 @@ class AsOnnx(Protocol):
     """A fitted model that is served as one ONNX file."""
 
     def onnx(self, rows: Rows) -> bytes:
-        """[rows, counters + 1] ``features`` to [rows, platforms] ``log_speedup``, as
+        """Return [rows, counters + 1] ``features`` to [rows, platforms] ``log_speedup``, as
         ``families.relative.bundle`` serves them; agreement is proved on ``rows``."""
         ...
 
 
 def steps(rows: Rows) -> int:
-    """How often ``train`` calls ``advance``."""
+    """Return how often ``train`` calls ``advance``."""
     return len(set(rows.applications)) + 2
 
 
@@ -103,18 +103,18 @@ def train(
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     resume = Resume(unfinished)
     key = "/".join([*resume_key(family), VERSION, str(seed), rows.digest()])
-    found = held_out(
+    log_held_out = held_out(
         rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, resume=resume, key=key, advance=advance
     )
     fitted = family.fit(rows, seed)
     exported = _exported(fitted, rows)
     if len(set(rows.applications)) >= LEAST_APPLICATIONS:
-        trust = trust_file(fit_trust(rows, found), fit_range(rows))
+        trust = trust_file(fit_trust(rows, log_held_out), fit_range(rows))
         exported.files[TRUST] = to_json(trust).encode()
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
-        **made_by(command, known_figures(asdict(vector_figures(rows, found)))),
+        **made_by(command, known_figures(asdict(vector_figures(rows, log_held_out)))),
         family=family.name,
         what=family.what,
         kind=exported.kind,
@@ -139,13 +139,13 @@ def train(
 def write(
     folder: Path, manifest: RelativeManifest, exported: Exported, fitted: Fitted, rows: Rows
 ) -> RelativeManifest:
-    """The bundle, only if what it loads to says what ``fitted`` says of ``rows``.
+    """Write the bundle, only if what it loads to says what ``fitted`` says of ``rows``.
 
     Nothing is left in ``folder`` where it does not. Raises BerthError.
     """
 
-    def check(made: Path) -> None:
-        apart = np.abs(_asked(bundles.load(made), rows) - _asked(fitted, rows)).max()
+    def check(written: Path) -> None:
+        apart = np.abs(_asked(bundles.load(written), rows) - _asked(fitted, rows)).max()
         if not apart <= TOLERANCE:
             raise BerthError(
                 f"the written model differs from the trained one by {apart:.3g}; it was discarded"
@@ -178,7 +178,7 @@ def _exported(fitted: Fitted, rows: Rows) -> Exported:
 
 
 def _check_items(fitted: CostModel) -> None:
-    """Raises UsageError where the cost model would be a larger document than Berth reads."""
+    """Raise UsageError where the cost model would be a larger document than Berth reads."""
     count = 0
     for each in (fitted.residual, fitted.trend):
         arrays = (each.points, each.near, each.own, each.own_near)
@@ -192,7 +192,7 @@ def _check_items(fitted: CostModel) -> None:
 
 
 def known_figures(of: Mapping[str, float]) -> dict[str, float]:
-    """Those that are defined: of a single target there are no pairs to order."""
+    """Return the figures that are defined: of a single target there are no pairs to order."""
     return {name: value for name, value in of.items() if math.isfinite(value)}
 
 
@@ -201,7 +201,7 @@ def _asked(model: Fitted, rows: Rows) -> Floats:
 
 
 def card(manifest: RelativeManifest) -> str:
-    """``CARD.md`` as text."""
+    """Return ``CARD.md`` as text."""
     training = manifest.training
     lines = [
         "# Model card: relative performance from counters",

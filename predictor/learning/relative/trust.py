@@ -30,28 +30,29 @@ LEAST_APPLICATIONS = 4
 WIDTH = 0.5
 SHRINKAGE = 0.3
 _RIDGE = 2.0
-"""On the slopes of difficulty, in units of the total weight: they are small but never reversed."""
+"""Ridge on the slopes of difficulty, in units of the total weight: they are small but never
+reversed."""
 _FLOOR = 0.1
-"""Added to errors before their log is taken: a lucky hit is not an easy row."""
+"""Error added before the log is taken: a lucky hit is not an easy row."""
 _SCALES = 99
 """Quantiles that stand for the next application's scale."""
 _PRIOR_REGRET = 0.05
-"""Added to realised and expected log regret before their ratio is taken."""
+"""Log regret added to realised and expected regret before their ratio is taken."""
 
 
 def held_out_predictions(rows: Rows, family: Family, seed: int) -> Floats:
-    """Rows x platforms: log seconds, each application by a model of all others."""
-    found = np.full(rows.log_seconds.shape, np.nan)
+    """Return rows x platforms: log seconds, each application by a model of all others."""
+    log_seconds = np.full(rows.log_seconds.shape, np.nan)
     names = np.array(rows.applications)
     for name in sorted(set(rows.applications)):
         held = names == name
         fitted = family.fit(rows.take(np.flatnonzero(~held).tolist()), seed)
-        found[held] = fitted.log_seconds(rows.take(np.flatnonzero(held).tolist()).knowing())
-    return found
+        log_seconds[held] = fitted.log_seconds(rows.take(np.flatnonzero(held).tolist()).knowing())
+    return log_seconds
 
 
 def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
-    """From training rows and held-out predictions of them, expected regrets calibrated.
+    """Fit trust to training rows and held-out predictions of them, expected regrets calibrated.
 
     Raises UsageError for fewer than four applications: nothing can be said of a fifth.
     """
@@ -76,7 +77,7 @@ def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
 
 
 def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
-    """The same with expected regrets as the Gaussians have them."""
+    """Fit trust with expected regrets as the Gaussians have them."""
     errors = rows.log_seconds - log_held_out
     errors[:, rows.reference_column] = np.nan
     names, weights = np.array(rows.applications), rows.weights()
@@ -104,7 +105,8 @@ def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
 
 
 def _regrets(rows: Rows, log_predicted: Floats) -> Floats:
-    """Log of the time on the pick over the least, among the platforms with a measured time."""
+    """Return the log of the time on the pick over the least, among the platforms with a measured
+    time."""
     known = np.isfinite(rows.log_seconds)
     guess = np.where(known, log_predicted, np.inf)
     guess[:, rows.reference_column] = rows.log_reference
@@ -113,7 +115,7 @@ def _regrets(rows: Rows, log_predicted: Floats) -> Floats:
 
 
 def fit_difficulty(signalled: Floats, errors: Floats, weights: Floats) -> Difficulty:
-    """Scales of ``errors`` (rows x platforms, NaN: no label) by platform and signals."""
+    """Return the scales of ``errors`` (rows x platforms, NaN: no label) by platform and signals."""
     known = np.isfinite(errors)
     squares = np.where(known, errors, 0.0) ** 2 * weights[:, None]
     total = (known * weights[:, None]).sum(axis=0)
@@ -135,7 +137,7 @@ def fit_difficulty(signalled: Floats, errors: Floats, weights: Floats) -> Diffic
 def next_application_quantile(
     scores: Floats, applications: Sequence[str], level: float = LEVEL
 ) -> float:
-    """What ``level`` of the scores of an application not yet seen stay below.
+    """Return what ``level`` of the scores of an application not yet seen stay below.
 
     ``scores`` are rows x platforms (NaN: no label), at least 0.
     """

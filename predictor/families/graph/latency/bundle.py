@@ -68,7 +68,7 @@ class LatencyManifest(BundleManifest):
     terms: tuple[str, ...]
     descriptors: tuple[str, ...]
     split: str
-    """That the widths are of."""
+    """Split that the widths are of."""
     novel: float = Field(gt=0)
     """Difficulty above which a model is unlike all that were measured."""
     training: LatencyTraining
@@ -76,7 +76,7 @@ class LatencyManifest(BundleManifest):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, ready to predict."""
+    """A setting that is ready to predict."""
 
     entry: SettingEntry
     process: Process
@@ -84,7 +84,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class LatencyModel:
-    """All settings of a bundle."""
+    """All settings of a bundle, ready to predict."""
 
     settings: tuple[Setting, ...]
     novel: float
@@ -92,18 +92,18 @@ class LatencyModel:
 
 
 def arrays_of(processes: Mapping[str, Process]) -> Mapping[str, Floats]:
-    """What ``ARRAYS`` holds, by setting."""
-    found: dict[str, Any] = {}
-    for name, one in processes.items():
-        held = (one.coefficients, one.scale.centre, one.scale.spread)
-        found |= {f"{part}/{name}": x for part, x in zip(_PARTS, held, strict=False)}
-        found[f"points/{name}"] = one.points.astype(np.float32)
-        found[f"pull/{name}"] = one.pull
-    return found
+    """Return what ``ARRAYS`` holds, by setting."""
+    arrays: dict[str, Any] = {}
+    for name, process in processes.items():
+        held = (process.coefficients, process.scale.centre, process.scale.spread)
+        arrays |= {f"{part}/{name}": x for part, x in zip(_PARTS, held, strict=False)}
+        arrays[f"points/{name}"] = process.points.astype(np.float32)
+        arrays[f"pull/{name}"] = process.pull
+    return arrays
 
 
 def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, LatencyManifest)
     check_complete(folder, manifest, [ARRAYS])
     if (manifest.terms, manifest.descriptors) != (TERMS, DESCRIPTORS):

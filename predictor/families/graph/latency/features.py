@@ -32,13 +32,14 @@ GROUPS = (
     "normalisation", "softmax", "activation", "elementwise", "pooling", "reduction", "movement",
     "other",
 )  # fmt: skip
-"""Of operators: convolutions by kernel and grouping (``stem``: at most 4 input channels); products
-with weights (``matmul``) and of two activations (``product``: attention); the rest by family."""
+"""Groups of operators: convolutions by kernel and grouping (``stem``: at most 4 input channels);
+products with weights (``matmul``) and of two activations (``product``: attention); the rest by
+family."""
 MATRIX_GROUPS = 8
 """The first so many groups run on matrix units, where a precision has them."""
 _DEPTHWISE = GROUPS.index("depthwise")
 _OF_GROUP = ("nodes", "macs", "flops", "elements", "weights")
-"""Of each group, a single image's, but weights and nodes."""
+"""Features of each group, for a single image except weights and nodes."""
 _OVERALL = (
     "nodes", "kinds", "depth", "macs", "flops", "elements", "written", "worked", "weights",
     "parameters", "input_elements", "output_elements", "widest_written",
@@ -49,7 +50,7 @@ _OVERALL = (
     "elements_batch_norm", "nodes_small", "nodes_chained",
 )  # fmt: skip
 GRAPH_FEATURES = (
-    *_OVERALL, *(f"{what}_{group}" for group in GROUPS for what in _OF_GROUP),
+    *_OVERALL, *(f"{quantity}_{group}" for group in GROUPS for quantity in _OF_GROUP),
 )  # fmt: skip
 """The names of ``graph_features``, in its order. ``elements``: read and written, weights apart;
 ``written``: outputs alone; ``worked``: outputs of convolutions and products (timm's activations);
@@ -82,7 +83,7 @@ class Work:
     count: Floats
     """Nodes of the kind."""
     macs: Floats
-    """Of one node and image; likewise below."""
+    """Multiply-accumulates of one node for one image; likewise below."""
     flops: Floats
     elements: Floats
     """Read and written, weights apart."""
@@ -101,29 +102,29 @@ class GraphWork(Work):
 
 
 def work_of(graph: ModelGraph) -> GraphWork:
-    """What each kind of operator does for one image. Views and shapes are left out."""
+    """Return what each kind of operator does for one image. Views and shapes are left out."""
     table, batch = graph.kinds, max(graph.batch, 1)
     free = np.array([family in FREE for family in FAMILIES])[table[:, _AT["family"]]]
     count = np.bincount(graph.kind, minlength=len(table))
-    kept = np.flatnonzero(~free & (count > 0))
-    rows = table[kept]
+    running_kinds = np.flatnonzero(~free & (count > 0))
+    rows = table[running_kinds]
     number = {name: rows[:, _AT[name]].astype(np.float64) for name in _NUMBERS}
     size = np.array([max(BITS.get(int(code), 32), 1) / 8 for code in rows[:, _AT["dtype"]]])
     moved, weights = number["moved_bytes"], number["weight_bytes"]
     own = np.minimum(weights, moved)
     return GraphWork(
-        _groups(graph, kept), count[kept].astype(np.float64),
+        _groups(graph, running_kinds), count[running_kinds].astype(np.float64),
         number["macs"] / batch, number["flops"] / batch,
         (moved - weights).clip(min=0) / size / batch,
-        np.minimum(number["output_bytes"], moved) / size / batch, own / size, graph, kept,
+        np.minimum(number["output_bytes"], moved) / size / batch, own / size, graph, running_kinds,
     )  # fmt: skip
 
 
 _NUMBERS = ("macs", "flops", "weight_bytes", "output_bytes", "moved_bytes")
 
 
-def _groups(graph: ModelGraph, kept: Integers) -> Integers:
-    rows = graph.kinds[kept]
+def _groups(graph: ModelGraph, running_kinds: Integers) -> Integers:
+    rows = graph.kinds[running_kinds]
     place = {name: n for n, name in enumerate(GROUPS)}
     plain = np.array([place[_FAMILY_GROUP.get(family, "other")] for family in FAMILIES])
     family = rows[:, _AT["family"]]
@@ -149,7 +150,7 @@ _PRODUCTS = [FAMILIES.index(Family.MATMUL), FAMILIES.index(Family.RECURRENT)]
 
 
 def graph_features(work: GraphWork) -> Floats:
-    """[len(GRAPH_FEATURES)] for one image; all finite and at least 0."""
+    """Return [len(GRAPH_FEATURES)] for one image; all finite and at least 0."""
     graph, times = work.graph, work.count
     sums = np.zeros((len(GROUPS), len(_OF_GROUP)))
     for place, values in enumerate(
@@ -205,7 +206,7 @@ def _overall(work: GraphWork, graph: ModelGraph, totals: Floats) -> Floats:
 
 
 def _depth(graph: ModelGraph) -> float:
-    """Nodes of the longest path."""
+    """Return the nodes of the longest path."""
     depth = [1] * len(graph)
     for source, target in sorted(zip(*graph.edges.tolist(), strict=True), key=lambda e: e[1]):
         if depth[source] >= depth[target]:
@@ -216,7 +217,8 @@ def _depth(graph: ModelGraph) -> float:
 def roof_features(
     work: Work, places: Sequence[Roof], numbers: Sequence[Numbers], batch: int
 ) -> Floats:
-    """[places, len(ROOF_FEATURES)] seconds an image on each place in its precision at a batch."""
+    """Return [places, len(ROOF_FEATURES)] seconds an image on each place in its precision at a
+    batch."""
     matrix = work.group < MATRIX_GROUPS
     onehot = np.zeros((len(work.group), len(GROUPS)))
     onehot[np.arange(len(work.group)), work.group] = work.count

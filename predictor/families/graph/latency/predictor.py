@@ -47,7 +47,7 @@ class LearntTime:
 
     platform: str
     setting: str
-    """What ran there when it was measured, as ``amp | nchw | torch 2.91``."""
+    """The software that ran there when it was measured, as ``amp | nchw | torch 2.91``."""
     seconds: Interval
     basis: Basis
     note: str | None
@@ -67,24 +67,27 @@ class LatencyPredictor:
 
     @property
     def id(self) -> str:
-        """Of the bundle."""
+        """Return the bundle's id."""
         return self._model.id
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Those that it knows."""
-        return tuple(dict.fromkeys(one.entry.platform for one in self._model.settings))
+        """Return the platforms that the bundle knows."""
+        return tuple(dict.fromkeys(setting.entry.platform for setting in self._model.settings))
 
     def settings(self, platform: str) -> tuple[str, ...]:
-        """What was measured there."""
+        """Return the settings that were measured on a platform."""
         return tuple(
-            one.entry.name for one in self._model.settings if one.entry.platform == platform
+            setting.entry.name
+            for setting in self._model.settings
+            if setting.entry.platform == platform
         )
 
     def times(
         self, graph: ModelGraph, places: Sequence[Roof], numbers: Numbers | None = None
     ) -> tuple[LearntTime, ...]:
-        """On those of ``places`` that the bundle knows in this precision (default: the file's).
+        """Return times on those of ``places`` that the bundle knows in this precision (default: the
+        file's).
 
         Remembered by the graph's digest, batch, places and precision.
         """
@@ -97,21 +100,27 @@ class LatencyPredictor:
     ) -> tuple[LearntTime, ...]:
         by_name = {place.platform: place for place in places}
         chosen = [
-            one for one in self._model.settings
-            if one.entry.usual and one.entry.numbers is numbers and one.entry.platform in by_name
-        ]  # fmt: skip
+            setting
+            for setting in self._model.settings
+            if setting.entry.usual
+            and setting.entry.numbers is numbers
+            and setting.entry.platform in by_name
+        ]
         if not chosen:
             return ()
         work = work_of(graph)
         features = graph_features(work)[None]
-        return tuple(self._one(one, work, features, by_name[one.entry.platform]) for one in chosen)
+        return tuple(
+            self._one(setting, work, features, by_name[setting.entry.platform])
+            for setting in chosen
+        )
 
     def _one(self, setting: Setting, work: GraphWork, features: Floats, place: Roof) -> LearntTime:
         entry, batch = setting.entry, work.graph.batch
         roof = roof_features(work, [place], [entry.numbers], batch)
         many = np.array([float(batch)])
-        found = setting.process(terms(features, roof, many), descriptors(features, roof, many))
-        difficulty = float(found.difficulty[0])
+        learnt = setting.process(terms(features, roof, many), descriptors(features, roof, many))
+        difficulty = float(learnt.difficulty[0])
         low, high = entry.batches
         beyond = max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK
         width = entry.log_width * difficulty + math.log(beyond)
@@ -125,12 +134,12 @@ class LatencyPredictor:
             notes.insert(0, "unlike every model measured there")
         return LearntTime(
             entry.platform, entry.software,
-            conformal.around(batch * math.exp(float(found.log_seconds[0])), width),
+            conformal.around(batch * math.exp(float(learnt.log_seconds[0])), width),
             Basis.PRIOR if guessed else Basis.CALIBRATED, "; ".join(notes) or None, difficulty,
         )  # fmt: skip
 
 
 @cache
 def shared(folder: Path = DEFAULT_LATENCY) -> LatencyPredictor:
-    """One predictor a process and bundle. Raises DocumentError."""
+    """Return one predictor a process and bundle. Raises DocumentError."""
     return LatencyPredictor(load(folder))

@@ -48,12 +48,13 @@ _GRAPH = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 _ROOF = {name: place for place, name in enumerate(ROOF_FEATURES)}
 
 
-def _columns(graph: Floats, what: str, groups: tuple[str, ...] = GROUPS) -> Floats:
-    return graph[:, [_GRAPH[f"{what}_{group}"] for group in groups]]
+def _columns(graph: Floats, quantity: str, groups: tuple[str, ...] = GROUPS) -> Floats:
+    return graph[:, [_GRAPH[f"{quantity}_{group}"] for group in groups]]
 
 
 def terms(graph: Floats, roof: Floats, batch: Floats) -> Floats:
-    """[rows, len(TERMS)] of ``graph_features``, ``roof_features`` and batches, a row each."""
+    """Return [rows, len(TERMS)] of ``graph_features``, ``roof_features`` and batches, a row
+    each."""
     return np.column_stack([
         roof[:, _ROOF[f"{GROUPS[0]}_s"] :],
         _columns(graph, "elements") * _SECONDS_AN_ELEMENT,
@@ -64,7 +65,7 @@ def terms(graph: Floats, roof: Floats, batch: Floats) -> Floats:
 
 
 def descriptors(graph: Floats, roof: Floats, batch: Floats) -> Floats:
-    """[rows, len(DESCRIPTORS)] of the same."""
+    """Return [rows, len(DESCRIPTORS)] of graph features, roof features and batches, a row each."""
     whole = roof[:, _ROOF["roof_s"]]
     sums = [roof[:, _ROOF[name]] / whole for name in ("compute_s", "memory_s", "fused_s")]
     launches = roof[:, _ROOF["launches"]] / batch * _LAUNCH_S / whole
@@ -94,7 +95,7 @@ class Scale:
 
     @classmethod
     def of(cls, rows: Floats) -> Scale:
-        """From measured models; a column that does not vary counts nothing."""
+        """Make the scale of measured models; a column that does not vary counts nothing."""
         spread = rows.std(axis=0)
         return cls(rows.mean(axis=0), np.where(spread > 1e-9, spread, np.inf))
 
@@ -103,7 +104,8 @@ class Scale:
 
 
 def similarity(asked: Floats, points: Floats, length: float) -> Floats:
-    """[asked, points] in (0, 1]: 1 for the same; ``length`` in spreads of an average column."""
+    """Return [asked, points] in (0, 1]: 1 for the same; ``length`` in spreads of an average
+    column."""
     square = (asked * asked).sum(axis=1)[:, None] + (points * points).sum(axis=1)[None, :]
     square -= 2 * asked @ points.T
     return matern32(np.sqrt(np.maximum(square, 0) / asked.shape[1]) / length)
@@ -114,15 +116,15 @@ class LearntTimes:
     """[rows] each."""
 
     log_seconds: Floats
-    """Of one image."""
+    """Log seconds of one image."""
     difficulty: Floats
-    """What the width of an interval is proportional to: grows with the distance to what was
+    """Factor that the width of an interval is proportional to: grows with the distance to what was
     measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One setting, fitted."""
+    """The fitted process of one setting."""
 
     coefficients: Floats
     """[terms] at least 0."""
@@ -135,11 +137,11 @@ class Process:
     """[measured]"""
 
     def base(self, terms: Floats) -> Floats:
-        """[rows] log seconds of one image by the sum of operators alone."""
+        """Return [rows] log seconds of one image by the sum of operators alone."""
         return np.asarray(np.log(np.maximum(terms @ self.coefficients, _LEAST_S)))
 
     def __call__(self, terms: Floats, descriptors: Floats) -> LearntTimes:
-        """[rows, terms] and [rows, columns] as ``inputs`` makes them."""
+        """Return the learnt times of [rows, terms] and [rows, columns] descriptors."""
         near = similarity(self.scale(descriptors), self.points, self.length)
         return LearntTimes(
             self.base(terms) + self.offset + near @ self.pull,

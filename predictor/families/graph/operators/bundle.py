@@ -69,13 +69,13 @@ class OperatorConstants(Document):
     watts: Positive
     gamma: float = Field(ge=0)
     launch_s: dict[str, Positive]
-    """By operator as measured one at a time: of a GPU never seen."""
+    """Seconds of a launch, by operator as measured one at a time, on a GPU never seen."""
     widths: dict[Group, Width]
-    """Of single operators on GPUs that were left out, one kind of silicon at a time."""
+    """Widths of single operators on GPUs that were left out, one kind of silicon at a time."""
     model: Width
-    """Of whole language models in fp32 on GPUs that were left out."""
+    """Width of whole language models in fp32 on GPUs that were left out."""
     half: Width
-    """Of image models, on GPUs and at a precision (half) never fitted."""
+    """Width of image models, on GPUs and at a precision (half) never fitted."""
 
 
 class OperatorsTraining(Training):
@@ -105,12 +105,12 @@ class Loaded:
 
 
 def file_of(group: Group) -> str:
-    """Name of a group's ONNX."""
+    """Return the name of a group's ONNX."""
     return f"{group.value}.onnx"
 
 
 def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
-    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, OperatorsManifest)
     check_complete(folder, manifest, (CONSTANTS, *(file_of(group) for group in Group)))
     features = (manifest.product_features, manifest.vector_features)

@@ -38,9 +38,9 @@ class Kind(IntEnum):
     """What is run; each kind of these was measured."""
 
     PRODUCT = 0
-    """Of two activations, batched."""
+    """A product of two activations, batched."""
     LINEAR = 1
-    """With weights and a bias."""
+    """A product with weights and a bias."""
     CONVOLUTION = 2
     """3x3 of stride 1, ungrouped. Others are taken as LINEAR (implicit GEMM)."""
     UNARY = 3
@@ -64,21 +64,21 @@ class Calls:
     inner: Floats
     """1 for vector operators."""
     flops: Floats
-    """As direct arithmetic: 2 a multiply-accumulate."""
+    """Operations of direct arithmetic: 2 a multiply-accumulate."""
     moved_bytes: Floats
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def __getitem__(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Calls:
-        return Calls(**{one.name: getattr(self, one.name)[chosen] for one in fields(self)})
+        return Calls(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
 
     @staticmethod
     def joined(*parts: Calls) -> Calls:
-        """One after the other."""
+        """Return the calls of all parts, one after the other."""
         return Calls(**{
-            one.name: np.concatenate([getattr(part, one.name) for part in parts])
-            for one in fields(Calls)
+            column.name: np.concatenate([getattr(part, column.name) for part in parts])
+            for column in fields(Calls)
         })  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def products(
     groups: ArrayLike, rows: ArrayLike, columns: ArrayLike, inner: ArrayLike,
     *, bytes_each: float = 4.0,
 ) -> Calls:  # fmt: skip
-    """Batched products of activations."""
+    """Return batched products of activations."""
     g, m, n, k = _columns(groups, rows, columns, inner)
     return _calls(Kind.PRODUCT, (g, m, n, k), 2 * g * m * n * k,
                   bytes_each * g * (m * k + k * n + m * n))  # fmt: skip
@@ -95,7 +95,7 @@ def products(
 def linears(
     rows: ArrayLike, columns: ArrayLike, inner: ArrayLike, *, bytes_each: float = 4.0
 ) -> Calls:
-    """Products with weights [inner, columns], and a bias."""
+    """Return products with weights [inner, columns], and a bias."""
     m, n, k = _columns(rows, columns, inner)
     return _calls(Kind.LINEAR, (np.ones_like(m), m, n, k), 2 * m * n * k,
                   bytes_each * (m * k + k * n + m * n))  # fmt: skip
@@ -105,7 +105,7 @@ def convolutions(
     images: ArrayLike, inputs: ArrayLike, outputs: ArrayLike, height: ArrayLike,
     width: ArrayLike, *, bytes_each: float = 4.0,
 ) -> Calls:  # fmt: skip
-    """3x3 convolutions of stride 1 and padding 1."""
+    """Return 3x3 convolutions of stride 1 and padding 1."""
     b, i, o, h, w = _columns(images, inputs, outputs, height, width)
     m, k = b * h * w, 9 * i
     return _calls(Kind.CONVOLUTION, (np.ones_like(m), m, o, k), 2 * m * o * k,
@@ -113,16 +113,16 @@ def convolutions(
 
 
 def vectors(kind: Kind, rows: ArrayLike, columns: ArrayLike, *, bytes_each: float = 4.0) -> Calls:
-    """Element-wise operators, softmax or layer normalisation over [rows, columns]."""
+    """Return element-wise operators, softmax or layer normalisation over [rows, columns]."""
     m, n = _columns(rows, columns)
     tensors = 3 if kind is Kind.BINARY else 2
     work = {Kind.SOFTMAX: 5.0, Kind.NORMALISATION: 8.0}.get(kind, 1.0)
-    one = np.ones_like(m)
-    return _calls(kind, (one, m, n, one), work * m * n, bytes_each * tensors * m * n)
+    ones = np.ones_like(m)
+    return _calls(kind, (ones, m, n, ones), work * m * n, bytes_each * tensors * m * n)
 
 
-def _columns(*given: ArrayLike) -> list[Floats]:
-    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x, np.float64)) for x in given))
+def _columns(*sizes: ArrayLike) -> list[Floats]:
+    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x, np.float64)) for x in sizes))
     return [np.array(x) for x in wide]
 
 
@@ -140,7 +140,7 @@ NORMALISED_ROWS = frozenset({
 })  # fmt: skip
 """Normalisations with statistics of the data; others scale by constants, element by element."""
 VIEWS = frozenset({"Split", "SplitToSequence", "SequenceAt", "Identity", "Slice"})
-"""What frameworks do without copying, beside the family of views."""
+"""Operators that frameworks do without copying, beside the family of views."""
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _MATRIX = np.array([family in MATRIX for family in FAMILIES])
 _FREE = np.array([family in FREE for family in FAMILIES])
@@ -168,7 +168,7 @@ class GraphCalls:
 def calls_of(
     graph: ModelGraph, numbers: Numbers, batch: int | None = None, *, compiled: bool = False
 ) -> GraphCalls:
-    """Each kind of the graph's nodes as a call, floats stored in ``numbers``.
+    """Return each kind of the graph's nodes as a call, floats stored in ``numbers``.
 
     At another ``batch`` than the graph's, activations are taken as that many times as large.
     ``compiled``: vector operators that read what another one makes run within its kernel.
@@ -227,44 +227,46 @@ def calls_of(
 
 
 def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
-    """[n] nodes that a compiler runs in the kernel of a node before them."""
+    """Return [n] whether a compiler runs the node in the kernel of a node before it."""
     fusible = _FUSIBLE[graph.family]
-    made, read = graph.edges
-    found = np.zeros(len(graph), bool)
-    found[read[fusible[made] & fusible[read]]] = True
-    return found
+    writer, reader = graph.edges
+    absorbed = np.zeros(len(graph), bool)
+    absorbed[reader[fusible[writer] & fusible[reader]]] = True
+    return absorbed
 
 
 def _named(graph: ModelGraph, names: frozenset[str]) -> NDArray[np.bool_]:
-    """[kinds] those of these operators."""
+    """Return [kinds] whether each kind is one of the named operators."""
     return np.array([name in names for name in graph.operators])[graph.kind_operator]
 
 
 def _three_by_three(table: Integers) -> NDArray[np.bool_]:
     of = {name: table[:, place] for name, place in _AT.items()}
-    found: NDArray[np.bool_] = (
+    is_plain: NDArray[np.bool_] = (
         (of["kernel_1"] == 3) & (of["kernel_2"] == 3) & (of["kernel_0"] <= 1)
         & (of["stride_1"] == 1) & (of["stride_2"] == 1) & (of["dilation"] <= 1)
     )  # fmt: skip
-    return found
+    return is_plain
 
 
 def _inputs_a_group(table: Integers, split: Floats) -> Floats:
-    found: Floats = np.maximum(table[:, _AT["input_1"]], 1) / split
-    return found
+    inputs: Floats = np.maximum(table[:, _AT["input_1"]], 1) / split
+    return inputs
 
 
 def _biases(graph: ModelGraph, weight_bytes: Floats) -> NDArray[np.bool_]:
-    """[kinds] additions of constants to what a product alone makes."""
+    """Return [kinds] whether each kind adds constants to what a product alone makes."""
     product = graph.operators.index("MatMul") if "MatMul" in graph.operators else -1
     add = graph.operators.index("Add") if "Add" in graph.operators else -1
     after = np.zeros(len(graph.kinds), bool)
     if min(product, add) < 0:
         return after
-    made, read = graph.edges
-    from_product = read[graph.operator[made] == product]
+    writer, reader = graph.edges
+    from_product = reader[graph.operator[writer] == product]
     kinds = graph.kind[from_product]
     after[kinds] = True
     one_read = graph.kinds[:, _AT["inputs"]] == 1
-    found: NDArray[np.bool_] = after & one_read & (graph.kind_operator == add) & (weight_bytes > 0)
-    return found
+    is_bias: NDArray[np.bool_] = (
+        after & one_read & (graph.kind_operator == add) & (weight_bytes > 0)
+    )
+    return is_bias

@@ -29,7 +29,7 @@ PROCESS_POWER = {16: 1.0, 14: 1.0, 12: 0.75, 8: 0.5, 7: 0.4, 6: 0.4, 5: 0.28, 4:
 UNKNOWN_GENERATION = 8
 AMD = 0
 PRODUCT_FEATURES = (
-    *(f"{what}_{m}x{n}" for m, n in TILES for what in ("blocks", "wave_share", "tile_share")),
+    *(f"{part}_{m}x{n}" for m, n in TILES for part in ("blocks", "wave_share", "tile_share")),
     "rows", "columns", "inner", "groups", "rows_two", "columns_two", "inner_two", "kind",
     "intensity_over_ridge", "bytes_over_l2", "group_bytes_over_l2", "generation", "watts",
 )  # fmt: skip
@@ -39,11 +39,11 @@ VECTOR_FEATURES = (
     "rows_a_multiprocessor", "bytes_a_flop", "generation", "watts",
 )  # fmt: skip
 KERNEL_S = 4e-6
-"""From one kernel's end to the next one's work when they are queued back to back."""
+"""Seconds from one kernel's end to the next one's work when they are queued back to back."""
 LEAST_UTILISATION = 1e-4
 LEAST_S = 1e-12
 LEAST_ROWS, LEAST_LINEAR_ROWS, LEAST_INNER = 32.0, 128.0, 8.0
-"""Of the least products that are told apart: what is smaller fills no tile."""
+"""Sizes of the least products that are told apart: what is smaller fills no tile."""
 _NEWEST = 8
 """Generations beyond were not measured: they are taken as this one."""
 
@@ -53,12 +53,12 @@ class PowerLimit:
     """Share of the peak that fits the rated power."""
 
     watts: float
-    """Of 16 nm, a TFLOP/s: from there on the peak can be kept."""
+    """Watts a TFLOP/s, of a 16 nm process: from there on the peak can be kept."""
     gamma: float
     """0: power does not matter."""
 
     def share(self, gpu: Unit) -> float:
-        """In (0, 1]; 1 where the GPU's power or process is not known."""
+        """Return the share in (0, 1]; 1 where the GPU's power or process is not known."""
         watts = watts_a_tflop(gpu)
         if watts is None or self.gamma == 0:
             return 1.0
@@ -66,7 +66,7 @@ class PowerLimit:
 
 
 def watts_a_tflop(gpu: Unit) -> float | None:
-    """Rated watts a TFLOP/s of fp32, in watts of 16 nm; None where not known."""
+    """Return the rated watts a TFLOP/s of fp32, in watts of 16 nm; None where not known."""
     sheet = gpu.sheet
     need = PROCESS_POWER.get(sheet.process_nm) if sheet.process_nm is not None else None
     if need is None or sheet.power_w is None:
@@ -83,15 +83,15 @@ class Places:
     l2_bytes: Floats
     vector_flops: Floats
     peak: Floats
-    """Of matrix products in the numbers asked for."""
+    """Peak of matrix products in the precision asked for."""
     share: Floats
-    """Of the peak, by the rated power."""
+    """Share of the peak that the rated power allows."""
     generation: Floats
     watts: Floats
 
     @staticmethod
     def of(gpus: Sequence[Unit], numbers: Numbers, power: PowerLimit) -> Places:
-        """In their order."""
+        """Lay out the GPUs in their order."""
         rows = [
             (
                 gpu.multiprocessors, gpu.bytes_per_s, gpu.l2_bytes, gpu.vector_flops,
@@ -107,12 +107,13 @@ class Places:
 
 
 def roof_seconds(calls: Calls, places: Places) -> Floats:
-    """[gpus, n] nothing is faster: the larger of arithmetic and memory at full peaks."""
+    """Return [gpus, n] the least seconds: the larger of arithmetic and memory at full peaks."""
     return _roof(calls, places, places.peak)
 
 
 def base_seconds(calls: Calls, places: Places) -> Floats:
-    """[gpus, n] as ``roof_seconds`` with the peak that the rated power allows."""
+    """Return [gpus, n] seconds as ``roof_seconds`` has them, with the peak that the rated power
+    allows."""
     return _roof(calls, places, places.peak * places.share)
 
 
@@ -120,12 +121,12 @@ def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
     matrix = calls.kind <= Kind.CONVOLUTION
     work = np.where(calls.kind == Kind.CONVOLUTION, calls.flops / WINOGRAD, calls.flops)
     arithmetic = work / np.where(matrix, peak, places.vector_flops)
-    found: Floats = np.maximum(arithmetic, calls.moved_bytes / places.bytes_per_s)
-    return np.maximum(found, LEAST_S)
+    seconds: Floats = np.maximum(arithmetic, calls.moved_bytes / places.bytes_per_s)
+    return np.maximum(seconds, LEAST_S)
 
 
 def product_features(calls: Calls, places: Places) -> Features:
-    """[gpus * n, len(PRODUCT_FEATURES)], GPU by GPU.
+    """Return [gpus * n, len(PRODUCT_FEATURES)], GPU by GPU.
 
     Sizes are at least those of the smallest tiles: fewer take as long.
     """
@@ -133,14 +134,14 @@ def product_features(calls: Calls, places: Places) -> Features:
     linear = calls.kind == Kind.LINEAR
     rows = np.maximum(calls.rows, np.where(linear, LEAST_LINEAR_ROWS, LEAST_ROWS))
     columns, inner = np.maximum(calls.columns, LEAST_ROWS), np.maximum(calls.inner, LEAST_INNER)
-    found = np.empty((len(places), len(calls), len(PRODUCT_FEATURES)), np.float32)
+    features = np.empty((len(places), len(calls), len(PRODUCT_FEATURES)), np.float32)
     at = 0
     for tile_rows, tile_columns in TILES:
         across, down = np.ceil(rows / tile_rows), np.ceil(columns / tile_columns)
         waves = groups * across * down / places.multiprocessors
-        found[:, :, at] = np.log2(waves)
-        found[:, :, at + 1] = waves / np.ceil(waves)
-        found[:, :, at + 2] = rows / (across * tile_rows) * (columns / (down * tile_columns))
+        features[:, :, at] = np.log2(waves)
+        features[:, :, at + 1] = waves / np.ceil(waves)
+        features[:, :, at + 2] = rows / (across * tile_rows) * (columns / (down * tile_columns))
         at += 3
     moved = np.maximum(calls.moved_bytes, 1.0)
     intensity = np.maximum(calls.flops, 1.0) / moved
@@ -151,14 +152,14 @@ def product_features(calls: Calls, places: Places) -> Features:
         np.log2(moved) - np.log2(places.l2_bytes),
         np.log2(moved / groups) - np.log2(places.l2_bytes), places.generation, places.watts,
     ):  # fmt: skip
-        found[:, :, at] = values
+        features[:, :, at] = values
         at += 1
-    return found.reshape(-1, len(PRODUCT_FEATURES))
+    return features.reshape(-1, len(PRODUCT_FEATURES))
 
 
 def vector_features(calls: Calls, places: Places) -> Features:
-    """[gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
-    found = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
+    """Return [gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
+    features = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
     rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)
     moved = np.log2(np.maximum(calls.moved_bytes, 1.0))
     each = np.log2(places.multiprocessors)
@@ -167,31 +168,33 @@ def vector_features(calls: Calls, places: Places) -> Features:
         moved - each, moved - np.log2(places.l2_bytes), np.log2(rows) - each,
         np.log2(places.bytes_per_s / places.vector_flops), places.generation, places.watts,
     )):  # fmt: skip
-        found[:, :, at] = values
-    return found.reshape(-1, len(VECTOR_FEATURES))
+        features[:, :, at] = values
+    return features.reshape(-1, len(VECTOR_FEATURES))
 
 
 def utilisation(margin: Floats) -> Floats:
-    """In (0, 1] from what the trees give: a logistic curve."""
-    found: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
-    return found
+    """Return utilisation in (0, 1] from what the trees give, by a logistic curve."""
+    shares: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
+    return shares
 
 
 def two(sizes: Floats) -> Integers:
-    """The power of two that divides each size, 5 at most: how far accesses can be aligned."""
+    """Return the power of two that divides each size, 5 at most: how far accesses can be
+    aligned."""
     whole = np.minimum(np.maximum(sizes, 1), 2.0**52).astype(np.int64)
     low = whole & -whole
     return np.minimum(np.log2(low.astype(np.float64)), 5).astype(np.int64)
 
 
 def generation(gpu: Unit) -> int:
-    """As the trees know it: AMD's are one of their own, newer ones than measured the newest."""
+    """Return the generation as the trees know it: AMD's are one of their own, newer ones than
+    measured count as the newest."""
     if gpu.sheet.vendor == "amd":
         return AMD
     return min(gpu.sheet.generation or UNKNOWN_GENERATION, _NEWEST)
 
 
 def watts(gpu: Unit, power: PowerLimit) -> float:
-    """Power of two of the watts; where they are not known, enough of them."""
-    found = watts_a_tflop(gpu)
-    return float(np.log2(power.watts if found is None else found))
+    """Return the power of two of the watts; where they are not known, enough of them."""
+    known_watts = watts_a_tflop(gpu)
+    return float(np.log2(power.watts if known_watts is None else known_watts))

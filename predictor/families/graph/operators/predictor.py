@@ -44,7 +44,7 @@ _GROUP = np.array([
 
 @dataclass(frozen=True, slots=True)
 class OperatorModel:
-    """See the module. ``numbers``: what is computed in; trained on fp32, others are scaled."""
+    """The bundle at work: ensembles trained on fp32; other precisions are scaled."""
 
     loaded: Loaded
 
@@ -52,8 +52,9 @@ class OperatorModel:
         self, calls: Calls, gpus: Sequence[Unit], numbers: Numbers = Numbers.FP32,
         *, launch_s: float = KERNEL_S,
     ) -> Floats:  # fmt: skip
-        """[gpus, n] of each call on each GPU, one after the other; finite and above 0."""
-        found = np.zeros((len(gpus), len(calls)))
+        """Return [gpus, n] seconds of each call on each GPU, one after the other; finite and above
+        0."""
+        call_seconds = np.zeros((len(gpus), len(calls)))
         places = Places.of(gpus, numbers, self.loaded.power)
         of_kind = _GROUP[calls.kind]
         for place, group in enumerate(Group):
@@ -64,8 +65,8 @@ class OperatorModel:
             features = (vector_features if group is Group.VECTORS else product_features)(of, places)
             margin = regressed(self.loaded.ensembles[group], features)
             share = utilisation(margin.reshape(len(gpus), len(of)))
-            found[:, chosen] = launch_s + base_seconds(of, places) / share
-        return found
+            call_seconds[:, chosen] = launch_s + base_seconds(of, places) / share
+        return call_seconds
 
     def graph_seconds(
         self,
@@ -76,13 +77,14 @@ class OperatorModel:
         *,
         compiled: bool = False,
     ) -> Floats:
-        """[gpus] of one run of a graph at its batch or another: the sum of its operators.
+        """Return [gpus] seconds of one run of a graph at its batch or another: the sum of its
+        operators.
 
         ``compiled``: with vector operators fused, as torch.compile does.
         """
         each, times = self._kinds(graph, gpus, numbers, batch, compiled)
-        found: Floats = each @ times
-        return found
+        total: Floats = each @ times
+        return total
 
     def operator_seconds(
         self,
@@ -91,25 +93,26 @@ class OperatorModel:
         numbers: Numbers | None = None,
         batch: int | None = None,
     ) -> Floats:
-        """[n] of each node; 0 for those that run nothing."""
+        """Return [n] seconds of each node; 0 for those that run nothing."""
         each, _ = self._kinds(graph, [gpu], numbers, batch, compiled=False)
-        found: Floats = each[0][graph.kind]
-        return found
+        node_seconds: Floats = each[0][graph.kind]
+        return node_seconds
 
     def graph_interval(
         self, graph: ModelGraph, seconds: float, numbers: Numbers = Numbers.FP32
     ) -> Interval:
-        """Of a graph's sum: as wide as whole models on GPUs never fitted had it.
+        """Return the 90 % interval of a graph's sum, calibrated on whole models on GPUs never
+        fitted.
 
         Language models in fp32; for convolutions and other precisions, image models.
         """
         constants = self.loaded.constants
-        alike = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
-        width = constants.model if alike else constants.half
+        is_language_in_fp32 = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
+        width = constants.model if is_language_in_fp32 else constants.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
     def operator_interval(self, group: Group, seconds: float) -> Interval:
-        """Of a single operator, on a GPU never seen."""
+        """Return the 90 % interval of a single operator on a GPU never seen."""
         width = self.loaded.constants.widths[group]
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
@@ -122,21 +125,21 @@ class OperatorModel:
         compiled: bool,
     ) -> tuple[Floats, Floats]:
         known = numbers or native_numbers(graph)
-        found = calls_of(graph, known, batch, compiled=compiled)
-        each = self.seconds(found.calls, gpus, known) + KERNEL_S * found.waits
-        return np.where(found.runs, each, 0.0), found.times.astype(np.float64)
+        graph_calls = calls_of(graph, known, batch, compiled=compiled)
+        each = self.seconds(graph_calls.calls, gpus, known) + KERNEL_S * graph_calls.waits
+        return np.where(graph_calls.runs, each, 0.0), graph_calls.times.astype(np.float64)
 
 
 @cache
 def operator_model(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorModel:
-    """The bundle, verified and loaded once. Raises DocumentError."""
+    """Return the model of a bundle, which is verified and loaded once. Raises DocumentError."""
     return OperatorModel(bundles.load(folder))
 
 
 def operator_seconds(
     graph: ModelGraph, gpu: Unit, numbers: Numbers | None = None, batch: int | None = None
 ) -> Floats:
-    """[n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
+    """Return [n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
     return operator_model().operator_seconds(graph, gpu, numbers, batch)
 
 
@@ -147,21 +150,21 @@ def graph_times(
     numbers: Numbers | None = None,
     model: OperatorModel | None = None,
 ) -> dict[str, Interval]:
-    """Seconds of one run of a graph on those of the named platforms that are GPUs.
+    """Return seconds of one run of a graph on those of the named platforms that are GPUs.
 
     Nothing of the platform need have been measured. Raises DocumentError for a broken bundle.
     """
     places: dict[str, Unit] = {}
     for name in names:
-        found = unit_of(platforms[name], platforms) if name in platforms else None
-        if found is not None:
-            places[name] = found
+        unit = unit_of(platforms[name], platforms) if name in platforms else None
+        if unit is not None:
+            places[name] = unit
     if not places:
         return {}
     known = numbers or native_numbers(graph)
     model = model or operator_model()
     seconds = model.graph_seconds(graph, list(places.values()), known)
     return {
-        name: model.graph_interval(graph, float(one), known)
-        for name, one in zip(places, seconds, strict=True)
+        name: model.graph_interval(graph, float(graph_s), known)
+        for name, graph_s in zip(places, seconds, strict=True)
     }

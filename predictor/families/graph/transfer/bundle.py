@@ -7,6 +7,7 @@ measured over roofline time, and their weights. A platform that a site adds is a
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ CASES = "cases.npz"
 DEFAULT_TRANSFER = SHIPPED_BUNDLES / "model-transfer"
 _WIDE = ("spec", "log_roof")
 _CODES = ("gpu", "fused", "device", "stack", "model")
-_SCALES = tuple(one.name for one in fields(Scale))
+_SCALES = tuple(column.name for column in fields(Scale))
 _MOST_BYTES = 256 * 2**20
 
 
@@ -50,13 +51,13 @@ class PlatformEntry(Document):
 
     platform: str
     novelty_scale: float = Field(gt=0)
-    """How unlike others it is: factor on its own part of the covariance,"""
+    """Factor on its own part of the covariance (how unlike others it is),"""
     shift: float = Field(default=0.0, ge=0)
     """and standard deviation of one more constant of its own."""
     samples: int | None = None
-    """Of a platform that a site added; None: of the data set."""
+    """Runs of a platform that a site added; None: it is of the data set."""
     threads: int | None = None
-    """Of its runs, on a CPU."""
+    """Threads of its runs, on a CPU."""
     log_width: float | None = Field(default=None, gt=0)
     """Half width of the 90 % interval, of a platform that a site added."""
 
@@ -72,7 +73,7 @@ class TransferManifest(BundleManifest):
 
     schema_: str = Field(default=TRANSFER_SCHEMA, alias="schema")
     amplitudes: dict[str, tuple[float, ...]]
-    """By level, one for each of ``TERMS``."""
+    """Standard deviations by level, one for each of ``TERMS``."""
     graph_length: float = Field(gt=0)
     place_length: float = Field(gt=0)
     noise: float = Field(gt=0)
@@ -80,10 +81,10 @@ class TransferManifest(BundleManifest):
     platforms: tuple[PlatformEntry, ...]
     stacks: tuple[str, ...]
     columns: tuple[str, ...]
-    """Of a case."""
+    """Columns of a case."""
     widths: tuple[WidthEntry, ...] = Field(min_length=2)
     split: str
-    """That the widths are of."""
+    """Split that the widths are of."""
     training: TransferTraining
 
 
@@ -91,7 +92,7 @@ COLUMNS = (*GRAPH, *PLACE, *SPEC)
 
 
 def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> bytes:
-    """The file of arrays: what ``read_arrays`` reads."""
+    """Return the file of arrays: what ``read_arrays`` reads."""
     cases, scale = posterior.cases, posterior.kernel.scale
     held = {
         "graph": cases.graph.astype(np.float32), "place": cases.place.astype(np.float32),
@@ -106,17 +107,17 @@ def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> 
 
 
 def load(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
-    """The posterior of a bundle. Raises DocumentError."""
+    """Return the posterior of a bundle. Raises DocumentError."""
     return read(folder)[0]
 
 
 def verify(folder: Path = DEFAULT_TRANSFER) -> TransferManifest:
-    """The manifest, after everything it names has been read. Raises DocumentError."""
+    """Return the manifest, after everything it names has been read. Raises DocumentError."""
     return read(folder)[3]
 
 
 def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManifest]:
-    """(posterior, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
+    """Return (posterior, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
     manifest = read_manifest(folder, TransferManifest)
     check_complete(folder, manifest, [CASES])
     path = folder / CASES
@@ -128,8 +129,8 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
     try:
         scale = Scale(*(held[name] for name in _SCALES))
         columns: dict[str, Any] = {
-            one.name: held[one.name].astype(np.int64 if one.name in _CODES else np.float64)
-            for one in fields(Cases)
+            column.name: held[column.name].astype(np.int64 if column.name in _CODES else np.float64)
+            for column in fields(Cases)
         }
         cases = Cases(**columns)
         many = len(held["weights"])
@@ -154,16 +155,22 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
     )  # fmt: skip
     posterior = TransferPosterior(
         kernel, manifest.offset, cases, held["weights"],
-        tuple(one.platform for one in manifest.platforms), manifest.stacks,
+        tuple(entry.platform for entry in manifest.platforms), manifest.stacks,
         Own(
-            np.array([one.novelty_scale for one in manifest.platforms]),
-            np.array([one.shift for one in manifest.platforms]),
+            np.array([entry.novelty_scale for entry in manifest.platforms]),
+            np.array([entry.shift for entry in manifest.platforms]),
         ),
-        {one.platform: one.samples for one in manifest.platforms if one.samples is not None},
-        {one.platform: one.threads for one in manifest.platforms if one.threads is not None},
-        {one.platform: one.log_width for one in manifest.platforms if one.log_width is not None},
-        tuple(Width(one.samples, one.gpu, one.log_width) for one in manifest.widths),
+        _known(manifest.platforms, "samples"),
+        _known(manifest.platforms, "threads"),
+        _known(manifest.platforms, "log_width"),
+        tuple(Width(width.samples, width.gpu, width.log_width) for width in manifest.widths),
         manifest.id,
         held["residual"],
     )  # fmt: skip
     return posterior, held["residual"], held["noise"], manifest
+
+
+def _known(entries: Sequence[PlatformEntry], key: str) -> dict[str, Any]:
+    """Return ``key`` of each platform that has it, by name."""
+    values = {entry.platform: getattr(entry, key) for entry in entries}
+    return {platform: value for platform, value in values.items() if value is not None}

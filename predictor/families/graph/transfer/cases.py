@@ -49,7 +49,7 @@ GRAPH = (
 PLACE = ("log_balance", "log_launching", "fused", *(f"seconds_{group}" for group in GROUPS))
 SPEC = ("dram", "matrix", "vector", "l2")
 _SPEC_WEIGHT = np.array([1.0, 0.7, 0.5, 0.3])
-"""How much a factor between two platforms counts: memory most, for most models are bound by it."""
+"""Weight of a factor between two platforms: memory counts most, for most models are bound by it."""
 _LAUNCH_S = 5e-6
 _LAUNCHING = (-8.0, 3.0)
 
@@ -79,31 +79,31 @@ class Cases:
         return len(self.log_roof)
 
     def __getitem__(self, rows: Codes | NDArray[np.bool_] | slice) -> Cases:
-        return Cases(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
+        return Cases(**{column.name: getattr(self, column.name)[rows] for column in fields(self)})
 
     def joined(self, other: Cases) -> Cases:
-        """These, then the others."""
+        """Return these cases, then the others."""
         return stacked([self, other])
 
 
 def stacked(parts: Sequence[Cases]) -> Cases:
-    """All cases of the parts, in order. There must be one."""
+    """Return all cases of the parts, in order. There must be one."""
     columns: dict[str, Any] = {
-        one.name: np.concatenate([getattr(part, one.name) for part in parts])
-        for one in fields(Cases)
+        column.name: np.concatenate([getattr(part, column.name) for part in parts])
+        for column in fields(Cases)
     }
     return Cases(**columns)
 
 
 def graph_columns(features: Floats, batch: Floats) -> Floats:
-    """[n, len(GRAPH)] from rows of ``graph_features`` and the batch of each."""
+    """Return [n, len(GRAPH)] from rows of ``graph_features`` and the batch of each."""
 
     def column(name: str) -> Floats:
         return np.asarray(features[:, _OF[name]])
 
-    def shares(what: str, groups: tuple[str, ...]) -> list[Floats]:
-        whole = np.maximum(column(what), 1.0)
-        return [column(f"{what}_{group}") / whole for group in groups]
+    def shares(quantity: str, groups: tuple[str, ...]) -> list[Floats]:
+        whole = np.maximum(column(quantity), 1.0)
+        return [column(f"{quantity}_{group}") / whole for group in groups]
 
     elements = np.maximum(column("elements"), 1.0)
     return np.column_stack([
@@ -115,7 +115,7 @@ def graph_columns(features: Floats, batch: Floats) -> Floats:
 
 
 def place_columns(roofs: Floats, batch: Floats) -> Floats:
-    """[n, len(PLACE)] from rows of ``roof_features`` and the batch of each."""
+    """Return [n, len(PLACE)] from rows of ``roof_features`` and the batch of each."""
     whole = np.maximum(roofs[:, _ROOF["roof_s"]], 1e-15)
     balance = np.maximum(roofs[:, _ROOF["compute_s"]], 1e-15) / np.maximum(
         roofs[:, _ROOF["memory_s"]], 1e-15
@@ -128,13 +128,13 @@ def place_columns(roofs: Floats, batch: Floats) -> Floats:
 
 
 def spec_of(roof: Roof, numbers: Numbers) -> Floats:
-    """[len(SPEC)] a platform by its data sheet, computing in ``numbers``."""
+    """Return [len(SPEC)] of a platform by its data sheet, computing in ``numbers``."""
     rates = (roof.dram_bytes, roof.matrix_flops[numbers], roof.vector_flops, roof.l2_capacity)
     return np.asarray(_SPEC_WEIGHT * np.log(np.maximum(rates, 1.0)))
 
 
 def case_of(work: GraphWork, roof: Roof, numbers: Numbers, batch: int, *, fused: bool) -> Cases:
-    """One case, of a device, stack and model that no other case has."""
+    """Return one case, of a device, stack and model that no other case has."""
     many = np.array([float(batch)])
     under = roof_features(work, [roof], [numbers], batch)
     return Cases(

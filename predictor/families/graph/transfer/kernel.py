@@ -49,14 +49,15 @@ class Scale:
 
     @classmethod
     def of(cls, cases: Cases) -> Scale:
-        """Of these cases."""
+        """Measure the scale of these cases."""
         return cls(
             cases.graph.mean(axis=0), cases.graph.std(axis=0) + 1e-6,
             cases.place.mean(axis=0), cases.place.std(axis=0) + 1e-6,
         )  # fmt: skip
 
     def scaled(self, cases: Cases) -> tuple[Floats, Floats, Floats]:
-        """(graph, place, linear): each row of about unit length, nothing beyond 4 spreads."""
+        """Return (graph, place, linear): each row of about unit length, nothing beyond 4
+        spreads."""
         graph = ((cases.graph - self.graph_mean) / self.graph_spread).clip(-_CLIP, _CLIP)
         place = ((cases.place - self.place_mean) / self.place_spread).clip(-_CLIP, _CLIP)
         linear = np.column_stack((place, graph[:, _ALSO_LINEAR]))
@@ -80,17 +81,17 @@ class Own:
 
     @classmethod
     def as_learnt(cls, count: int) -> Own:
-        """Of devices that the kernel was learnt on."""
+        """Return the novelty of devices that the kernel was learnt on."""
         return cls(np.ones(count), np.zeros(count))
 
     def joined(self, novelty_scale: float, shift: float) -> Own:
-        """One more."""
+        """Return this with one more device."""
         return Own(np.append(self.novelty_scale, novelty_scale), np.append(self.shift, shift))
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """See the module."""
+    """A covariance of cases; the module says how it is made."""
 
     scale: Scale
     amplitudes: Floats
@@ -103,23 +104,24 @@ class Kernel:
     def covariance(
         self, a: Cases, b: Cases, own: Own | None = None, right: tuple[Floats, ...] | None = None
     ) -> Floats:
-        """[len(a), len(b)], without the noise. ``own``: of the cases ``a``; default: as learnt.
+        """Return [len(a), len(b)] covariances, without the noise. ``own``: of the cases ``a``;
+        default: as learnt.
 
         ``right``: ``scale.scaled(b)``, where it is known already.
         """
-        found = np.empty((len(a), len(b)))
+        covariances = np.empty((len(a), len(b)))
         right = right or self.scale.scaled(b)
         for start in range(0, len(a), _BLOCK):
             rows = slice(start, start + _BLOCK)
             part = a[rows]
             terms = self.terms(part, b, self.scale.scaled(part), right)
-            found[rows] = self._summed(part, b, terms, None if own is None else own[rows])
-        return found
+            covariances[rows] = self._summed(part, b, terms, None if own is None else own[rows])
+        return covariances
 
     def terms(
         self, a: Cases, b: Cases, left: tuple[Floats, ...], right: tuple[Floats, ...]
     ) -> tuple[Floats, Floats, Floats]:
-        """Linear, smooth and model terms at amplitude 1, each [len(a), len(b)]."""
+        """Return linear, smooth and model terms at amplitude 1, each [len(a), len(b)]."""
         apart = squared(left[0], right[0]) / self.graph_length**2
         apart += squared(left[1], right[1]) / self.place_length**2
         same = (a.model[:, None] == b.model) & (a.model != NOBODY)[:, None]
@@ -143,7 +145,7 @@ class Kernel:
 
 
 def resemblances(a: Cases, b: Cases) -> Iterator[tuple[str, Floats]]:
-    """Of each level how far cases share it, [len(a), len(b)] in 0 to 1."""
+    """Yield each level with how far cases share it, [len(a), len(b)] in 0 to 1."""
     kind = _same(a.gpu, b.gpu)
     yield "all", np.ones((len(a), len(b)))
     yield "kind", kind
@@ -154,9 +156,9 @@ def resemblances(a: Cases, b: Cases) -> Iterator[tuple[str, Floats]]:
 
 
 def squared(a: Floats, b: Floats) -> Floats:
-    """[len(a), len(b)] squared distances of rows."""
-    found = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b) - 2 * a @ b.T
-    return np.asarray(np.maximum(found, 0.0))
+    """Return [len(a), len(b)] squared distances of rows."""
+    distances = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b) - 2 * a @ b.T
+    return np.asarray(np.maximum(distances, 0.0))
 
 
 def _same(a: Codes, b: Codes) -> Floats:

@@ -44,23 +44,23 @@ class TransferPosterior:
     devices: tuple[str, ...]
     """The names of ``Cases.device``."""
     stacks: tuple[str, ...]
-    """Likewise."""
+    """The names of ``Cases.stack``."""
     own: Own
     """[devices]"""
     samples: dict[str, int]
-    """Of platforms that a site added."""
+    """Runs of each platform that a site added."""
     threads: dict[str, int]
-    """Of the runs of CPU platforms that a site added: times are of so many."""
+    """Threads of the runs of each CPU platform that a site added: times are of so many."""
     own_widths: dict[str, float]
-    """Of platforms that a site added: half width of the 90 % interval, in log time."""
+    """Half width of the 90 % interval, in log time, of each platform that a site added."""
     widths: tuple[Width, ...]
     id: str = ""
-    """Of the bundle that it is from."""
+    """Id of the bundle that it is from."""
     residual: Floats | None = None
     """[cases] log of what they measured over roofline time; None: not at hand."""
 
     def log_seconds(self, asked: Cases) -> Floats:
-        """[n] of one image."""
+        """Return [n] log seconds of one image."""
         across = self.kernel.covariance(
             asked, self.cases, self.own[asked.device], self._scaled
         )  # fmt: skip
@@ -73,15 +73,14 @@ class TransferPosterior:
     def asked(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Cases:
-        """One case. ``stack`` as in ``stack_name``; default: the platform's own in these numbers
-        where it has one, else no compiler on a GPU and one on a CPU.
-        """
+        """Return one case. ``stack`` as in ``stack_name``; default: the platform's own in these
+        numbers where it has one, else no compiler on a GPU and one on a CPU."""
         own = f"{roof.platform}/{numbers.value}/"
         named = stack or next((name for name in self.stacks if name.startswith(own)), None)
         joined = is_fused(named) if named else not roof.is_gpu
-        one = case_of(work, roof, numbers, batch, fused=joined)
+        case = case_of(work, roof, numbers, batch, fused=joined)
         return replace(
-            one,
+            case,
             device=np.array([_place(roof.platform, self.devices)]),
             stack=np.array([_place(named, self.stacks)]),
         )
@@ -89,20 +88,21 @@ class TransferPosterior:
     def seconds(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Interval:
-        """Of one run at the whole batch; ``stack`` as in ``asked``."""
-        one = self.asked(work, roof, numbers, batch, stack)
-        middle = batch * float(np.exp(self.log_seconds(one)[0]))
+        """Return the seconds of one run at the whole batch; ``stack`` as in ``asked``."""
+        case = self.asked(work, roof, numbers, batch, stack)
+        middle = batch * float(np.exp(self.log_seconds(case)[0]))
         factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
         return Interval(middle / factor, middle, middle * factor)
 
     def batches(self, *, gpu: bool) -> tuple[float, float]:
-        """Smallest and largest that was measured on platforms of this kind."""
+        """Return the smallest and largest batch that was measured on platforms of this kind."""
         of = np.exp(self.cases.graph[self.cases.gpu == int(gpu), GRAPH.index("log_batch")])
         return (float(of.min()), float(of.max())) if len(of) else (1.0, 1.0)
 
     def nearest_log_seconds(self, asked: Cases, platform: str) -> Floats | None:
-        """[n] of one image by the nearest GPU of the data set, times a factor from the platform's
-        own runs where it has some. None on CPUs: two were measured, and neither is near."""
+        """Return [n] log seconds of one image by the nearest GPU of the data set, times a factor
+        from the platform's own runs where it has some. None on CPUs: two were measured, and neither
+        is near."""
         if self.residual is None or not asked.gpu[0]:
             return None
         added = np.isin(self.cases.device, [_place(name, self.devices) for name in self.samples])
@@ -114,28 +114,30 @@ class TransferPosterior:
         if not self.samples.get(platform):
             return near
         own = np.flatnonzero(self.cases.device == _place(platform, self.devices))
-        there = nearest_residual(cases, residual, self.cases[own], scale)
-        return near + float(np.median(self.residual[own] - there))
+        own_nearest = nearest_residual(cases, residual, self.cases[own], scale)
+        return near + float(np.median(self.residual[own] - own_nearest))
 
     def log_width(self, platform: str, *, gpu: bool) -> float:
-        """Half width in log time: of the platform's samples where it has some."""
+        """Return the half width in log time: of the platform's samples where it has some."""
         own = self.own_widths.get(platform)
         return self.log_width_of(0, gpu=gpu) if own is None else own
 
     def log_width_of(self, samples: int, *, gpu: bool) -> float:
-        """Likewise, of a platform with so many, from devices that were held out."""
-        known = [one for one in self.widths if one.gpu == gpu and one.samples <= samples]
-        return max(known, key=lambda one: one.samples).log_width
+        """Return the half width of a platform with so many samples, from devices that were held
+        out."""
+        known = [width for width in self.widths if width.gpu == gpu and width.samples <= samples]
+        return max(known, key=lambda width: width.samples).log_width
 
     def models(self, platform: str) -> int:
-        """How many models a site's own runs on the platform are of: runs of one are no new case."""
+        """Return how many models a site's own runs on the platform are of: runs of one are no new
+        case."""
         if platform not in self.samples:
             return 0
         of = self.cases.model[self.cases.device == _place(platform, self.devices)]
         return len(np.unique(of))
 
     def basis(self, platform: str) -> Basis:
-        """Calibrated where the site added samples of the platform."""
+        """Return calibrated where the site added samples of the platform, else prior."""
         return Basis.CALIBRATED if self.samples.get(platform) else Basis.PRIOR
 
 
@@ -144,13 +146,14 @@ def _place(name: str | None, names: tuple[str, ...]) -> int:
 
 
 def stack_name(platform: str, numbers: Numbers, framework: str, threads: int | None = None) -> str:
-    """A platform with its software, as in ``gpu/fp16/torch`` or ``cpu/fp32/onnxruntime/1``."""
+    """Return the name of a platform with its software, as ``gpu/fp16/torch`` or
+    ``cpu/fp32/onnxruntime/1``."""
     parts = (platform, numbers.value, framework, *(() if threads is None else (str(threads),)))
     return "/".join(parts)
 
 
 def is_fused(stack: str) -> bool:
-    """Whether operators are joined: all but eager torch."""
+    """Return whether operators are joined: all software does it but eager torch."""
     return stack.split("/")[2] != "torch"
 
 
@@ -159,7 +162,7 @@ _OTHER_FUSING = 10.0
 
 
 def nearest_residual(known: Cases, residual: Floats, asked: Cases, scale: Scale) -> Floats:
-    """[asked] log of time over roofline time, without the factor.
+    """Return [asked] log of time over roofline time, without the factor.
 
     ``known``: at least one case; only the device nearest to the first asked case is used.
     """

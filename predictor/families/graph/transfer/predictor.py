@@ -24,7 +24,7 @@ _HALF = (Numbers.FP16, Numbers.BF16)
 
 @cache
 def shared(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
-    """One a process and bundle. Raises DocumentError."""
+    """Return one posterior a process and bundle. Raises DocumentError."""
     return load(folder)
 
 
@@ -35,29 +35,29 @@ def transferred(
     numbers: Numbers,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """On platforms with a site's own runs, and on any other.
+    """Answer for platforms with a site's own runs, and for any other.
 
     On a CPU with runs the time is of as many threads as these had. GPUs in fp32 without runs are
     left to other sources; on devices of the data set it answers what was measured there.
     """
     posterior = shared() if folder is None else shared(folder)
-    asked = [one for one in places if _answers(posterior, one, numbers)]
-    if not asked:
+    answered = [place for place in places if _answers(posterior, place, numbers)]
+    if not answered:
         return {}
     work, batch = work_of(graph), max(graph.batch, 1)
     roofs = [
-        roof_of(known[one.platform], known, posterior.threads[one.platform])
-        if one.platform in posterior.threads else one
-        for one in asked
+        roof_of(known[place.platform], known, posterior.threads[place.platform])
+        if place.platform in posterior.threads else place
+        for place in answered
     ]  # fmt: skip
     cases = stacked([posterior.asked(work, roof, numbers, batch) for roof in roofs])
-    found = {}
+    times = {}
     for n, (roof, log_s) in enumerate(zip(roofs, posterior.log_seconds(cases), strict=True)):
         beyond, note = _beyond(posterior, roof, batch)
         width = posterior.log_width(roof.platform, gpu=roof.is_gpu)
         near = posterior.nearest_log_seconds(cases[n : n + 1], roof.platform)
         answers = [(TRANSFER, log_s), *([] if near is None else [(NEAREST, near[0])])]
-        found[roof.platform] = [
+        times[roof.platform] = [
             Time(
                 around(batch * math.exp(float(log_seconds)), width),
                 posterior.basis(roof.platform), source, note, _detail(posterior, roof.platform),
@@ -65,7 +65,7 @@ def transferred(
             )
             for source, log_seconds in answers
         ]  # fmt: skip
-    return found
+    return times
 
 
 def _detail(posterior: TransferPosterior, platform: str) -> str:
@@ -74,7 +74,8 @@ def _detail(posterior: TransferPosterior, platform: str) -> str:
 
 
 def _beyond(posterior: TransferPosterior, roof: Roof, batch: int) -> tuple[float, str | None]:
-    """(what a batch unlike those measured on such platforms adds to the half width, note)."""
+    """Return (the log half width that a batch unlike those measured on such platforms adds,
+    note)."""
     low, high = posterior.batches(gpu=roof.is_gpu)
     beyond = math.log(max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK)
     if not beyond:
@@ -87,5 +88,7 @@ def _answers(posterior: TransferPosterior, place: Roof, numbers: Numbers) -> boo
     if place.platform in posterior.samples:
         return True
     if place.platform in posterior.devices:
-        return any(one.startswith(f"{place.platform}/{numbers.value}/") for one in posterior.stacks)
+        return any(
+            stack.startswith(f"{place.platform}/{numbers.value}/") for stack in posterior.stacks
+        )
     return not place.is_gpu or numbers in _HALF
