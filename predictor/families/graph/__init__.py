@@ -24,6 +24,6 @@ FAMILY = FamilyEntry(
     bundle_readers={
         "berth.model-latency/1": f"{_HERE}.latency.bundle",
         "berth.operators-bundle/1": f"{_HERE}.operators.bundle",
-        "berth.model-transfer/1": f"{_HERE}.latency.transfer.bundle",
+        "berth.model-transfer/1": f"{_HERE}.transfer.bundle",
     },
 )

@@ -139,8 +139,8 @@ PLANTS: dict[str, Callable[[], list[Plant]]] = {
     "Lua: a connection is kept after it timed out": lambda: _source(
         Slurmctld,
         (
-            "    fine, reply, problem = pcall(converse, peer, line, left)\n",
-            "    fine, reply, problem = pcall(converse, peer, line, left)\n"
+            "    fine, reply, problem = pcall(converse, peer, line, seconds_left)\n",
+            "    fine, reply, problem = pcall(converse, peer, line, seconds_left)\n"
             "    if problem == 'timeout' then kept.peer, kept.path = peer, config.socket"
             " return nil, problem end\n",
         ),
@@ -158,8 +158,8 @@ PLANTS: dict[str, Callable[[], list[Plant]]] = {
         Slurmctld, ("local limit = config.deadline_ms / 1000", "local limit = 1")
     ),
     "nobody looks for the kill switch": lambda: [
-        *_source(Slurmctld, ("if killed()", "if false")),
-        *_source(Worker, ('killed(self.settings["kill_switch"])', "False")),
+        *_source(Slurmctld, ("if switched_off()", "if false")),
+        *_source(Worker, ('switched_off(self.settings["kill_switch"])', "False")),
         (service, "killed", lambda *_: False),
     ],
     "frobnicator: the deadline is not looked at": lambda: _source(
