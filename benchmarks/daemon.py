@@ -51,17 +51,17 @@ _SLEEP_S = 0.2
 
 @dataclass(frozen=True)
 class Row:
-    """What one kind of requests waited."""
+    """How long one kind of requests waited, and what it cost the daemon."""
 
     kind: str
     answered: int
     processor_us: float
-    """Of the daemon, for one decision, what it stores included."""
+    """The daemon spent so much on one decision, what it stores included."""
     p50_ms: float
     p99_ms: float
     longest_ms: float
     growth_mb: float
-    """Of the daemon's resident memory, from the first to the last request, once all is stored."""
+    """The daemon's resident memory grew so much from the first to the last request, all stored."""
 
 
 class Connections:

@@ -81,10 +81,10 @@ def main() -> None:
     answered: list[Answered] = []
     with tempfile.TemporaryDirectory() as folder:
         service = service_of(Path(folder), answered.append)
-        new, seen = (request_line(number, "burst")[:-1] for number in (0, 0))
+        line = request_line(0, "burst")[:-1]
         walks = {
-            "submission, its shape never seen": walked(lambda: service.handle(new)),
-            "submission, its shape seen before": walked(lambda: service.handle(seen)),
+            "submission, its shape never seen": walked(lambda: service.handle(line)),
+            "submission, its shape seen before": walked(lambda: service.handle(line)),
         }
     decided = Decided(record_of(answered[0], "host"))
     walks["decision to the screen"] = walked(lambda: part_text(decision_part(decided)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from berth.plugin.daemon import replies
+from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.plugin.site.candidates import is_padding
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
 from berth.policies.values import CandidateState, Decision, Request
-from berth.predictor.core.forecast import Forecast
 
 _TYPES_NAMED = 8
 
@@ -16,9 +16,9 @@ _TYPES_NAMED = 8
 def in_own_queue(
     request: Request,
     queue: str,
-    forecast: Forecast | None,
     *,
     site: SiteView,
+    shelf: Shelf,
     snapshot: Snapshot,
     now_s: float,
 ) -> Kept | Decision:
@@ -32,6 +32,8 @@ def in_own_queue(
     names = site.slice_queues.get(queue)
     if not names or request.gres is None or not names_no_type(request.gres):
         return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself.")
+    name = request.workload
+    forecast = None if name is None else shelf.forecast(name, request.user)
     if forecast is not None:
         decision = site.decider.decide(request, snapshot.states, forecast, now_s)
         if decision.chosen in names and replies.edits(request, decision).keys() == {"gres"}:

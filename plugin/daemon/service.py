@@ -200,25 +200,25 @@ class Service:
             question.site, question.shelf, question.job, question.snapshot.states,
         )  # fmt: skip
         now_s = question.snapshot.now_s(self._clock.monotonic())
-        name = request.workload
-        forecast = None if name is None else shelf.forecast(name, request.user)
         if request.queue is not None and not request.wants_placement:
             decided = in_own_queue(
-                request, request.queue, forecast,
-                site=site, snapshot=question.snapshot, now_s=now_s,
+                request, request.queue,
+                site=site, shelf=shelf, snapshot=question.snapshot, now_s=now_s,
             )  # fmt: skip
             if isinstance(decided, Kept):
                 return request, _Verdict(decided.code, decided.sentence)
-        elif name is not None and forecast is None:
+            return request, _of_decision(job, request, decided)
+        name = request.workload
+        forecast = None if name is None else shelf.forecast(name, request.user)
+        if name is not None and forecast is None:
             return request, _no_forecast(name, is_known=name in shelf.names)
-        else:
-            follows = forecast is not None and forecast.follows_shape
-            request = with_shape(request, job, site, follows=follows)
-            allowance = None
-            if self.ledger is not None and question.mode is Mode.ENFORCE:
-                allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
-            decided = site.decider.decide(request, states, forecast, now_s, allowance)
-        return request, _of_decision(job, request, decided)
+        follows = forecast is not None and forecast.follows_shape
+        request = with_shape(request, job, site, follows=follows)
+        allowance = None
+        if self.ledger is not None and question.mode is Mode.ENFORCE:
+            allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
+        decision = site.decider.decide(request, states, forecast, now_s, allowance)
+        return request, _of_decision(job, request, decision)
 
     def _look_at_memory(self, question: _Question, request: Request, verdict: _Verdict) -> None:
         """Say, or do, what there is about the memory that the job asks for."""
