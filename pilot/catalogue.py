@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from berth.pilot.counters import COUNTERS, TABLE_I, TABLE_II, Counter
+from berth.pilot.counters import COUNTERS, Counter
 from berth.pilot.errors import UsageError
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?", re.ASCII)
@@ -102,12 +102,17 @@ measured, emulated or derived. What no source could give is *missing*, with the 
 - Names that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files),
   `caliper`, `rajaperf` (a kernel's own account), `likwid`, `perf`, `ncu`, `nsys`, `imported`.
 
-Of alternatives divided by `|` the first that a file can answer counts.
+Of alternatives divided by `|` the first that a file can answer counts. Formulas of the pilot's own
+sources are in `pilot/counters.py`.
 """
 
 
 _FAMILIES = 4
 """Processor families that ``perf`` events are written for: Intel, AMD, Arm, Power."""
+_OWN = frozenset(
+    ("emulator", "callgrind", "cachegrind", "lackey", "proc", "cgroup", "nvml", "derived", "suite")
+)
+"""Sources that the pilot asks itself: the page names them without their formulas."""
 
 
 def _listed(sources: list[str]) -> str:
@@ -118,28 +123,28 @@ def _listed(sources: list[str]) -> str:
     return ", ".join(sources)
 
 
+def _entry(entry: Counter) -> list[str]:
+    """Return one counter of the page: definition, sources, its names in other tools."""
+    sources_of: dict[str, list[str]] = {}
+    for source, formula in entry.sources.items():
+        if source not in _OWN:
+            sources_of.setdefault(formula, []).append(source)
+    own = ", ".join(source for source in entry.sources if source in _OWN)
+    return [
+        f"### `{entry.name}` ({entry.unit})\n",
+        f"{entry.definition}\n",
+        *([f"- {own}"] if own else []),
+        *(f"- {_listed(by)}: `{formula}`" for formula, by in sources_of.items()),
+        "",
+    ]
+
+
 def page() -> str:
     """Return ``docs/counters.md`` as text."""
     lines = [_HEAD]
     for group, title in GROUPS.items():
         lines.append(f"## {title}\n")
-        for entry in (c for c in COUNTERS if c.group == group):
-            lines.append(f"### `{entry.name}` ({entry.unit})\n")
-            lines.append(f"{entry.definition}\n")
-            sources_of: dict[str, list[str]] = {}
-            for source, formula in entry.sources.items():
-                sources_of.setdefault(formula, []).append(source)
-            lines.extend(f"- {_listed(by)}: `{formula}`" for formula, by in sources_of.items())
-            lines.append("")
-    lines.append("## Rows of the papers' tables\n")
-    for table in (TABLE_I, TABLE_II):
-        lines.append(f"| Table {table} | counters |\n|---|---|")
-        rows: dict[str, list[str]] = {}
-        for entry in COUNTERS:
-            if table in entry.tables:
-                rows.setdefault(entry.tables[table], []).append(f"`{entry.name}`")
-        lines.extend(f"| {row} | {', '.join(names)} |" for row, names in rows.items())
-        lines.append("")
+        lines.extend(line for entry in COUNTERS if entry.group == group for line in _entry(entry))
     return "\n".join(lines)
 
 

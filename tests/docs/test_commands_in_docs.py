@@ -20,6 +20,8 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md",
+    ROOT / "lab" / "published" / "README.md",
+    ROOT / "tests" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 LINE = re.compile(

@@ -191,7 +191,7 @@ def _stages(options: Options) -> Stages:
     """Read the stages of a configuration. Raises UsageError where no configuration is given."""
     file = options.config
     if file is None:
-        raise UsageError("name a configuration file", hint="see docs/published.md")
+        raise UsageError("name a configuration file", hint="see lab/published/README.md")
     config = read_config(file)
     parts = Parts(config, file.parent, published(config))
     if config.language_model.path is not None:

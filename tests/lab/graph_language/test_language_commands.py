@@ -21,7 +21,7 @@ from lab.latency import timm_runs as data
 from lab.published.graph_language.evaluate_language import PROCESS, TOTALS
 from lab.published.graph_language.language_config import LanguageConfig
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "published.md"
+DOCS = Path(__file__).resolve().parents[3] / "lab" / "published" / "README.md"
 CONFIG = """
 rows = 20
 samples = 3
