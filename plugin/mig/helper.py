@@ -55,13 +55,14 @@ def main(arguments: list[str] | None = None) -> None:
 def _serve(request: wire.Request, settings: MigSettings) -> Any:
     gpus = LocalAccess(settings, lambda text: _say({"kind": "progress", "text": text}))
     if request.command == "inventory":
-        return wire.fleet_data(gpus.inventory())
+        return wire.FLEET.dump_python(gpus.inventory(), mode="json")
     if request.command == "preview":
-        return wire.preview_data(gpus.preview(request.target))
+        return wire.PREVIEWS.dump_python(gpus.preview(request.target), mode="json")
     if request.command == "resume":
-        return wire.report_data(gpus.resume())
-    report = gpus.apply(request.target, wait_s=request.wait_s, enable_mig=request.enable_mig)
-    return wire.report_data(report)
+        report = gpus.resume()
+    else:
+        report = gpus.apply(request.target, wait_s=request.wait_s, enable_mig=request.enable_mig)
+    return wire.REPORT.dump_python(report, mode="json")
 
 
 def _config(words: list[str]) -> Path:

@@ -79,7 +79,7 @@ class Database:
         with self.errors(), self.engine.connect() as connection:
             yield connection
 
-    def rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+    def rows(self, query: Select[Any]) -> Sequence[Row[*tuple[Any, ...]]]:
         """Return all rows of one query. Raises StoreError."""
         with self.read() as connection:
             return connection.execute(query).all()
