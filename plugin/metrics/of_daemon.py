@@ -87,8 +87,8 @@ def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     slices = [(name, place) for name, place in places if place["slices"]]
     for table, named_places in ((_PLACES, places), (_SLICES, slices)):
         for key, name, text in table:
-            rows = [((of, place["platform"]), place[key]) for of, place in named_places]
-            yield labelled(GaugeMetricFamily, name, text, ("place", "platform"), rows)
+            values = [((of, place["platform"]), place[key]) for of, place in named_places]
+            yield labelled(GaugeMetricFamily, name, text, ("place", "platform"), values)
 
 
 def labelled(

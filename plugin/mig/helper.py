@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pwd
 import select
 import socket
 import stat
-import struct
 import sys
 import time
 from pathlib import Path
@@ -28,6 +26,7 @@ from berth.plugin.mig import settings as site
 from berth.plugin.mig import wire
 from berth.plugin.mig.access import LocalAccess
 from berth.plugin.mig.settings import MigSettings
+from berth.plugin.usernames import name_of, peer_uid
 
 REQUEST_TIMEOUT_S = 10.0
 _LOG = logging.getLogger("berth-mig-helper")
@@ -86,19 +85,14 @@ def _caller() -> int:
     if stat.S_ISSOCK(os.fstat(0).st_mode):
         with socket.socket(fileno=os.dup(0)) as connection:
             if connection.family == socket.AF_UNIX:
-                size = struct.calcsize("3i")
-                raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-                return int(struct.unpack("3i", raw)[1])
+                return peer_uid(connection)
     return os.getuid()
 
 
 def _check_allowed(uid: int, settings: MigSettings) -> None:
     if uid == 0:
         return
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        name = f"uid {uid}"
+    name = name_of(uid)
     if name not in settings.helper.allowed_users:
         raise UsageError(
             f"{name} may not use the MIG helper",
