@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 LOOK, WRITE, READ = 0, 2, 4
+"""To see whether it is there; to write to it (or connect); to read it."""
 _ENTER = 1
 _WORDS = {WRITE: "write to", READ: "read"}
 
@@ -39,7 +40,19 @@ class Finding:
 Findings = Iterator[Finding]
 
 
-"""To see whether it is there; to write to it (or connect); to read it."""
+def ok(check: str, text: str) -> Finding:
+    """Return what is as it should be."""
+    return Finding(check, Status.OK, text)
+
+
+def warn(check: str, text: str, advice: str | None) -> Finding:
+    """Return what somebody should look at, and what to do about it."""
+    return Finding(check, Status.WARN, text, advice)
+
+
+def fail(check: str, text: str, advice: str | None) -> Finding:
+    """Return what keeps jobs from being placed, and what to do about it."""
+    return Finding(check, Status.FAIL, text, advice)
 
 
 def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:

@@ -29,7 +29,8 @@ WITHOUT_LIMIT = 0.4
 """Of the range of the last run times (log), added on both sides of an interval where the match does
 not say the time limit: jobs of a limit that is new for their user differ from those before by more
 than an interval for one of the same kind, all of a block alike. Nine in ten of such jobs then hold
-as a mean over users of the first fifth of RICC, on which this was chosen (docs/history.md)."""
+as a mean over users of the first fifth of RICC, on which this was chosen
+(docs/figures-history.md)."""
 RANGE_OF = 50
 """Run times that the range is of."""
 

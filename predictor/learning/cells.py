@@ -5,7 +5,7 @@ Residuals: log of measured over predicted time of the shipped cost model, each a
 out of its training, in units of the deviation that it states. Fitted: the shares, by maximum
 likelihood of those residuals (``python -m lab site-simulation --train``). Chosen, not fitted: the
 effects of platforms and of changes, for which there is no public data. Figures of held-out
-applications come from shares fitted without them (docs/learning.md).
+applications come from shares fitted without them (docs/figures-history.md).
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def card(manifest: TransferManifest) -> str:
         "A Gaussian process over graph, platform and software, around the time under the",
         "platform's roofs (`predictor/latency/transfer/kernel.py`). `cases.npz` holds the measured",
         "cases it stands on, as features and times, without names or graphs; a site adds its own",
-        "by `berth train --task models --adapt` (`docs/model-new-platform.md`).",
+        "by `berth train --task models --adapt` (`docs/model-runs.md`).",
         "",
         "## Data",
         *(f"- `{path}` sha256 `{sum_[:16]}`" for path, sum_ in manifest.training.sources.items()),

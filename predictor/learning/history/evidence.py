@@ -4,8 +4,8 @@ For each pair of (new job, past job) there are features: whose job it was, how a
 are, how recent it is, how many jobs of the same shape that run now have outlived its run time. A
 network of one hidden layer turns them into a score; a softmax over all past jobs gives weights:
 the predicted distribution is the past run times with these weights. The network's constants
-(``weights.json``) were fitted on the first fifth of a public trace (docs/history.md) and hold for
-all sites; nothing of a site is in them.
+(``weights.json``) were fitted on the first fifth of a public trace (docs/figures-history.md) and
+hold for all sites; nothing of a site is in them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The shipped family: positive costs, Gaussian processes on what they leave, a trend.
 
 Every number here is fixed: nothing is searched for in the training rows. Where several values
-are reasonable they are averaged. See docs/relative.md for what was tried.
+are reasonable they are averaged. See lab/tried.md for what was tried.
 """
 
 from __future__ import annotations

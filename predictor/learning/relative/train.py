@@ -231,7 +231,7 @@ def card(manifest: RelativeManifest) -> str:
         f"- {len(training.applications)} applications: the figures move by several hundredths when",
         "  one of them is another.",
         "- Constants of the cost model and its Gaussian processes were set by hand, looking at",
-        "  these applications; docs/relative.md lists what was tried.",
+        "  these applications; lab/tried.md lists what was tried.",
         "- A time on the reference is needed, and the counters of the same source.",
         f"- Seed {training.seed}; {', '.join(f'{k} {v}' for k, v in training.libraries.items())}.",
     ]
