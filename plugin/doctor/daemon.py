@@ -21,6 +21,7 @@ from berth.plugin.doctor.findings import (
     READ,
     WRITE,
     Findings,
+    barred,
     fail,
     ok,
     persons,
@@ -130,25 +131,20 @@ def check_rights(site: Site) -> Findings:
             "run berth site doctor as root, on the scheduler's host",
         )
         return
-    for person in persons({uid} if uid else ()):
-        for path in _configuration(site):
-            wall = wall_before(path, READ, person)
-            if wall is not None:
-                yield fail(
-                    "site file",
-                    f"{person.pw_name} may not {wall}: the daemon does not start again",
-                    f"chmod o+r {path}, o+x {path.parent}",
-                )
-                break
-        store = Database(site.daemon.store).path
-        wall = None if store is None else wall_before(store, WRITE, person)
-        if wall is not None:
-            yield fail(
-                "store",
-                f"{person.pw_name} may not {wall}: the daemon does not start again, and decisions "
-                "wait in the spool",
-                f"chown {person.pw_name}: {store}*",
-            )
+    daemon = {uid} if uid else set()
+    for path in _configuration(site):
+        clauses = [clause for _, clause in barred(path, READ, daemon)]
+        if clauses:
+            advice = f"chmod o+r {path}, o+x {path.parent}"
+            yield fail("site file", f"{clauses[0]}: the daemon does not start again", advice)
+            break
+    store = Database(site.daemon.store).path
+    for person, clause in barred(store, WRITE, daemon) if store is not None else ():
+        yield fail(
+            "store",
+            f"{clause}: the daemon does not start again, and decisions wait in the spool",
+            f"chown {person.pw_name}: {store}*",
+        )
 
 
 def _uid_of_daemon(site: Site) -> int | None:

@@ -64,6 +64,20 @@ def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
             continue
 
 
+def barred(
+    path: Path, right: int, uids: Iterable[int], groups: Set[int] | None = None
+) -> Iterator[tuple[pwd.struct_passwd, str]]:
+    """Yield those of these users who may not do something with a file, and a clause that says so:
+    ``slurm may not enter /run/berth``.
+
+    ``groups``: those of a running process; None: all that the user is in now.
+    """
+    for person in persons(uids):
+        wall = wall_before(path, right, person, groups)
+        if wall is not None:
+            yield person, f"{person.pw_name} may not {wall}"
+
+
 def wall_before(
     path: Path, right: int, person: pwd.struct_passwd, groups: Set[int] | None = None
 ) -> str | None:

@@ -13,7 +13,16 @@ from pathlib import Path
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.daemon.app import uids_of
-from berth.plugin.doctor.findings import READ, WRITE, Findings, fail, persons, wall_before, warn
+from berth.plugin.doctor.findings import (
+    READ,
+    WRITE,
+    Findings,
+    barred,
+    fail,
+    persons,
+    wall_before,
+    warn,
+)
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import listed, parse_configuration
@@ -134,14 +143,9 @@ def _unread(path: Path, config: Mapping[str, str]) -> Findings:
     """Check that slurmctld may read the file: it goes on with the one that it read before, and ends
     at its next start."""
     uid = _slurm_uid(config)
-    for person in persons({uid} if uid else ()):
-        wall = wall_before(path, READ, person)
-        if wall is not None:
-            yield fail(
-                "filter",
-                f"{person.pw_name} may not {wall}: slurmctld will not start again",
-                f"chmod o+r {path}, o+x {path.parent}",
-            )
+    for _, clause in barred(path, READ, {uid} if uid else ()):
+        advice = f"chmod o+r {path}, o+x {path.parent}"
+        yield fail("filter", f"{clause}: slurmctld will not start again", advice)
 
 
 def _accounting(site: Site, config: Mapping[str, str]) -> Findings:

@@ -56,7 +56,7 @@ def filter_config(site: Site) -> str:
 def check(site: Site) -> Findings:
     """Check that the filter's configuration is made from the site file (``berth site doctor``)."""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
-    from berth.plugin.doctor.findings import READ, persons, wall_before  # noqa: PLC0415
+    from berth.plugin.doctor.findings import READ, barred  # noqa: PLC0415
 
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
     advice = f"berth site slurm filter-config --site {site.source} > {path}"
@@ -66,11 +66,9 @@ def check(site: Site) -> Findings:
         text = f"{path} does not exist: the filter uses its defaults"
         yield warn("filter", text, advice)
         return
-    for person in persons(uids_of(site) - {0, os.geteuid()}):
-        wall = wall_before(path, READ, person)
-        if wall is not None:
-            text = f"{person.pw_name} may not {wall}: the filter uses its defaults"
-            yield fail("filter", text, f"chmod o+r {path}, o+x {path.parent}")
+    for _, clause in barred(path, READ, uids_of(site) - {0, os.geteuid()}):
+        text = f"{clause}: the filter uses its defaults"
+        yield fail("filter", text, f"chmod o+r {path}, o+x {path.parent}")
     differences = ", ".join(_differences(_settings(installed), _settings(filter_config(site))))
     if differences:
         text = f"{path} does not agree with the site file: {differences}"
