@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pwd
 import queue
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -16,6 +18,7 @@ from typing import Generic, TypeVar
 WAIT_S = 0.005
 KEPT_S = 600.0
 _MOST = 10_000
+_CREDENTIALS = struct.Struct("3i")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -72,7 +75,7 @@ class UserNames(LookUps[int, str]):
     """The user's name, ``uid:N`` where there is no such user."""
 
     def __init__(self, look_up: Callable[[int], str | None] | None = None) -> None:
-        find = look_up or _name_of
+        find = look_up or name_of
         super().__init__(lambda uid: find(uid) or f"uid:{uid}", "user names")
 
 
@@ -85,11 +88,19 @@ class UserNumbers(LookUps[str, int]):
         super().__init__(look_up or _number_of, "user numbers")
 
 
-def _name_of(uid: int) -> str | None:
+def name_of(uid: int) -> str:
+    """Return the user's name; ``uid:N`` where there is no such user on this host."""
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OverflowError):
-        return None
+        return f"uid:{uid}"
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """Return the uid that the other end of a Unix socket had when it connected."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int = _CREDENTIALS.unpack(credentials)[1]
+    return uid
 
 
 def _number_of(user: str) -> int:

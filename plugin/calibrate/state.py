@@ -21,7 +21,7 @@ from berth.pilot.host import gpu_driver
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
-from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Findings, warn
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
@@ -191,7 +191,7 @@ def check_calibration(site: Site) -> Findings:
             node = nodes.get(result.node)
             old = None if node is None else outdated(result, node, drivers)
             if old is not None:
-                yield Finding("calibration", Status.WARN, old, again)
+                yield warn("calibration", old, again)
 
 
 def outdated(

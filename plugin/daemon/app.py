@@ -17,8 +17,8 @@ from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.daemon import requests
 from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_cluster, follow_ledger
+from berth.plugin.daemon.beside import ExpectedWaits, follow_jobs, follow_waits, with_waits
 from berth.plugin.daemon.core import Core
-from berth.plugin.daemon.learning import follow_jobs
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
@@ -26,7 +26,6 @@ from berth.plugin.daemon.outcomes import follow_outcomes
 from berth.plugin.daemon.server import End
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.daemon.view import Kept, SiteView, killed
-from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.outcomes.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
@@ -54,14 +53,14 @@ ReaderOf = Callable[[Site], ReadStates]
 
 
 def view(site: Site) -> SiteView:
-    """The part of the site file that answering needs."""
+    """Return the part of the site file that answering needs."""
     coverage, auto = site.coverage, site.auto_queue
 
     def covers(job: Job) -> Kept | None:
         queue = job.queue or None
         if queue is not None and queue == auto:
             queue = None  # asking for placement is covered as naming no partition is
-        found = coverage.why_not(
+        left_out = coverage.why_not(
             user=job.user or "",
             account=requests.account(job),
             queue=queue,
@@ -69,7 +68,7 @@ def view(site: Site) -> SiteView:
             array=bool(job.array),
             het=job.het is not None,
         )
-        return None if found is None else Kept(found[0].value, found[1])
+        return None if left_out is None else Kept(left_out[0].value, left_out[1])
 
     return SiteView(
         mode=site.mode,
@@ -84,12 +83,13 @@ def view(site: Site) -> SiteView:
 
 
 def uids_of(site: Site) -> frozenset[int]:
-    """The users that may ask: the site's scheduler users, root and the daemon's own user."""
+    """Return the users that may ask: the site's scheduler users, root and the daemon's own user."""
     return frozenset({0, os.geteuid(), *_resolve(site.daemon.scheduler_users, site.source)})
 
 
 def socket_group(site: Site) -> int | None:
-    """The group of the scheduler's user, who must reach the socket; None: root or nobody else."""
+    """Return the group of the scheduler's user, who must reach the socket; None: root or nobody
+    else."""
     for uid in _resolve(site.daemon.scheduler_users, site.source):
         if uid not in (0, os.geteuid()):
             with suppress(KeyError):
@@ -183,12 +183,12 @@ class Daemon:
     def _look_at_site(self) -> None:
         before = self._watcher.site
         forced, self._hup = self._hup, False
-        found = self._watcher.reload() if forced else self._watcher.poll()
-        if found.problem is not None:
-            raise BerthError(f"{found.problem}; the site file read before stays in force")
-        if not found.changed:
+        look = self._watcher.reload() if forced else self._watcher.poll()
+        if look.problem is not None:
+            raise BerthError(f"{look.problem}; the site file read before stays in force")
+        if not look.changed:
             return
-        site = found.site
+        site = look.site
         self.server.uids = uids_of(site)
         self.service.site = view(site)
         for key in ("socket", "store"):
@@ -264,6 +264,6 @@ def _raise_descriptor_limit() -> None:
 
 
 def read_states_of(site: Site) -> ReadStates:
-    """What reads the candidates' states on this site's scheduler."""
+    """Return what reads the candidates' states on this site's scheduler."""
     read = state_reader(open_scheduler(site), site.candidates)
     return with_ruled_out(read, site.daemon.ruled_out)

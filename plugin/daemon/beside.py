@@ -1,21 +1,44 @@
-"""Our own commands in a process beside the daemon, at low priority, on one core."""
+"""Our own commands in a process beside the daemon, at low priority, on one core.
+
+Learning from jobs that have ended and looking ahead over those that wait need numpy and seconds of
+a core, neither of which the answering thread should share. The daemon only looks whether there is
+something to do: ``berth jobs learn`` and ``berth jobs waits`` do it. What was learnt comes back by
+the store; expected waits are tables that the answering thread looks up, while they are not old.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from berth.pilot.errors import BerthError
+from berth.plugin.scheduler.states import Reading, ReadStates
 from berth.plugin.site.site import Site
+from berth.plugin.store.store import Store
+from berth.policies.values import CandidateState
+from berth.policies.waits import WaitTable
+
+log = logging.getLogger("berth.serve.learning")
 
 _NICE = 10
+LEARNING_S = 600.0
+WAITS_S = 120.0
+PATIENCE = 3.0
+"""Tables older than so many periods (or times of making them, where that takes longer) are not
+used: waits are guessed as without them."""
 
 
 def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
-    """The JSON object that ``berth COMMAND --json`` prints for the site. Raises BerthError."""
+    """Return the JSON object that ``berth COMMAND --json`` prints for the site. Raises
+    BerthError."""
     program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
     words = [sys.executable, "-c", program, *command.split(), "--json", "--site", site.source]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -28,8 +51,8 @@ def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BerthError(f"berth {command} did not end: {error}") from None
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise BerthError(f"berth {command} failed: {said[-1] if said else done.returncode}")
+        lines = done.stderr.strip().splitlines()
+        raise BerthError(f"berth {command} failed: {lines[-1] if lines else done.returncode}")
     try:
         answer = json.loads(done.stdout)
     except ValueError:
@@ -37,3 +60,109 @@ def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise BerthError(f"berth {command} answered with something else than JSON")
     return answer
+
+
+def follow_jobs(
+    store: Store, site: Site, *, clock: Callable[[], float] = time.time
+) -> Callable[[], None]:
+    """Return a step that runs ``berth jobs learn`` where jobs have ended that were not looked at.
+
+    Raises BerthError where it fails, and StoreError.
+    """
+
+    def step() -> None:
+        if store.learning.has_work(clock()):
+            _learn(site)
+
+    return step
+
+
+def _learn(site: Site) -> None:
+    done = ask_beside(site, "jobs learn", longest_s=LEARNING_S)
+    for notice in done["notices"]:
+        log.warning("%s", notice)
+    log.info(
+        "learnt from %d of %d ended jobs: %d forecasts are new",
+        done["used"], done["jobs"], len(done["forecasts"]),
+    )  # fmt: skip
+
+
+class _Tables(NamedTuple):
+    tables: Mapping[str, WaitTable]
+    at_s: float
+    """By the monotonic clock, when they began to be made."""
+    patience_s: float
+
+
+class ExpectedWaits:
+    """The newest tables by candidate, replaced whole by one assignment."""
+
+    def __init__(self, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._period_s, self._clock = period_s, clock
+        self._newest = _Tables({}, 0.0, 0.0)
+
+    def renew(self, make: Callable[[], Mapping[str, WaitTable]]) -> None:
+        """Make the tables of this moment; what ``make`` raises leaves the last ones."""
+        begin_s = self._clock()
+        tables = make()
+        longest_s = max(self._period_s, self._clock() - begin_s)
+        self._newest = _Tables(tables, begin_s, PATIENCE * longest_s)
+
+    @property
+    def age_s(self) -> float | None:
+        """Return how old the tables are; None: there are none."""
+        newest = self._newest
+        return self._clock() - newest.at_s if newest.tables else None
+
+    def fresh(self) -> Mapping[str, WaitTable]:
+        """Return the tables that are not too old."""
+        newest = self._newest
+        return newest.tables if self._clock() - newest.at_s <= newest.patience_s else {}
+
+
+def follow_waits(
+    site: Site,
+    states: Callable[[], Mapping[str, CandidateState]],
+    waits: ExpectedWaits,
+) -> Callable[[], None]:
+    """Return a step that makes tables anew while anything runs or waits. Raises BerthError."""
+
+    def step() -> None:
+        waits.renew(lambda: _ask(site) if _in_use(site, states()) else {})
+
+    return step
+
+
+def with_waits(read: ReadStates, waits: ExpectedWaits) -> ReadStates:
+    """Return a reader of states that knows the expected waits."""
+
+    def both() -> Reading:
+        reading, tables = read(), waits.fresh()
+        if not tables:
+            return reading
+        states = {
+            name: replace(state, waits=tables.get(name)) for name, state in reading.states.items()
+        }
+        return replace(reading, states=MappingProxyType(states))
+
+    return both
+
+
+def _in_use(site: Site, states: Mapping[str, CandidateState]) -> bool:
+    """Return whether anything is in use, or waits, at a place of the site."""
+    for candidate in site.candidates:
+        state = states.get(candidate.name)
+        if state is None or not state.up:
+            continue
+        nodes = (candidate.nodes if state.usable_nodes is None else state.usable_nodes) or 0
+        if state.pending_jobs or state.idle_cores < nodes * candidate.cores_per_node:
+            return True
+    return False
+
+
+def _ask(site: Site) -> dict[str, WaitTable]:
+    answer = ask_beside(site, "jobs waits", longest_s=WAITS_S)
+    try:
+        return {name: WaitTable.of_dict(table) for name, table in answer["tables"].items()}
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise BerthError(f"berth jobs waits answered something unreadable: {error}") from None

@@ -109,7 +109,7 @@ class Journal:
 
     def left_behind(self) -> list[Path]:
         """Files of daemons that are no more. Raises OSError."""
-        found = []
+        left = []
         for name in sorted(self._files.names(self._prefix.parent)):
             if not name.startswith(f"{self._prefix.name}."):
                 continue
@@ -118,10 +118,10 @@ class Journal:
                 handle = self._files.open(path, os.O_RDONLY)
                 try:
                     self._files.lock(handle)
-                    found.append(path)
+                    left.append(path)
                 finally:
                     self._files.close(handle)
-        return found
+        return left
 
     def bring_in(self, path: Path, store: Callable[[Sequence[DecisionRecord]], None]) -> int:
         """Hand a file's decisions to ``store``, then remove it; gives their number.
@@ -215,9 +215,9 @@ def _record(line: bytes, host: str) -> DecisionRecord | None:
 def without_secrets(request: bytes) -> bytes:
     """The request without its script and the script's arguments. Runs in the answering thread."""
     cut = request
-    found = _ARGUMENTS.match(cut, max(0, cut.find(b'"arguments":["')))
-    if found is not None:
-        cut = b"".join((cut[: found.start()], b'"arguments":[]', cut[found.end() :]))
+    match = _ARGUMENTS.match(cut, max(0, cut.find(b'"arguments":["')))
+    if match is not None:
+        cut = b"".join((cut[: match.start()], b'"arguments":[]', cut[match.end() :]))
     begin = cut.find(_SCRIPT)
     if begin >= 0:
         end = _end_of_text(cut, begin + len(_SCRIPT))

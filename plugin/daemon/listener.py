@@ -97,10 +97,10 @@ class Listener:
     def standing(self) -> Standing:
         """Whether the path still leads to this socket."""
         try:
-            found = self.path.lstat()
+            status = self.path.lstat()
         except OSError:
             return Standing.MISSING
-        same = (found.st_dev, found.st_ino) == self._identity
+        same = (status.st_dev, status.st_ino) == self._identity
         return Standing.OURS if same else Standing.REPLACED
 
     def renew(self) -> socket.socket:
@@ -134,10 +134,10 @@ class Listener:
 
     def _refuse_to_replace(self) -> None:
         try:
-            found = self.path.lstat()
+            status = self.path.lstat()
         except FileNotFoundError:
             return
-        if not stat.S_ISSOCK(found.st_mode):
+        if not stat.S_ISSOCK(status.st_mode):
             raise BerthError(
                 f"{self.path} is there and is not a socket", hint="move it away, it is not Berth's"
             )
@@ -169,12 +169,12 @@ class Listener:
             self._temporary.chmod(self._mode)
             self._give(self._temporary)
             listener.listen(BACKLOG)
-            found = self._temporary.lstat()
+            status = self._temporary.lstat()
             self._temporary.replace(self.path)
         except OSError as error:
             listener.close()
             raise _cannot(self.path, error) from None
-        return listener, (found.st_dev, found.st_ino)
+        return listener, (status.st_dev, status.st_ino)
 
 
 def _cannot(path: Path, error: OSError) -> BerthError:

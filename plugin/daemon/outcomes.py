@@ -1,7 +1,6 @@
 """Reads what became of the jobs that were decided upon, and keeps it beside what was predicted.
 
-Runs in a background thread, never in the submit path. A job is known by the stamp that it carries
-(``lost_stamps`` where another tool wrote over that).
+Runs in a background thread, never in the submit path. A job is known by the stamp that it carries.
 What cannot be read now is read later: the next step begins where the last good one ended, and an
 hour before that, as accounting may lag behind.
 """
@@ -11,11 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.daemon.lost_stamps import found_again
 from berth.plugin.scheduler import Outcome, Scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
@@ -38,12 +37,16 @@ _ASKED_OTHERWISE = (Code.OTHER_GRES, Code.OTHER_FEATURES)
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
 """By so much the clocks of two hosts may differ."""
+BEFORE_S = 2.0
+"""A decision is at most so much older than its job: the filter's deadline, and whole seconds."""
+AFTER_S = 1.0
+"""Slurm cuts the second in which a job was submitted off."""
 
 
 def follow_outcomes(
     store: Store, site: Site, scheduler: Scheduler, *, clock: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """A step that stores outcomes of what ended since the last one.
+    """Return a step that stores outcomes of what ended since the last one.
 
     Raises SchedulerError, ToolMissing or StoreError where they cannot be read or stored.
     """
@@ -63,13 +66,13 @@ def follow_outcomes(
             since_s, until_s = read_until_s - LAG_S, min(now_s, read_until_s + WINDOW_S)
             for job in [job for job, end_s in known.items() if end_s < since_s]:
                 del known[job]
-            found = scheduler.ended(since_s, until_s, known)
-            linked = link(found.outcomes, store, site, scheduler, queues)
+            ended = scheduler.ended(since_s, until_s, known)
+            linked = link(ended.outcomes, store, site, scheduler, queues)
             store.outcomes.put(linked.records)
             settled_s = until_s - SETTLES_S
             known.update({job: end_s for job, end_s in linked.done.items() if end_s < settled_s})
             read_until_s = until_s
-            problem = problem or found.problem
+            problem = problem or ended.problem
             if linked.records:
                 log.debug("%d outcomes", len(linked.records))
         if problem is not None:
@@ -79,7 +82,8 @@ def follow_outcomes(
 
 
 def _beginning(store: Store, cluster: str, now_s: float) -> float:
-    """What is stored goes up to here; at most some days back, now where nothing was decided yet."""
+    """Return up to when outcomes are stored; at most some days back, now where nothing was decided
+    yet."""
     first_s, newest_s = store.decisions.first_s(), store.outcomes.newest_end_s(cluster)
     if first_s is None:
         return now_s
@@ -103,10 +107,10 @@ def link(
     """Join outcomes with their decisions; one whose decision is not there yet is not done."""
     stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
     decisions = store.decisions.of_ids(stamps)
-    again = found_again(outcomes, store, scheduler.name)
+    unstamped = decisions_without_stamp(outcomes, store, scheduler.name)
     linked = Linked([], {})
     for outcome in outcomes:
-        decision = decisions.get(outcome.decision or "") or again.get(outcome.job_id)
+        decision = decisions.get(outcome.decision or "") or unstamped.get(outcome.job_id)
         if outcome.decision is not None and decision is None:
             continue
         if decision is not None and _is_of(decision, outcome, scheduler):
@@ -115,8 +119,42 @@ def link(
     return linked
 
 
+def decisions_without_stamp(
+    outcomes: Sequence[Outcome], store: Store, scheduler: str
+) -> dict[str, DecisionRecord]:
+    """Return the decisions of jobs whose stamp another tool has written over, by job.
+
+    jobstats, for one, writes its ``JS1:`` summary over AdminComment when a job ends, and nothing
+    but the stamp there tells which decision was the job's. Slurm's own record of who submitted when
+    does, where only one decision and only one such job fit: of two that fit, neither is taken.
+    """
+    lost = [o for o in outcomes if o.stamp_lost and o.user and o.submit_s is not None]
+    near = {o.job_id: _near(o, o.submit_s or 0.0, store, scheduler) for o in lost}
+    ended = store.outcomes.of_decisions({d.id for decisions in near.values() for d in decisions})
+    others = {outcome.decision for outcome in outcomes}
+    free = {
+        job: [d for d in decisions if d.id not in others and _is_free(ended.get(d.id, ()), job)]
+        for job, decisions in near.items()
+    }
+    wanted = Counter(decision.id for decisions in free.values() for decision in decisions)
+    return {
+        job: decisions[0]
+        for job, decisions in free.items()
+        if len(decisions) == 1 and wanted[decisions[0].id] == 1
+    }
+
+
+def _is_free(stored: Sequence[OutcomeRecord], job: str) -> bool:
+    return all(outcome.job_id == job for outcome in stored)
+
+
+def _near(outcome: Outcome, submit_s: float, store: Store, scheduler: str) -> list[DecisionRecord]:
+    decisions = store.decisions.of_user(outcome.user, submit_s - BEFORE_S, submit_s + AFTER_S)
+    return [decision for decision in decisions if decision.scheduler == scheduler]
+
+
 def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> bool:
-    """Whether the stamp is the job's own: where users write it, they can copy another job's."""
+    """Return whether the stamp is the job's own: where users write it, they can copy another's."""
     if decision.scheduler != scheduler.name or decision.user not in ("", outcome.user):
         return False
     if outcome.submit_s is None:
@@ -128,7 +166,7 @@ def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> 
 def record_of(
     outcome: Outcome, decision: DecisionRecord, cluster: str, queues: Mapping[str, str]
 ) -> OutcomeRecord:
-    """A row of the store: what happened, and what had been predicted for where it did."""
+    """Return the row of the store: what happened, and what had been predicted for where it did."""
     row = predicted_row(outcome.queue, decision, queues)
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
     return OutcomeRecord(
@@ -163,7 +201,7 @@ def record_of(
 def predicted_row(
     queue: str, decision: DecisionRecord, queues: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """The row of the decision's ranking for the place and the shape in which the job ran.
+    """Return the row of the decision's ranking for the place and the shape in which the job ran.
 
     A job that was not changed ran in the shape that its user asked: a prediction for another
     number of GPUs (or of cores, where it had none) says nothing of it, nor one for the largest task
@@ -185,19 +223,19 @@ def predicted_row(
             shape = _shape(chosen["cores"], chosen["gpus"])
         else:
             shape = _shape(request["tasks"] * request["cpus_per_task"], request["gpus"])
-        here = [
+        in_queue = [
             row
             for row in ranked
             if queues.get(row["candidate"]) == queue and row.get("code") not in _ASKED_OTHERWISE
         ]
         fitting = [
-            row for row in here if row in rows and _shape(row["cores"], row["gpus"]) == shape
+            row for row in in_queue if row in rows and _shape(row["cores"], row["gpus"]) == shape
         ]
     except (ValueError, LookupError, TypeError):
         return None
     if as_chosen and chosen in fitting:
         return chosen
-    return fitting[0] if fitting and len(here) == 1 else None
+    return fitting[0] if fitting and len(in_queue) == 1 else None
 
 
 def _shape(cores: int, gpus: int) -> tuple[int, int]:

@@ -10,7 +10,6 @@ import errno
 import logging
 import select
 import socket
-import struct
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from enum import Enum
@@ -20,6 +19,7 @@ from berth.plugin.daemon import replies
 from berth.plugin.daemon.listener import Listening, Standing
 from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
 from berth.plugin.host import HOST, Host
+from berth.plugin.usernames import peer_uid
 from berth.policies.codes import Code
 
 log = logging.getLogger("berth.serve.server")
@@ -35,7 +35,6 @@ GRACE_S = 1.0
 """Given to requests under way when the daemon is to stop."""
 TICK_S = 0.5
 
-_CREDENTIALS = struct.Struct("3i")
 _DONTWAIT = socket.MSG_DONTWAIT
 _NO_WAIT_NO_SIGNAL = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _ACCEPTS_A_TURN = 32
@@ -166,8 +165,7 @@ class Server:
                 if turn == 0 and error.errno in _EXHAUSTED:
                     self._make_room()
                 return
-            credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            uid = _CREDENTIALS.unpack(credentials)[1]
+            uid = peer_uid(peer)
             if uid not in self.uids:
                 peer.close()
                 self._refused(uid)

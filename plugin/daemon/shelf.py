@@ -57,8 +57,8 @@ class Shelf:
 
     @classmethod
     def of(cls, forecasts: Iterable[Forecast]) -> Shelf:
-        """A Shelf of these forecasts, without a store."""
-        packed = {f.workload: zlib.compress(f.to_json().encode(), level=1) for f in forecasts}
+        """Make a Shelf of these forecasts, without a store."""
+        packed = {f.workload: _packed(f.to_json()) for f in forecasts}
         return cls(1, packed, packed)
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Shelf:
         return len(self._learnt)
 
     def forecast(self, name: str, user: str = "") -> Forecast | None:
-        """The forecast of that workload for a user's jobs; None where there is none (or an
+        """Return the forecast of that workload for a user's jobs; None where there is none (or an
         unreadable one).
 
         What the user's own finished jobs taught comes first, then what everybody's forecast
@@ -81,24 +81,24 @@ class Shelf:
         if packed is None:
             key, packed = (name, ""), self._learnt.get((name, ""))
         if packed is not None:
-            found = self._unpacked_of(key, packed)
-            if found is not None:
-                return found
+            learnt = self._unpacked_of(key, packed)
+            if learnt is not None:
+                return learnt
         packed = self._packed.get(name)
         return None if packed is None else self._unpacked_of((name, None), packed)
 
     def _unpacked_of(self, key: tuple[str, str | None], packed: bytes) -> Forecast | None:
-        found = self._unpacked.get(key)
-        if found is not None:
-            return found
+        forecast = self._unpacked.get(key)
+        if forecast is not None:
+            return forecast
         try:
-            found = Forecast.from_json(zlib.decompress(packed))
+            forecast = Forecast.from_json(zlib.decompress(packed))
         except (DocumentError, zlib.error):
             return None
-        return self._unpacked.put(key, found)
+        return self._unpacked.put(key, forecast)
 
     def attached(self, digest: str, user: str) -> Attached | None:
-        """What a script's fingerprint stands for: for this user, else for all; None: nothing."""
+        """Return what a script stands for: for this user, else for all; None: nothing."""
         return self._scripts.get((digest, user)) or self._scripts.get((digest, ""))
 
     @property
@@ -107,22 +107,26 @@ class Shelf:
         return bool(self._scripts)
 
     def updated(self, changes: Changes) -> Shelf:
-        """A new Shelf with the changes applied; this one stays as it is."""
+        """Return a new Shelf with the changes applied; this one stays as it is."""
         packed = {name: data for name, data in self._packed.items() if name in changes.workloads}
         for name in changes.without_forecast:
             packed.pop(name, None)
         for record in changes.forecasts:
-            packed[record.workload] = zlib.compress(record.document.encode(), level=1)
+            packed[record.workload] = _packed(record.document)
         scripts = {(r.digest, r.owner): Attached(r.workload, r.size) for r in changes.fingerprints}
         learnt = {key: data for key, data in self._learnt.items() if key in changes.learnt_keys}
-        for one in changes.learnt:
-            learnt[one.workload, one.user] = zlib.compress(one.document.encode(), level=1)
+        for forecast in changes.learnt:
+            learnt[forecast.workload, forecast.user] = _packed(forecast.document)
         return Shelf(
             changes.revision,
             changes.workloads,
             packed,
             scripts,
             learnt=learnt,
-            memory_needs={one.digest: one for one in changes.memory_needs},
+            memory_needs={need.digest: need for need in changes.memory_needs},
             identity=changes.identity,
         )
+
+
+def _packed(document: str) -> bytes:
+    return zlib.compress(document.encode(), level=1)

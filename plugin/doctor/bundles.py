@@ -10,7 +10,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.instruction_sets import unknown
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.calibrate.state import CALIBRATED, program_bundle
-from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Findings, fail, ok, warn
 from berth.plugin.site.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import ForecastRecord
@@ -29,7 +29,7 @@ def check_bundles(site: Site) -> Findings:
     """Check the shipped bundle, and those of the site file, each on its own."""
     manifest = verify(DEFAULT_BUNDLE)
     labelled = ", ".join(entry.platform for entry in manifest.labelled)
-    yield Finding("bundle", Status.OK, f"{manifest.id}, calibrated for {labelled}")
+    yield ok("bundle", f"{manifest.id}, calibrated for {labelled}")
     seen: dict[str, Path] = {}
     for folder in site.bundles:
         advice = "correct [predictor] bundles in the site file"
@@ -41,21 +41,14 @@ def check_bundles(site: Site) -> Findings:
                 f"berth site calibrate --site {site.source} installs it again; nothing is measured"
             )
             is_calibrated = folder.name.startswith(CALIBRATED)
-            yield Finding(
-                "bundle",
-                Status.FAIL,
-                error.message,
-                again if is_calibrated else error.hint or advice,
-            )
+            yield fail("bundle", error.message, again if is_calibrated else error.hint or advice)
             continue
         if schema in seen:
             text = f"{folder} and {seen[schema]} are both of schema {schema}"
-            yield Finding("bundle", Status.FAIL, text, advice)
+            yield fail("bundle", text, advice)
             continue
         seen[schema] = folder
-        yield Finding(
-            "bundle", Status.OK, f"{folder}: {manifest_there.id}, in place of shipped {schema}"
-        )
+        yield ok("bundle", f"{folder}: {manifest_there.id}, in place of shipped {schema}")
 
 
 def check_candidates(site: Site) -> Findings:
@@ -64,9 +57,8 @@ def check_candidates(site: Site) -> Findings:
     labelled = _labelled(site)
     for platform in site.platforms.values():
         if STUB_MARK in platform.description:
-            yield Finding(
+            yield warn(
                 "platform",
-                Status.WARN,
                 f"{platform.name} is a stub: rules of thumb, nothing measured",
                 calibrate,
             )
@@ -74,9 +66,8 @@ def check_candidates(site: Site) -> Findings:
     sets |= {p.name: p.instruction_sets for p in site.platforms.values()}
     for name, words in sets.items():
         if strange := unknown(words):
-            yield Finding(
+            yield warn(
                 "platform",
-                Status.WARN,
                 f"{name}: no instruction set is known by the name of {', '.join(strange)}; kept, "
                 "and asked of by programs that need one of that very name",
                 "write those that docs/platforms.md lists, as x86-64-v3 or avx512_bf16",
@@ -88,9 +79,8 @@ def check_candidates(site: Site) -> Findings:
             continue
         names = ", ".join(c.name for c in site.candidates if c.platform == name)
         gpu = site.platforms[name].is_gpu
-        yield Finding(
+        yield warn(
             "placement",
-            Status.WARN,
             f"{names}: programs are never placed there: no measured times of {name} (only a prior)",
             "berth train --adapt with programs that ran there; models and slices need none"
             if gpu
@@ -119,16 +109,14 @@ def check_forecasts(
         elif not set(filter(None, record.bundle.split("+"))) <= current:
             other += 1
     if older:
-        yield Finding(
+        yield warn(
             "forecasts",
-            Status.WARN,
             f"{older} forecasts were made by another version of Berth and are not read",
             f"berth workload refresh --site {site.source}",
         )
     if other:
-        yield Finding(
+        yield warn(
             "forecasts",
-            Status.WARN,
             f"{other} workloads are not predicted by the present bundles",
             f"berth workload refresh --site {site.source}",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.pilot.errors import SchedulerError, ToolMissing
-from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Findings, fail, ok, warn
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, Scheduler
 from berth.plugin.site.site import Site
 from berth.policies.values import Candidate
@@ -14,14 +14,10 @@ def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
     try:
         facts = scheduler.read()
     except (SchedulerError, ToolMissing) as error:
-        yield Finding("scheduler", Status.FAIL, error.message, error.hint)
+        yield fail("scheduler", error.message, error.hint)
         return
     word = scheduler.queue_word
-    yield Finding(
-        "scheduler",
-        Status.OK,
-        f"{facts.version}: {len(facts.queues)} {word}s, {len(facts.nodes)} nodes",
-    )
+    yield ok("scheduler", f"{facts.version}: {len(facts.queues)} {word}s, {len(facts.nodes)} nodes")
     yield from _queues(site, facts, word)
 
 
@@ -30,16 +26,14 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
     for candidate in site.candidates:
         # Where a queue is made for each profile that GPUs are cut into, some are not there.
         if candidate.queue not in facts.queues and candidate.slice_of not in there:
-            yield Finding(
+            yield fail(
                 "candidate",
-                Status.FAIL,
                 f"{candidate.name}: there is no {word} {candidate.queue}",
                 "correct the site file",
             )
     if site.auto_queue is not None and site.auto_queue not in facts.queues:
-        yield Finding(
+        yield fail(
             "auto queue",
-            Status.FAIL,
             f"there is no {word} {site.auto_queue}: jobs for it are refused",
             "add it to the scheduler's configuration with a safe set of nodes",
         )
@@ -64,9 +58,8 @@ def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
         there = {kind for node in nodes for kind in node.gpus}
         wanted = {candidate.gres for candidate in slices}
         if nodes and "gpu" not in wanted and not wanted & there:
-            yield Finding(
+            yield warn(
                 "candidate",
-                Status.WARN,
                 f"{', '.join(c.name for c in slices)}: no node of {word} "
                 f"{', '.join(sorted(queues))} has {', '.join(sorted(filter(None, wanted)))} "
                 f"(there: {', '.join(sorted(there)) or 'no GPUs'})",
@@ -82,18 +75,16 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
     for queue, names in names_by_queue.items():
         state = facts.queues.get(queue)
         if state is not None and not state.up:
-            yield Finding(
+            yield warn(
                 "candidate",
-                Status.WARN,
                 f"{', '.join(names)}: {word} {queue} is {state.closed or 'not up'}",
                 "no job is placed there until it is up; if that is for good, take it out of the "
                 "site file",
             )
     auto = None if site.auto_queue is None else facts.queues.get(site.auto_queue)
     if auto is not None and not auto.up:
-        yield Finding(
+        yield warn(
             "auto queue",
-            Status.WARN,
             f"{word} {auto.name} is {auto.closed or 'not up'}",
             f"jobs name it to be placed: set it up, or take auto_{word} out of the site file",
         )
@@ -107,13 +98,13 @@ def _check_candidate(candidate: Candidate, nodes: list[NodeFacts], word: str) ->
         there = sorted({kind for node in nodes for kind in node.gpus})
         if not any(candidate.gres in (kind, "gpu") for kind in there):
             others = f"there: {', '.join(there)}" if there else "there are no GPUs"
-            yield Finding("candidate", Status.FAIL, f"{where} {candidate.gres} ({others})", correct)
+            yield fail("candidate", f"{where} {candidate.gres} ({others})", correct)
             return
     missing = [f for f in candidate.features if not any(f in node.features for node in nodes)]
     if missing:
         text = f"{where} the feature {', '.join(missing)}"
-        yield Finding("candidate", Status.FAIL, text, correct)
+        yield fail("candidate", text, correct)
     if not any(node.cores >= candidate.cores_per_node for node in nodes):
         most = max(node.cores for node in nodes)
         text = f"{where} {candidate.cores_per_node} cores (at most {most})"
-        yield Finding("candidate", Status.WARN, text, correct)
+        yield warn("candidate", text, correct)

@@ -20,11 +20,13 @@ from berth.plugin.doctor.findings import (
     LOOK,
     READ,
     WRITE,
-    Finding,
     Findings,
-    Status,
+    barred,
+    fail,
+    ok,
     persons,
     wall_before,
+    warn,
 )
 from berth.plugin.site.site import Site
 from berth.plugin.site.write import PLATFORM_FOLDER
@@ -45,24 +47,21 @@ _LONGEST = 200
 def check_daemon(site: Site) -> Findings:
     """Check its answer, its version, the age of what it knows, and its own problems."""
     answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
-    yield Finding(
+    yield ok(
         "daemon",
-        Status.OK,
         f"answers at {site.daemon.socket}, mode {answer['mode']}, {answer['forecasts']} forecasts",
     )
     if answer["version"] != VERSION:
-        yield Finding(
+        yield warn(
             "daemon",
-            Status.WARN,
             f"it is version {answer['version']}, and this is {VERSION}",
             "restart it: systemctl restart berth",
         )
     age, patience = answer["state_age_s"], LONG_REFRESHES * site.daemon.state_refresh_s
     if age is None or age > patience:
         seen = "never" if age is None else f"{age:.0f} s ago"
-        yield Finding(
+        yield warn(
             "daemon",
-            Status.WARN,
             f"it last read the cluster's state {seen}",
             "does its user have the scheduler's commands on its PATH? see its log",
         )
@@ -70,7 +69,7 @@ def check_daemon(site: Site) -> Findings:
     if answer["recorder"]["problem"]:
         problems["recorder"] = answer["recorder"]["problem"]
     for name, problem in problems.items():
-        yield Finding("daemon", Status.WARN, f"{name}: {problem}", "see its log")
+        yield warn("daemon", f"{name}: {problem}", "see its log")
 
 
 def check_socket(site: Site) -> Findings:
@@ -80,17 +79,15 @@ def check_socket(site: Site) -> Findings:
     for person in persons(uids_of(site) - {0, os.geteuid()}):
         wall = wall_before(path, WRITE, person)
         if wall is not None:
-            yield Finding(
+            yield fail(
                 "socket",
-                Status.FAIL,
                 f"{person.pw_name} may not {wall}: no submission reaches the daemon",
                 f"usermod -aG {_group(path.parent)} {person.pw_name}, and restart the scheduler",
             )
         unseen = wall_before(switch, LOOK, person)
         if unseen not in (None, wall):
-            yield Finding(
+            yield fail(
                 "kill switch",
-                Status.FAIL,
                 f"{person.pw_name} may not {unseen}, so cannot see whether {switch} is there: "
                 "every job is left alone",
                 f"chmod o+x {switch.parent}, or name another daemon.kill_switch",
@@ -105,15 +102,14 @@ def check_users(site: Site) -> Findings:
             peer.settimeout(_PATIENCE_S)
             peer.connect(str(path))
     except OSError as error:
-        yield Finding(
+        yield warn(
             "users",
-            Status.WARN,
             f"nobody serves users at {path} ({error.strerror or error}): they cannot add workloads "
             "or see what was decided for their jobs",
             "systemctl enable --now berth-users, or berth serve --users --site FILE",
         )
     else:
-        yield Finding("users", Status.OK, f"they are served at {path}")
+        yield ok("users", f"they are served at {path}")
 
 
 def _group(folder: Path) -> str:
@@ -128,35 +124,27 @@ def check_rights(site: Site) -> Findings:
     store."""
     uid = _uid_of_daemon(site)
     if os.geteuid() not in (0, uid):
-        yield Finding(
+        yield warn(
             "user",
-            Status.WARN,
             f"uid {os.geteuid()} is neither root nor the daemon's user: what fails below may fail "
             "for its missing rights alone",
             "run berth site doctor as root, on the scheduler's host",
         )
         return
-    for person in persons({uid} if uid else ()):
-        for path in _configuration(site):
-            wall = wall_before(path, READ, person)
-            if wall is not None:
-                yield Finding(
-                    "site file",
-                    Status.FAIL,
-                    f"{person.pw_name} may not {wall}: the daemon does not start again",
-                    f"chmod o+r {path}, o+x {path.parent}",
-                )
-                break
-        store = Database(site.daemon.store).path
-        wall = None if store is None else wall_before(store, WRITE, person)
-        if wall is not None:
-            yield Finding(
-                "store",
-                Status.FAIL,
-                f"{person.pw_name} may not {wall}: the daemon does not start again, and decisions "
-                "wait in the spool",
-                f"chown {person.pw_name}: {store}*",
-            )
+    daemon = {uid} if uid else set()
+    for path in _configuration(site):
+        clauses = [clause for _, clause in barred(path, READ, daemon)]
+        if clauses:
+            advice = f"chmod o+r {path}, o+x {path.parent}"
+            yield fail("site file", f"{clauses[0]}: the daemon does not start again", advice)
+            break
+    store = Database(site.daemon.store).path
+    for person, clause in barred(store, WRITE, daemon) if store is not None else ():
+        yield fail(
+            "store",
+            f"{clause}: the daemon does not start again, and decisions wait in the spool",
+            f"chown {person.pw_name}: {store}*",
+        )
 
 
 def _uid_of_daemon(site: Site) -> int | None:
@@ -191,16 +179,14 @@ def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) ->
             continue
         refusals = [line for line in lines if _DENIED.search(line) and "berth" in line.lower()]
         if refusals:
-            yield Finding(
+            yield warn(
                 "denials",
-                Status.WARN,
                 f"{len(refusals)} refusals in {log}, the last: {refusals[-1].strip()[:_LONGEST]}",
                 "ausearch -m avc -ts recent | audit2allow -w (SELinux), aa-logprof (AppArmor)",
             )
     if unread and _is_on(enforcing):
-        yield Finding(
+        yield warn(
             "denials",
-            Status.WARN,
             "SELinux is enforcing, and its log may not be read by this user",
             "as root: berth site doctor, or ausearch -m avc | grep berth",
         )

@@ -26,7 +26,7 @@ from berth.plugin.doctor.daemon import (
     check_socket,
     check_users,
 )
-from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Finding, Findings, Status, fail, ok, warn
 from berth.plugin.doctor.store import (
     check_disk,
     check_exploring,
@@ -83,12 +83,10 @@ def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
     """Show what other packages add to Berth, and what of it cannot be used."""
     for registry in registries:
         for problem in registry.problems():
-            yield Finding(
-                "packages", Status.WARN, problem.text, "upgrade that package, or uninstall it"
-            )
+            yield warn("packages", problem.text, "upgrade that package, or uninstall it")
         added = sorted(set(registry.names()).difference(registry.own()))
         if added:
-            yield Finding("packages", Status.OK, f"{registry.group}: {', '.join(added)}")
+            yield ok("packages", f"{registry.group}: {', '.join(added)}")
 
 
 def examine_machine() -> Findings:
@@ -101,42 +99,38 @@ def examine_machine() -> Findings:
 
 def _collector(name: str, absent: str | None) -> Finding:
     if absent is None:
-        return Finding("collector", Status.OK, f"{name} can be used here")
-    return Finding("collector", Status.WARN, f"{name}: {absent}", "pilots do without it")
+        return ok("collector", f"{name} can be used here")
+    return warn("collector", f"{name}: {absent}", "pilots do without it")
 
 
 def _guarded(check: str, look: Callable[[], Findings]) -> Findings:
     try:
         yield from look()
     except BerthError as error:
-        yield Finding(check, Status.FAIL, error.message, error.hint)
+        yield fail(check, error.message, error.hint)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}"
-        yield Finding(
-            check, Status.FAIL, text, "correct its rights, or run berth site doctor as root"
-        )
+        yield fail(check, text, "correct its rights, or run berth site doctor as root")
 
 
 def _site(site: Site) -> Findings:
     text = f"{site.source}: {len(site.candidates)} candidates, mode {site.mode.value}"
     if site.candidates:
-        yield Finding("site file", Status.OK, text)
+        yield ok("site file", text)
     else:
-        yield Finding("site file", Status.FAIL, text, "describe places in [[candidates]]")
+        yield fail("site file", text, "describe places in [[candidates]]")
     uids_of(site)
     if site.mode is Mode.OFF:
-        yield Finding("mode", Status.WARN, "Berth is off", 'set mode = "shadow" in the site file')
+        yield warn("mode", "Berth is off", 'set mode = "shadow" in the site file')
     if site.daemon.kill_switch.exists():
-        yield Finding(
+        yield warn(
             "kill switch",
-            Status.WARN,
             f"{site.daemon.kill_switch} exists: every job is left alone",
             "remove the file to let Berth work again",
         )
     if site.auto_queue is None:
-        yield Finding(
+        yield warn(
             "auto queue",
-            Status.WARN,
             "there is no partition or queue by which users ask Berth to choose",
             "make one and name it: site.auto_partition",
         )

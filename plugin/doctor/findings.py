@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 LOOK, WRITE, READ = 0, 2, 4
+"""To see whether it is there; to write to it (or connect); to read it."""
 _ENTER = 1
 _WORDS = {WRITE: "write to", READ: "read"}
 
@@ -39,7 +40,19 @@ class Finding:
 Findings = Iterator[Finding]
 
 
-"""To see whether it is there; to write to it (or connect); to read it."""
+def ok(check: str, text: str) -> Finding:
+    """Return what is as it should be."""
+    return Finding(check, Status.OK, text)
+
+
+def warn(check: str, text: str, advice: str | None) -> Finding:
+    """Return what somebody should look at, and what to do about it."""
+    return Finding(check, Status.WARN, text, advice)
+
+
+def fail(check: str, text: str, advice: str | None) -> Finding:
+    """Return what keeps jobs from being placed, and what to do about it."""
+    return Finding(check, Status.FAIL, text, advice)
 
 
 def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
@@ -49,6 +62,20 @@ def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
             yield pwd.getpwuid(uid)
         except KeyError:
             continue
+
+
+def barred(
+    path: Path, right: int, uids: Iterable[int], groups: Set[int] | None = None
+) -> Iterator[tuple[pwd.struct_passwd, str]]:
+    """Yield those of these users who may not do something with a file, and a clause that says so:
+    ``slurm may not enter /run/berth``.
+
+    ``groups``: those of a running process; None: all that the user is in now.
+    """
+    for person in persons(uids):
+        wall = wall_before(path, right, person, groups)
+        if wall is not None:
+            yield person, f"{person.pw_name} may not {wall}"
 
 
 def wall_before(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.doctor.bundles import check_forecasts
-from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Findings, fail, ok, warn
 from berth.plugin.outcomes.exploring import Ledger
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
@@ -51,39 +51,33 @@ def check_store(site: Site) -> Findings:
 def _look(site: Site, store: Store) -> Findings:
     problem = store.database.integrity_problem()
     if problem is not None:
-        yield Finding(
-            "store", Status.FAIL, f"{store.name}: damaged: {problem}", "restore a backup of it"
-        )
+        yield fail("store", f"{store.name}: damaged: {problem}", "restore a backup of it")
         return
     changes = store.changes_since(0)
-    yield Finding("store", Status.OK, f"{store.name}: {len(changes.workloads)} workloads")
+    yield ok("store", f"{store.name}: {len(changes.workloads)} workloads")
     if store.database.is_large:
-        yield Finding(
+        yield ok(
             "store",
-            Status.OK,
             "it is large: its decisions and outcomes were not searched for damage; "
             f"sqlite3 {store.name} 'PRAGMA quick_check' searches all of it",
         )
     if store.database.path is not None and store.database.path.stat().st_mode & stat.S_IRWXO:
-        yield Finding(
+        yield warn(
             "store",
-            Status.WARN,
             "everybody on this host can read who submitted what",
             f"chmod o-rwx {store.database.path}",
         )
     yield from check_forecasts(site, changes.forecasts, changes.without_forecast)
     if not changes.workloads:
-        yield Finding(
+        yield warn(
             "store",
-            Status.WARN,
             "there are no workloads: every job is left alone",
             "berth pilot run --store -- CMD, or berth workload add FILE",
         )
     newest = next((record.time_s for record in store.decisions.last(1)), 0.0)
     if newest > time.time() + AHEAD_S:
-        yield Finding(
+        yield warn(
             "clock",
-            Status.WARN,
             f"the newest decision was stored {newest - time.time():.0f} s from now",
             "set this host's clock and the daemon's by NTP (chronyc tracking)",
         )
@@ -95,9 +89,8 @@ def check_left_behind(site: Site) -> Findings:
     spool = spool_path(site, database)
     waits_s = time.time() - spool.stat().st_mtime if spool.exists() else 0.0
     if waits_s > WAITING_S and spool.stat().st_size:
-        yield Finding(
+        yield warn(
             "stale state",
-            Status.WARN,
             f"decisions wait in {spool}, the last one for {waits_s / 60:.0f} min",
             "start the daemon, which brings them in; if it runs: its log says what keeps it",
         )
@@ -110,7 +103,7 @@ def check_left_behind(site: Site) -> Findings:
         ]
     for path, text in left:
         if path.exists():
-            yield Finding("stale state", Status.WARN, f"{path}: {text}", "look, then remove it")
+            yield warn("stale state", f"{path}: {text}", "look, then remove it")
 
 
 def check_disk(site: Site) -> Findings:
@@ -122,17 +115,15 @@ def check_disk(site: Site) -> Findings:
     folder = next(path for path in file.parents if path.is_dir())
     kind = file_system_of(folder.resolve(), MOUNTS.read_text(errors="replace"))
     if kind in SHARED_FILE_SYSTEMS:
-        yield Finding(
+        yield warn(
             "disk",
-            Status.WARN,
             f"{folder} is on {kind}, where SQLite's locks may not hold",
             "put the store on a local disk, or into PostgreSQL: daemon.store",
         )
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
-        yield Finding(
+        yield warn(
             "disk",
-            Status.WARN,
             f"{free / 2**20:.0f} MiB are left at {folder}: decisions will soon wait in the spool",
             "make room, or berth site store prune --older-than-days 30",
         )
@@ -161,16 +152,14 @@ def check_exploring(site: Site) -> Findings:
     if not explore.on:
         return
     if site.mode is not Mode.ENFORCE:
-        yield Finding(
+        yield warn(
             "exploring",
-            Status.WARN,
             f"[policy.explore] has a budget, and mode {site.mode.value} moves no job",
             'mode = "enforce", or core_hours = 0',
         )
     if not site.learning.enabled or not site.daemon.outcomes_refresh_s:
-        yield Finding(
+        yield warn(
             "exploring",
-            Status.WARN,
             "[policy.explore] has a budget, and the daemon does not learn from finished jobs",
             "[learning] enabled = true and daemon.outcomes_refresh_s above 0",
         )
@@ -182,7 +171,7 @@ def check_exploring(site: Site) -> Findings:
         f"{spent['jobs']} jobs were sent somewhere to learn in the last {spent['days']:g} days, "
         f"with {spent['core_hours']:g} of {spent['budget']:g} core-hours"
     )
-    yield Finding("exploring", Status.OK, text)
+    yield ok("exploring", text)
 
 
 def check_learning(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
@@ -207,16 +196,11 @@ def _learnt(newest: NewestJobs) -> Findings:
     of = f"the newest {MOST_SHOWN:,}" if len(records) == MOST_SHOWN else str(len(records))
     counted = sum(record.use in COUNTED for record in records)
     learnt = len(store.learning.inputs())
-    yield Finding(
-        "learning",
-        Status.OK,
-        f"{counted} of {of} ended jobs count; {learnt} forecasts are learnt",
-    )
+    yield ok("learning", f"{counted} of {of} ended jobs count; {learnt} forecasts are learnt")
     late = store.learning.pending(now_s - _RECENT_S, 1)
     if late and (late[0].end_s or now_s) < now_s - _LATE_S:
-        yield Finding(
+        yield warn(
             "learning",
-            Status.WARN,
             "jobs that ended more than ten minutes ago are not learnt from",
             "does the daemon run, with [learning] enabled? by hand: berth jobs learn",
         )
@@ -224,14 +208,11 @@ def _learnt(newest: NewestJobs) -> Findings:
     for name in history.platforms:
         holding = history.holding(name)
         if holding.fails:
-            yield Finding(
+            yield warn(
                 "learning",
-                Status.WARN,
                 f"predicted times on {name} held for only {holding.inside} of the last "
                 f"{holding.jobs} jobs: who ran them is not sent there on their strength",
                 "berth jobs outcomes --jobs; has the platform changed? berth site calibrate",
             )
     for text in notices(history, now_s - _RECENT_S):
-        yield Finding(
-            "learning", Status.WARN, text, "berth site calibrate, where a platform changed"
-        )
+        yield warn("learning", text, "berth site calibrate, where a platform changed")

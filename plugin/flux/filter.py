@@ -6,7 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
-from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Finding, Findings, Status, ok, warn
 from berth.plugin.flux.commands import ask
 from berth.plugin.site.site import Site
 
@@ -55,16 +55,16 @@ def check(site: Site) -> Findings:
     plugins = table.get("plugins", [])
     named = [p for p in plugins if Path(p).name not in ("defaults", "constraints")]
     if not named:
-        yield Finding("filter", Status.WARN, "Flux's configuration names no frobnicator", advice)
+        yield warn("filter", "Flux's configuration names no frobnicator", advice)
     elif (problem := _problem_of(Path(named[0]))) is not None:
         yield Finding("filter", *problem, advice)
     elif table.get("berth", {}) != wanted["berth"]:
         text = "its settings do not agree with the site file"
-        yield Finding("filter", Status.WARN, text, advice)
+        yield warn("filter", text, advice)
     elif plugins.index(named[0]) != 0:
-        yield Finding("filter", Status.WARN, "the frobnicator is not the first", advice)
+        yield warn("filter", "the frobnicator is not the first", advice)
     else:
-        yield Finding("filter", Status.OK, f"{named[0]} agrees with the site file")
+        yield ok("filter", f"{named[0]} agrees with the site file")
 
 
 def _problem_of(path: Path) -> tuple[Status, str] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import pwd
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux.frobnicator import ANONYMOUS, one_line, value_at
 from berth.plugin.scheduler import EndedJobs, Outcome, stamped_decision
+from berth.plugin.usernames import name_of
 
 _LONGEST_PROBLEM = 300
 _RUN, _INACTIVE = 16, 64
@@ -85,7 +85,7 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
         queue=str(job.get("queue", "")),
         elapsed_s=_elapsed_s(started_s, ended_s),
         nodes=str(job.get("nodelist", "")),
-        user=_user(job["userid"]) if "userid" in job else "",
+        user=name_of(int(job["userid"])) if "userid" in job else "",
         exit_status=_exit_status(job.get("waitstatus")),
         submit_s=_number(job.get("t_submit")),
         start_s=_number(started_s),
@@ -94,14 +94,6 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
         cores=_count(job.get("ncores")),
         time_limit_s=_number(job.get("duration")) or None,
     )
-
-
-def _user(uid: Any) -> str:
-    """Return the name, or ``uid:N`` as the decision has it of a user without one."""
-    try:
-        return pwd.getpwuid(int(uid)).pw_name
-    except KeyError:
-        return f"uid:{uid}"
 
 
 def _exit_status(wait_status: Any) -> int | None:

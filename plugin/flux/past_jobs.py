@@ -57,15 +57,7 @@ def read_flux(text: str, cluster: str, *, source: str) -> ReadJobs:
         raise _no_list(source)
     read = ReadJobs()
     for number, job in enumerate(steps("jobs read", jobs), 1):
-        try:
-            past_job = _job(job, cluster)
-        except Unreadable as error:
-            read.refuse(number, json.dumps(job)[:200], error)
-            continue
-        if past_job is None:
-            read.not_ended += 1
-        else:
-            read.add(past_job)
+        read.take(number, job, lambda job: _job(job, cluster))
     return read
 
 
@@ -163,16 +155,9 @@ def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -
     read = ReadJobs()
     for number, values in enumerate(rows, 1):
         row = dict(zip(columns, values, strict=True))
-        try:
-            job, spec = _archived_job(row, cluster)
-        except Unreadable as error:
-            read.refuse(number, str(values)[:200], error)
-            continue
-        if job is None:
-            read.not_ended += 1
-            continue
-        read.add(job)
-        note_dependencies(job.job_id, spec, read)
+        job_id = read.take(number, row, lambda row: _archived_job(row, cluster))
+        if job_id is not None:
+            note_dependencies(job_id, _object(row, "jobspec"), read)
     return read
 
 
@@ -193,16 +178,14 @@ def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: ReadJobs) -
         read.after[job_id] = tuple(after)
 
 
-def _archived_job(
-    row: Mapping[str, Any], cluster: str
-) -> tuple[PastJobRecord | None, Mapping[str, Any]]:
+def _archived_job(row: Mapping[str, Any], cluster: str) -> PastJobRecord | None:
     number = job_number(str(row["id"]).strip())
     if number is None:
         raise Unreadable("no id")
-    submit_s, start_s = _column_number(row, "t_submit"), _column_number(row, "t_run")
-    end_s = _column_number(row, "t_cleanup") or _column_number(row, "t_inactive")
+    submit_s, start_s = _number(row, "t_submit"), _number(row, "t_run")
+    end_s = _number(row, "t_cleanup") or _number(row, "t_inactive")
     if not start_s or not end_s:
-        return None, {}
+        return None
     elapsed_s = checked_times(submit_s, start_s, end_s, None)
     spec = _object(row, "jobspec")
     try:
@@ -229,7 +212,7 @@ def _archived_job(
         nodes=max(nodes, 1),
         gpus=gpus or None,
         time_limit_s=duration if duration > 0 else None,
-    ), spec
+    )
 
 
 def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -263,12 +246,3 @@ def _object(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Unreadable(f"{key} is no JSON object")
     return value
-
-
-def _column_number(row: Mapping[str, Any], key: str) -> float | None:
-    value = row.get(key)
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unreadable(f"{key} is not a number")
-    return float(value)

@@ -72,17 +72,17 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
             raise TypeError("not an object")
         # A single job that was named comes without a list.
         jobs = listed["jobs"] if "jobs" in listed else [listed] * bool(listed)
-        waiting = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]
+        waiting = [
+            (str(job.get("jobid") or job["id"]), int(job["userid"]))
+            for job in jobs
+            if job["state"] not in _STARTED
+        ]
     except _NOT_THAT_FORM:
         raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}") from None
     return [
         Pending(job_id, userid, jobspec_of(job_id, original=True), jobspec_of(job_id))
         for job_id, userid in waiting
     ]
-
-
-def _id(job: Mapping[str, Any]) -> str:
-    return str(job.get("jobid") or job["id"])
 
 
 def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, read_lines, text_of
+from berth.pilot.progress import steps
+from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, text_of
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.store.records import PastJobRecord
 
@@ -72,7 +73,8 @@ def read_swf(lines: Iterable[str], cluster: str) -> ReadJobs:
                 first_s = _start(value)
         elif text:
             numbered.append((number, text))
-    read_lines(numbered, read, lambda line: _swf_job(line, cluster, first_s))
+    for number, text in steps("lines read", numbered):
+        read.take(number, text, lambda line: _swf_job(line, cluster, first_s))
     return read
 
 

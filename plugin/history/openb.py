@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, name_of
@@ -37,47 +37,34 @@ def begins_openb(line: str) -> bool:
 
 def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
     """Read pods that were scheduled and deleted. Raises DocumentError without a header."""
-    read = ReadJobs()
-    shared = 0
-    for number, line, fields in _rows(lines, source):
-        try:
-            if fields is None:
-                raise Unreadable("another number of fields than the header has")
-            job = _job(fields, cluster)
-        except Unreadable as error:
-            read.refuse(number, line, error)
-            continue
-        if job is None:
-            read.not_ended += 1
-            continue
-        shared += 0 < _number(fields, "gpu_milli") < MILLI and job.job_id not in read.jobs
-        read.add(job)
-    if shared:
-        read.changed[SHARES] = shared
-    return read
-
-
-def _rows(lines: Sequence[str], source: str) -> Iterator[tuple[int, str, Mapping[str, str] | None]]:
-    header: tuple[str, ...] | None = None
-    for number, raw in enumerate(lines, 1):
-        line = raw.rstrip("\r\n")
-        if not line.strip():
-            continue
-        cells = _cells(line)
-        if header is None:
-            header = tuple(name.removeprefix("\ufeff") for name in cells)
-            missing = [name for name in NEEDED if name not in header]
-            if missing:
-                raise DocumentError(
-                    source,
-                    f"is no list of pods: it lacks {', '.join(missing)}",
-                    hint=f"its first line names the columns {','.join(NEEDED)}",
-                )
-            continue
-        fields = dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
-        yield number, line, fields
-    if header is None:
+    read, shared = ReadJobs(), set()
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
         raise DocumentError(source, "is empty")
+    header = [name.removeprefix("\ufeff") for name in _cells(numbered[0][1])]
+    missing = [name for name in NEEDED if name not in header]
+    if missing:
+        raise DocumentError(
+            source,
+            f"is no list of pods: it lacks {', '.join(missing)}",
+            hint=f"its first line names the columns {','.join(NEEDED)}",
+        )
+
+    def parse(line: str) -> PastJobRecord | None:
+        cells = _cells(line)
+        if len(cells) != len(header):
+            raise Unreadable("another number of fields than the header has")
+        fields = dict(zip(header, cells, strict=True))
+        job = _job(fields, cluster)
+        if job is not None and 0 < _number(fields, "gpu_milli") < MILLI:
+            shared.add(job.job_id)
+        return job
+
+    for number, line in numbered[1:]:
+        read.take(number, line.rstrip("\r\n"), parse)
+    if shared:
+        read.changed[SHARES] = len(shared)
+    return read
 
 
 def _cells(line: str) -> list[str]:

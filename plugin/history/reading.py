@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from berth.pilot.progress import steps
 from berth.plugin.store.records import PastJobRecord
 
+L = TypeVar("L")
 SHOWN = 80
 """Characters of a line that a message shows."""
 MOST_EXAMPLES = 5
@@ -55,28 +56,27 @@ class ReadJobs:
                 return
         self.jobs[job.job_id] = job
 
-    def refuse(self, number: int, line: str, why: object) -> None:
-        """Count a broken line."""
+    def refuse(self, number: int, line: object, why: object) -> None:
+        """Count a broken line, or an object that stands for one."""
         self.broken += 1
         if len(self.examples) < MOST_EXAMPLES:
-            self.examples.append(f"line {number}: {why}: {line[:SHOWN]!r}")
+            self.examples.append(f"line {number}: {why}: {str(line)[:SHOWN]!r}")
 
+    def take(self, number: int, line: L, parse: Callable[[L], PastJobRecord | None]) -> str | None:
+        """Add the job that ``parse`` makes of a line, and return its id; None: it makes none.
 
-def read_lines(
-    lines: Iterable[tuple[int, str]], read: ReadJobs, parse: Callable[[str], PastJobRecord | None]
-) -> None:
-    """Read each line by ``parse``, which returns None for a job that has not ended, or raises
-    Unreadable."""
-    for number, line in steps("lines read", list(lines)):
+        ``parse`` returns None for a job that has not ended, or raises Unreadable.
+        """
         try:
             job = parse(line)
         except Unreadable as error:
-            read.refuse(number, line, error)
-            continue
+            self.refuse(number, line, error)
+            return None
         if job is None:
-            read.not_ended += 1
-        else:
-            read.add(job)
+            self.not_ended += 1
+            return None
+        self.add(job)
+        return job.job_id
 
 
 def text_of(data: bytes) -> str:

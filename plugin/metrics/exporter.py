@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from operator import attrgetter
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -17,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
-from berth.plugin.metrics.of_daemon import daemon_metrics
+from berth.plugin.metrics.of_daemon import daemon_metrics, labelled
 from berth.plugin.outcomes.accuracy import MOST, Accuracy, newest_jobs, summarise
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
@@ -106,15 +107,17 @@ def store_metrics(store: Store) -> Iterator[Metric]:
     now_s = time.time()
     jobs, _ = newest_jobs(store, now_s - OUTCOME_DAYS * _DAY_S, now_s + _DAY_S)
     yield from _accuracy([row for row in summarise(jobs, "platform") if row.name != "all"])
-    learnt = GaugeMetricFamily(
+    yield labelled(
+        GaugeMetricFamily,
         "berth_learnt_jobs",
         f"Of the newest {MOST:,} ended jobs of {OUTCOME_DAYS:g} days, by what they count for: "
         "used, censored (killed by their time limit), or why they count for nothing.",
-        labels=["use"],
+        ("use",),
+        (
+            ((use,), count)
+            for use, count in store.learning.counted(now_s - OUTCOME_DAYS * _DAY_S, MOST)
+        ),
     )
-    for use, count in store.learning.counted(now_s - OUTCOME_DAYS * _DAY_S, MOST):
-        learnt.add_metric([use], count)
-    yield learnt
     changes = changes_since(store, now_s - CHANGE_DAYS * _DAY_S)
     yield GaugeMetricFamily(
         "berth_changes_noticed",
@@ -125,35 +128,25 @@ def store_metrics(store: Store) -> Iterator[Metric]:
 
 
 def _accuracy(rows: list[Accuracy]) -> Iterator[Metric]:
-    ended = GaugeMetricFamily(
-        "berth_ended_jobs",
-        f"Decided jobs that ended in the last {OUTCOME_DAYS:g} days, of the newest {MOST:,}.",
-        labels=["platform"],
-    )
-    compared = GaugeMetricFamily(
-        "berth_compared_jobs", "Of them with a predicted and a real time.", labels=["platform"]
-    )
-    error = GaugeMetricFamily(
+    ended = f"Decided jobs that ended in the last {OUTCOME_DAYS:g} days, of the newest {MOST:,}."
+    for name, text, value in (
+        ("berth_ended_jobs", ended, attrgetter("jobs")),
+        ("berth_compared_jobs", "Of them with a predicted and a real time.",
+         attrgetter("compared")),
+        ("berth_time_bias_ratio", "Median of real / predicted time.", attrgetter("bias")),
+        ("berth_interval_coverage_ratio", "Share of real times inside the 90 % interval.",
+         attrgetter("coverage")),
+    ):  # fmt: skip
+        of_rows = [((row.name,), value(row)) for row in rows]
+        yield labelled(GaugeMetricFamily, name, text, ("platform",), of_rows)
+    yield labelled(
+        GaugeMetricFamily,
         "berth_time_error_ratio",
         "Quantiles of abs(real / predicted time - 1).",
-        labels=["platform", "quantile"],
+        ("platform", "quantile"),
+        [
+            ((row.name, quantile), error)
+            for row in rows
+            for quantile, error in (("0.5", row.median_error), ("0.9", row.p90_error))
+        ],
     )
-    bias = GaugeMetricFamily(
-        "berth_time_bias_ratio", "Median of real / predicted time.", labels=["platform"]
-    )
-    coverage = GaugeMetricFamily(
-        "berth_interval_coverage_ratio",
-        "Share of real times inside the 90 % interval.",
-        labels=["platform"],
-    )
-    for row in rows:
-        ended.add_metric([row.name], row.jobs)
-        compared.add_metric([row.name], row.compared)
-        for quantile, value in (("0.5", row.median_error), ("0.9", row.p90_error)):
-            if value is not None:
-                error.add_metric([row.name, quantile], value)
-        if row.bias is not None:
-            bias.add_metric([row.name], row.bias)
-        if row.coverage is not None:
-            coverage.add_metric([row.name], row.coverage)
-    yield from (ended, compared, error, bias, coverage)

@@ -86,17 +86,17 @@ class HelperAccess:
         self._tell = tell
 
     def inventory(self) -> Fleet:
-        return self._ask(wire.request("inventory"), wire.to_fleet)
+        return self._ask(wire.request("inventory"), wire.FLEET.validate_python)
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        return self._ask(wire.request("preview", target), wire.to_previews)
+        return self._ask(wire.request("preview", target), wire.PREVIEWS.validate_python)
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
         asked = wire.request("apply", target, wait_s=wait_s, enable_mig=enable_mig)
-        return self._ask(asked, wire.to_report, slack_s=wait_s)
+        return self._ask(asked, wire.REPORT.validate_python, slack_s=wait_s)
 
     def resume(self) -> Report:
-        return self._ask(wire.request("resume"), wire.to_report)
+        return self._ask(wire.request("resume"), wire.REPORT.validate_python)
 
     def _ask(self, request: bytes, read: Callable[[Any], T], slack_s: float = 0.0) -> T:
         with self._talk(request) as connection:

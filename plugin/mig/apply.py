@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from berth.plugin.host import HOST, Host
 from berth.plugin.mig.blueprint import changes, recorded, wanted
@@ -32,6 +33,12 @@ class GpuPreview:
     busy: tuple[Instance, ...]
     """Instances of ``destroy`` that processes are using now."""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what ``--json`` prints of it."""
+        lists = ("destroy", "create", "keep", "busy")
+        own = {"gpu": self.uuid, "index": self.index, "name": self.name}
+        return own | {name: [str(i) for i in getattr(self, name)] for name in lists}
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -43,6 +50,11 @@ class Report:
     gpus: tuple[GpuPreview, ...] = ()
     resumed: str | None = None
     """What became of an earlier apply that was found unfinished: ``new`` or ``old``."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what ``--json`` prints of it."""
+        own = {"outcome": self.outcome, "id": self.id, "resumed": self.resumed}
+        return own | {"gpus": [preview.as_json() for preview in self.gpus]}
 
 
 class Applier:

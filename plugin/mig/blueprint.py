@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from berth.plugin.mig.inventory import ComputeInstance, GpuRecord, InstanceRecord
 from berth.policies.mig import Instance, Layout
@@ -77,37 +76,3 @@ def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
         create=tuple(p for p in pieces if not any(p.is_met_by(r) for r in keep)),
         keep=keep,
     )
-
-
-def to_data(blueprint: Blueprint) -> dict[str, Any]:
-    """Return the blueprint as plain JSON data."""
-    return {
-        uuid: [
-            {
-                "profile": piece.instance.profile,
-                "start": piece.instance.start,
-                "compute": None
-                if piece.compute is None
-                else [[c.start, c.size, c.profile_id] for c in piece.compute],
-            }
-            for piece in pieces
-        ]
-        for uuid, pieces in blueprint.items()
-    }
-
-
-def from_data(data: Mapping[str, Any]) -> dict[str, tuple[Piece, ...]]:
-    """Read a blueprint from JSON data. Raises KeyError, TypeError or ValueError where it is
-    none."""
-    return {
-        str(uuid): tuple(
-            Piece(
-                Instance(int(row["start"]), str(row["profile"])),
-                None
-                if row["compute"] is None
-                else tuple(ComputeInstance(*map(int, part)) for part in row["compute"]),
-            )
-            for row in rows
-        )
-        for uuid, rows in data.items()
-    }

@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pwd
 import select
 import socket
 import stat
-import struct
 import sys
 import time
 from pathlib import Path
@@ -28,6 +26,7 @@ from berth.plugin.mig import settings as site
 from berth.plugin.mig import wire
 from berth.plugin.mig.access import LocalAccess
 from berth.plugin.mig.settings import MigSettings
+from berth.plugin.usernames import name_of, peer_uid
 
 REQUEST_TIMEOUT_S = 10.0
 _LOG = logging.getLogger("berth-mig-helper")
@@ -55,13 +54,14 @@ def main(arguments: list[str] | None = None) -> None:
 def _serve(request: wire.Request, settings: MigSettings) -> Any:
     gpus = LocalAccess(settings, lambda text: _say({"kind": "progress", "text": text}))
     if request.command == "inventory":
-        return wire.fleet_data(gpus.inventory())
+        return wire.FLEET.dump_python(gpus.inventory(), mode="json")
     if request.command == "preview":
-        return wire.preview_data(gpus.preview(request.target))
+        return wire.PREVIEWS.dump_python(gpus.preview(request.target), mode="json")
     if request.command == "resume":
-        return wire.report_data(gpus.resume())
-    report = gpus.apply(request.target, wait_s=request.wait_s, enable_mig=request.enable_mig)
-    return wire.report_data(report)
+        report = gpus.resume()
+    else:
+        report = gpus.apply(request.target, wait_s=request.wait_s, enable_mig=request.enable_mig)
+    return wire.REPORT.dump_python(report, mode="json")
 
 
 def _config(words: list[str]) -> Path:
@@ -85,19 +85,14 @@ def _caller() -> int:
     if stat.S_ISSOCK(os.fstat(0).st_mode):
         with socket.socket(fileno=os.dup(0)) as connection:
             if connection.family == socket.AF_UNIX:
-                size = struct.calcsize("3i")
-                raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-                return int(struct.unpack("3i", raw)[1])
+                return peer_uid(connection)
     return os.getuid()
 
 
 def _check_allowed(uid: int, settings: MigSettings) -> None:
     if uid == 0:
         return
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        name = f"uid {uid}"
+    name = name_of(uid)
     if name not in settings.helper.allowed_users:
         raise UsageError(
             f"{name} may not use the MIG helper",

@@ -11,15 +11,23 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from berth.pilot.documents import Document
 from berth.plugin.mig.inventory import Fleet
 from berth.policies.mig import Instance, Layout
 from berth.policies.mig.demands import Demand
 
+
+def _absolute(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError("must be an absolute path")
+    return value
+
+
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Notice = dict[str, Any]
 """``{"old": ..., "new": ...}``, each whatever the keeper needs to publish that layout."""
 _WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")

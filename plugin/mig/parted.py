@@ -10,54 +10,76 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from berth.pilot.documents import Document, validate
 from berth.pilot.errors import DocumentError, ToolMissing
 from berth.policies.mig import Geometry, Layout
 
 MAX_BYTES = 1024 * 1024
-_TOP = ("version", "mig-configs")
-_ENTRY = ("device-filter", "devices", "mig-enabled", "mig-devices")
 _RESERVED = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
-_FILTER = re.compile(r"0x[0-9A-Fa-f]{8}")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+def _devices(value: Any) -> Any:
+    if value == "all":
+        return None
+    if not isinstance(value, list):
+        raise ValueError("must be 'all' or a list of device numbers")
+    if len(set(map(str, value))) < len(value):
+        raise ValueError("names a device twice")
+    return tuple(value)
+
+
+def _filters(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+PciId = Annotated[str, Field(pattern=r"^0x[0-9A-Fa-f]{8}$")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Entry(Document):
     """What some devices of a node are to look like."""
 
-    devices: tuple[int, ...] | None
+    model_config = ConfigDict(
+        alias_generator=lambda name: name.replace("_", "-"), validate_by_name=True
+    )
+    devices: Annotated[tuple[Count, ...] | None, BeforeValidator(_devices)]
     """Device numbers; None: all."""
     mig_enabled: bool
-    mig_devices: Mapping[str, int] = field(default_factory=dict)
-    device_filter: tuple[str, ...] = ()
+    mig_devices: dict[str, Count] = Field(default_factory=dict)
+    device_filter: Annotated[tuple[PciId, ...], BeforeValidator(_filters)] = ()
 
-    def covers(self, index: int, geometry: Geometry) -> bool:
-        """Tell whether the entry is about device ``index``, which is such a GPU."""
-        filters = {f.lower() for f in self.device_filter}
-        if filters and not filters & {f.lower() for f in geometry.device_filters}:
+    @model_validator(mode="after")
+    def _cut_only_where_enabled(self) -> Entry:
+        if self.mig_devices and not self.mig_enabled:
+            raise ValueError("mig-devices must be empty where MIG is off")
+        return self
+
+    def covers(self, index: int, pci_ids: Iterable[str]) -> bool:
+        """Tell whether the entry is about device ``index``, a GPU with one of these PCI ids."""
+        filters = {text.lower() for text in self.device_filter}
+        if filters and filters.isdisjoint(text.lower() for text in pci_ids):
             return False
         return self.devices is None or index in self.devices
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Document):
     """A whole file: lists of entries by name."""
 
-    configs: Mapping[str, tuple[Entry, ...]]
-    source: str = "mig-parted configuration"
+    version: Literal["v1"]
+    configs: dict[str, tuple[Entry, ...]] = Field(alias="mig-configs")
 
-    def named(self, name: str) -> tuple[Entry, ...]:
-        """Return the entries of one configuration. Raises DocumentError listing those that there
-        are."""
-        if name not in self.configs:
-            known = ", ".join(self.configs)
-            raise DocumentError(
-                self.source, f"has no configuration {name!r}", hint=f"it has {known}"
-            )
-        return self.configs[name]
+
+def named(config: Config, name: str, source: str | Path) -> tuple[Entry, ...]:
+    """Return the entries of one configuration. Raises DocumentError listing those there are."""
+    if name not in config.configs:
+        known = ", ".join(config.configs)
+        raise DocumentError(source, f"has no configuration {name!r}", hint=f"it has {known}")
+    return config.configs[name]
 
 
 def read(path: Path) -> Config:
@@ -72,22 +94,7 @@ def read(path: Path) -> Config:
 
 def parse(raw: bytes | str, *, source: str | Path) -> Config:
     """Read text. Raises DocumentError naming the key at fault."""
-    data = _load(raw, source)
-    if not isinstance(data, dict):
-        raise DocumentError(source, "holds no mapping")
-    _known(data, _TOP, source, "")
-    if data.get("version") != "v1":
-        raise DocumentError(source, f"is {data.get('version')!r}, not 'v1'", key="version")
-    configs = data.get("mig-configs")
-    if not isinstance(configs, dict) or not all(isinstance(name, str) for name in configs):
-        raise DocumentError(source, "must map names to lists of devices", key="mig-configs")
-    parsed = {}
-    for name, entries in configs.items():
-        key = f"mig-configs.{name}"
-        if not isinstance(entries, list):
-            raise DocumentError(source, "must be a list", key=key)
-        parsed[name] = tuple(_entry(e, source, f"{key}.{n}") for n, e in enumerate(entries))
-    return Config(parsed, str(source))
+    return validate(_load(raw, source), Config, source=source)
 
 
 def _load(raw: bytes | str, source: str | Path) -> object:
@@ -106,7 +113,7 @@ def _load(raw: bytes | str, source: str | Path) -> object:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             keys = [self.construct_object(key, deep=True) for key, _ in node.value]
             for key in keys:
-                if not isinstance(key, str | int):
+                if not isinstance(key, str):
                     raise yaml.YAMLError("keys must be plain words")
                 if keys.count(key) > 1:
                     raise yaml.YAMLError(f"the key {key!r} is given twice")
@@ -127,60 +134,6 @@ def _yaml() -> Any:
             "PyYAML", needed_for="mig-parted files", hint="pip install 'berth[mig]'"
         ) from None
     return yaml
-
-
-def _known(data: Mapping[Any, object], known: Sequence[str], source: str | Path, key: str) -> None:
-    for name in data:
-        if name not in known:
-            raise DocumentError(
-                source,
-                "is not a field of mig-parted's format",
-                key=f"{key}.{name}" if key else str(name),
-                hint=f"known: {', '.join(known)}",
-            )
-
-
-def _entry(data: object, source: str | Path, key: str) -> Entry:
-    if not isinstance(data, dict):
-        raise DocumentError(source, "must be a mapping", key=key)
-    _known(data, _ENTRY, source, key)
-    enabled = data.get("mig-enabled")
-    if not isinstance(enabled, bool):
-        raise DocumentError(source, "must be true or false", key=f"{key}.mig-enabled")
-    sizes = data.get("mig-devices") or {}
-    if not isinstance(sizes, dict) or not all(
-        isinstance(n, str) and type(c) is int and c >= 0 for n, c in sizes.items()
-    ):
-        raise DocumentError(
-            source, "must map profile names to whole numbers", key=f"{key}.mig-devices"
-        )
-    if sizes and not enabled:
-        raise DocumentError(source, "must be empty where MIG is off", key=f"{key}.mig-devices")
-    return Entry(
-        devices=_devices(data.get("devices"), source, f"{key}.devices"),
-        mig_enabled=enabled,
-        mig_devices=sizes,
-        device_filter=_filters(data.get("device-filter"), source, f"{key}.device-filter"),
-    )
-
-
-def _devices(data: object, source: str | Path, key: str) -> tuple[int, ...] | None:
-    if data == "all":
-        return None
-    if isinstance(data, list) and all(type(n) is int and n >= 0 for n in data):
-        if len(set(data)) < len(data):
-            raise DocumentError(source, "names a device twice", key=key)
-        return tuple(data)
-    raise DocumentError(source, "must be 'all' or a list of device numbers", key=key)
-
-
-def _filters(data: object, source: str | Path, key: str) -> tuple[str, ...]:
-    if data is None:
-        return ()
-    filters = data if isinstance(data, list) else [data]
-    if not filters or not all(isinstance(f, str) and _FILTER.fullmatch(f) for f in filters):
-        raise DocumentError(source, 'must be PCI ids such as "0x20B010DE"', key=key)
-    return tuple(filters)
 
 
 def write(configs: Mapping[str, Iterable[Entry]]) -> str:
@@ -221,6 +174,6 @@ def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, 
         rows = tuple((p.name, counts[p.name]) for p in geometry.profiles if p.name in counts)
         indices_by_layout.setdefault((enabled, rows), []).append(index)
     return tuple(
-        Entry(tuple(sorted(indices)), enabled, dict(rows))
+        Entry(devices=sorted(indices), mig_enabled=enabled, mig_devices=dict(rows))
         for (enabled, rows), indices in indices_by_layout.items()
     )

@@ -10,11 +10,11 @@ import stat
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr
 
 from berth.pilot.documents import Document, read_toml, unknown_key
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin.mig.node import NodeSettings
+from berth.plugin.mig.node import AbsolutePath, NodeSettings
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table, scheduler_named
 
 PATH = Path("/etc/berth/mig.toml")
@@ -52,22 +52,15 @@ class OutlookSettings(Document):
     """How far back the rate is taken from."""
     horizon_s: float = Field(default=1800.0, gt=0, le=30 * 86400.0)
     """The jobs of so long a time are expected; what comes less than once in it is not cut for."""
-    memory: str = "/var/lib/berth-mig-auto/arrivals.json"
+    memory: AbsolutePath = "/var/lib/berth-mig-auto/arrivals.json"
     """File that remembers the jobs that were seen; whoever runs ``berth mig auto`` writes it."""
-
-    @field_validator("memory")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        if not value.startswith("/"):
-            raise ValueError("must be an absolute path")
-        return value
 
 
 class MigSettings(Document, extra="allow"):
     """All of the file. A table that bears a scheduler's name is checked by that scheduler."""
 
     schema_: Literal["berth.mig/1"] = Field(default="berth.mig/1", alias="schema")
-    state_dir: str = "/var/lib/berth-mig"
+    state_dir: AbsolutePath = "/var/lib/berth-mig"
     helper: HelperSettings = HelperSettings()
     trigger: TriggerSettings = TriggerSettings()
     outlook: OutlookSettings = OutlookSettings()
@@ -83,13 +76,6 @@ class MigSettings(Document, extra="allow"):
         copy = self.model_copy()
         copy._node = node
         return copy
-
-    @field_validator("state_dir")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        if not value.startswith("/"):
-            raise ValueError("must be an absolute path")
-        return value
 
 
 def read_settings(path: Path) -> MigSettings:

@@ -96,7 +96,7 @@ def read_target(
     instances may lie where others are in use. Raises UsageError.
     """
     if path.suffix in (".yaml", ".yml"):
-        return _from_parted(parted.read(path), fleet, selected, around_busy)
+        return _from_parted(parted.read(path), str(path), fleet, selected, around_busy)
     if selected is not None:
         raise UsageError("--selected-config is for mig-parted files (.yaml)")
     return _from_plan(read_json(path, PlanDocument), path, node or _host())
@@ -135,30 +135,23 @@ def _host() -> str:
 
 
 def _from_parted(
-    config: parted.Config, fleet: Fleet, selected: str | None, around_busy: bool
+    config: parted.Config, source: str, fleet: Fleet, selected: str | None, around_busy: bool
 ) -> Target:
     if selected is None and len(config.configs) != 1:
         raise PlanRefused(
-            f"{config.source} has {len(config.configs)} configurations",
+            f"{source} has {len(config.configs)} configurations",
             hint=f"choose with --selected-config: {', '.join(config.configs)}",
         )
-    entries = config.named(selected or next(iter(config.configs)))
+    entries = parted.named(config, selected or next(iter(config.configs)), source)
     layouts: dict[str, Layout] = {}
     for gpu in fleet:
-        mine = [entry for entry in entries if _covers(entry, gpu)]
+        mine = [entry for entry in entries if entry.covers(gpu.index, (gpu.pci_id,))]
         if len(mine) > 1:
-            raise PlanRefused(f"{config.source} describes GPU {gpu.index} twice")
-        if mine and _is_to_be_cut(mine[0], gpu, config.source):
+            raise PlanRefused(f"{source} describes GPU {gpu.index} twice")
+        if mine and _is_to_be_cut(mine[0], gpu, source):
             layouts[gpu.uuid] = _arranged(mine[0], gpu, around_busy)
-    _check_devices(entries, fleet, config.source)
-    return Target(layouts, source=config.source)
-
-
-def _covers(entry: parted.Entry, gpu: GpuRecord) -> bool:
-    filters = {f.lower() for f in entry.device_filter}
-    if filters and gpu.pci_id.lower() not in filters:
-        return False
-    return entry.devices is None or gpu.index in entry.devices
+    _check_devices(entries, fleet, source)
+    return Target(layouts, source=source)
 
 
 def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:

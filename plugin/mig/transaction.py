@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from berth.pilot.errors import BerthError
 from berth.plugin.host import HOST, Clock
-from berth.plugin.mig.blueprint import Blueprint, Changes, changes, from_data, to_data
+from berth.plugin.mig.blueprint import Blueprint, Changes, changes
 from berth.plugin.mig.errors import Busy, RolledBack, Unfinished
 from berth.plugin.mig.inventory import Fleet, GpuRecord, InstanceRecord
 from berth.plugin.mig.journal import Journal, Record
@@ -43,24 +46,23 @@ class Terms:
 
     def to_record(self) -> Record:
         """Return the terms for the journal."""
-        return {
-            "id": self.id, "old": to_data(self.old), "new": to_data(self.new),
-            "notice": self.notice,
-        }  # fmt: skip
+        return dict(_terms().dump_python(self, mode="json"))
 
     @classmethod
     def from_record(cls, record: Record) -> Terms:
         """Read the terms from the journal. Raises BerthError where they are not readable."""
         try:
-            return cls(
-                str(record["id"]), from_data(record["old"]), from_data(record["new"]),
-                dict(record["notice"]),
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError, AttributeError):
+            return _terms().validate_python(record)
+        except ValidationError:
             raise BerthError(
                 "the journal's first record is not readable",
                 hint="look at the layout with `berth mig show`, then remove the journal by hand",
             ) from None
+
+
+@cache
+def _terms() -> TypeAdapter[Terms]:
+    return TypeAdapter(Terms)
 
 
 class Transaction:

@@ -179,22 +179,13 @@ def _candidate(
                 path, f"is for GPU platforms; {platform.name} is a CPU", key=f"{key}.{wrong}"
             )
         gpus, cores = 0, cores or platform.cores
-    rule = table.translation
     return Candidate(
         name=table.name,
         platform=platform.name,
         queue=table.partition,
         constraint=table.constraint,
         gres=table.gres,
-        translation=Translation(
-            gpus=rule.gpus,
-            cpus_per_gpu=rule.cpus_per_gpu,
-            tasks_per_gpu=rule.tasks_per_gpu,
-            max_nodes=rule.max_nodes,
-            max_cores=rule.max_cores,
-            keep_memory=rule.keep_memory,
-            keep_tasks=rule.keep_tasks,
-        ),
+        translation=Translation(**table.translation.model_dump()),
         cores_per_node=cores,
         memory_bytes_per_node=table.memory_per_node
         if table.memory_per_node is not None or platform.is_gpu

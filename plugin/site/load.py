@@ -20,6 +20,7 @@ from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
 from berth.plugin.site.document import (
     CoverageTable,
+    DaemonTable,
     IncludeExclude,
     PolicyTable,
     SiteDocument,
@@ -69,7 +70,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     used_platforms = {name: platforms[name] for name in sorted(used)}
     policy = _policy(document.policy, scheduler)
     _check_objective(document.mode, policy, candidates, path)
-    daemon = document.daemon
+    sizing = document.right_sizing
     return Site(
         source=str(path),
         digest=digest.of_text(
@@ -87,38 +88,15 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         reference_queue=document.site.reference_partition,
         auto_queue=auto,
         policy=policy,
-        daemon=DaemonSettings(
-            socket=_beside(path, daemon.socket),
-            user_socket=_beside(path, daemon.user_socket),
-            admins=daemon.admins,
-            open_sharing=daemon.sharing == "open",
-            workloads_per_user=daemon.workloads_per_user,
-            store=daemon.store,
-            deadline_ms=daemon.deadline_ms,
-            kill_switch=_beside(path, daemon.kill_switch),
-            ruled_out=_beside(path, daemon.ruled_out),
-            scheduler_users=daemon.scheduler_users or scheduler.daemon_users or (scheduler.name,),
-            state_refresh_s=daemon.state_refresh_s,
-            outcomes_refresh_s=daemon.outcomes_refresh_s,
-            waits_refresh_s=daemon.waits_refresh_s,
-            breaker_failures=daemon.breaker_failures,
-            breaker_open_s=daemon.breaker_open_s,
-        ),
+        daemon=_daemon(document.daemon, scheduler, path),
         coverage=_coverage(document.coverage),
         show=document.messages.show,
         platforms=used_platforms,
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
         learning=LearningSettings(**document.learning.model_dump()),
         right_sizing=RightSizing(
-            document.right_sizing.advise,
-            *(
-                frozenset(names)
-                for names in (
-                    document.right_sizing.users,
-                    document.right_sizing.accounts,
-                    document.right_sizing.programs,
-                )
-            ),
+            sizing.advise,
+            *map(frozenset, (sizing.users, sizing.accounts, sizing.programs)),
         ),
         candidates=candidates,
         carbon_file=None
@@ -219,30 +197,24 @@ def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:
             )
 
 
+def _daemon(table: DaemonTable, scheduler: type[Scheduler], path: Path) -> DaemonSettings:
+    settings = table.model_dump(exclude={"sharing"})
+    for name in ("socket", "user_socket", "kill_switch", "ruled_out"):
+        settings[name] = _beside(path, settings[name])
+    settings["scheduler_users"] = (
+        table.scheduler_users or scheduler.daemon_users or (scheduler.name,)
+    )
+    return DaemonSettings(open_sharing=table.sharing == "open", **settings)
+
+
 def _policy(table: PolicyTable, scheduler: type[Scheduler]) -> PolicySettings:
+    explore = table.explore.model_dump(exclude={"days"})
+    explore["excluded_users"] = tuple(sorted(table.explore.excluded_users))
     return PolicySettings(
-        objective=table.objective,
-        weights=Weights(**table.weights.model_dump()),
-        allow_prior=table.allow_prior,
-        may_raise_time_limit=table.may_raise_time_limit,
-        time_margin=table.time_margin,
-        max_interval_ratio=table.max_interval_ratio,
-        stale_after_s=table.stale_after_s,
         list_queues=scheduler.lists_queues,
-        alike_within=table.alike_within,
-        list_by=table.list_by,
-        slices=table.slices,
-        untyped_gpus=table.untyped_gpus,
-        deadline_limits=table.deadline_limits,
-        order=table.order,
-        explore=Explore(
-            core_hours=table.explore.core_hours,
-            period_s=86_400.0 * table.explore.days,
-            share=table.explore.share,
-            worst=table.explore.worst,
-            next_jobs=table.explore.next_jobs,
-            excluded_users=tuple(sorted(table.explore.excluded_users)),
-        ),
+        weights=Weights(**table.weights.model_dump()),
+        explore=Explore(period_s=86_400.0 * table.explore.days, **explore),
+        **table.model_dump(exclude={"weights", "explore"}),
     )
 
 

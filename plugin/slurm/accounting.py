@@ -21,12 +21,11 @@ from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import (
     Record,
+    StepPeaks,
     count,
-    gpu_peak_bytes,
     gpus_in,
     gres,
     moment_s,
-    node_peak_bytes,
     state_of,
 )
 
@@ -131,8 +130,7 @@ def parse_sacct(text: str) -> dict[str, Outcome]:
 def _read_sacct(text: str) -> _Reading:
     """Read every line that can be read; steps only add their peak memory to their job."""
     reading = _Reading()
-    peaks: dict[str, int] = {}
-    gpu_peaks: dict[str, int] = {}
+    peaks: dict[str, StepPeaks] = {}
     for line in text.split("\n"):
         if not line:
             continue
@@ -144,11 +142,8 @@ def _read_sacct(text: str) -> _Reading:
         record = dict(zip(SACCT_FIELDS, parts, strict=True))
         job_id, dot, _ = record["JobID"].partition(".")
         if dot:
-            peak = count(record["MaxRSS"]) or 0
-            held = node_peak_bytes(peak, record["NTasks"], record["NNodes"])
-            peaks[job_id] = max(peaks.get(job_id, 0), held)
-            on_gpu = gpu_peak_bytes(record["TRESUsageInMax"], record["NTasks"], record["AllocTRES"])
-            gpu_peaks[job_id] = max(gpu_peaks.get(job_id, 0), on_gpu or 0)
+            largest_bytes = count(record["MaxRSS"]) or 0
+            peaks.setdefault(job_id, StepPeaks()).add(largest_bytes, record["NNodes"], record)
         else:
             reading.outcomes[job_id] = _accounted(job_id, record)
             reading.numbers[job_id] = record["JobIDRaw"] or job_id
@@ -156,8 +151,8 @@ def _read_sacct(text: str) -> _Reading:
         if job_id in reading.outcomes:
             reading.outcomes[job_id] = replace(
                 reading.outcomes[job_id],
-                peak_memory_bytes=peak or None,
-                peak_gpu_memory_bytes=gpu_peaks[job_id] or None,
+                peak_memory_bytes=peak.host_bytes or None,
+                peak_gpu_memory_bytes=peak.gpu_bytes or None,
             )
     return reading
 

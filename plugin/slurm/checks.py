@@ -16,11 +16,12 @@ from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.findings import (
     READ,
     WRITE,
-    Finding,
     Findings,
-    Status,
+    barred,
+    fail,
     persons,
     wall_before,
+    warn,
 )
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
@@ -48,9 +49,8 @@ def check_setup(site: Site) -> Findings:
     text = commands.run(("scontrol", "show", "config"))
     config = parse_configuration(text)
     if "ClusterName" not in config:
-        yield Finding(
+        yield warn(
             "slurm.conf",
-            Status.WARN,
             "scontrol show config wrote nothing that can be read",
             "is that Slurm's own scontrol? is slurmctld up?",
         )
@@ -76,9 +76,8 @@ def _version(config: Mapping[str, str]) -> Findings:
     version = (int(match[1]), int(match[2]))
     if not OLDEST <= version <= NEWEST:
         span = f"{OLDEST[0]}.{OLDEST[1]:02d} to {NEWEST[0]}.{NEWEST[1]:02d}"
-        yield Finding(
+        yield warn(
             "version",
-            Status.WARN,
             f"Slurm {config['SLURM_VERSION']}: the filter is tested with {span}",
             'try it in mode = "shadow" first',
         )
@@ -95,9 +94,8 @@ def _clock(text: str, asked_s: float) -> Findings:
     apart_s = controller_s - asked_s
     if abs(apart_s) > APART_S:
         side = "ahead of" if apart_s > 0 else "behind"
-        yield Finding(
+        yield warn(
             "clock",
-            Status.WARN,
             f"slurmctld's clock is {abs(apart_s):.0f} s {side} this host's",
             "set both by NTP (chronyc tracking)",
         )
@@ -105,9 +103,8 @@ def _clock(text: str, asked_s: float) -> Findings:
 
 def _plugins(config: Mapping[str, str]) -> Findings:
     if "lua" not in listed(config, "JobSubmitPlugins"):
-        yield Finding(
+        yield warn(
             "slurm.conf",
-            Status.WARN,
             "JobSubmitPlugins has no lua: the filter is never asked",
             f"JobSubmitPlugins=lua: {_RECONFIGURE}",
         )
@@ -117,9 +114,8 @@ def _plugins(config: Mapping[str, str]) -> Findings:
     folders = [Path(part) for part in config.get("PluginDir", "").split(":") if part]
     plugin = next(filter(_exists, (folder / "job_submit_lua.so" for folder in folders)), None)
     if plugin is None and any(folder.is_dir() for folder in folders):
-        yield Finding(
+        yield fail(
             "slurm.conf",
-            Status.FAIL,
             f"job_submit_lua.so is not in {config['PluginDir']}: slurmctld will not start again",
             "install Slurm's Lua plugin, or take lua out of JobSubmitPlugins",
         )
@@ -147,15 +143,9 @@ def _unread(path: Path, config: Mapping[str, str]) -> Findings:
     """Check that slurmctld may read the file: it goes on with the one that it read before, and ends
     at its next start."""
     uid = _slurm_uid(config)
-    for person in persons({uid} if uid else ()):
-        wall = wall_before(path, READ, person)
-        if wall is not None:
-            yield Finding(
-                "filter",
-                Status.FAIL,
-                f"{person.pw_name} may not {wall}: slurmctld will not start again",
-                f"chmod o+r {path}, o+x {path.parent}",
-            )
+    for _, clause in barred(path, READ, {uid} if uid else ()):
+        advice = f"chmod o+r {path}, o+x {path.parent}"
+        yield fail("filter", f"{clause}: slurmctld will not start again", advice)
 
 
 def _accounting(site: Site, config: Mapping[str, str]) -> Findings:
@@ -163,17 +153,15 @@ def _accounting(site: Site, config: Mapping[str, str]) -> Findings:
     store = config.get("AccountingStorageType", "")
     every_s = site.daemon.outcomes_refresh_s
     if "slurmdbd" not in store and remembered and 0 < int(remembered[0]) <= 2 * every_s:
-        yield Finding(
+        yield warn(
             "slurm.conf",
-            Status.WARN,
             f"without slurmdbd, jobs are forgotten {remembered[0]} s after their end "
             "(MinJobAge): some outcomes will be missed",
             f"MinJobAge={4 * every_s:.0f}, or slurmdbd",
         )
     if config.get("JobAcctGatherType", "").endswith(("none", "(null)")):
-        yield Finding(
+        yield warn(
             "slurm.conf",
-            Status.WARN,
             "JobAcctGatherType is none: nobody measures how much memory jobs need",
             f"JobAcctGatherType=jobacct_gather/cgroup: {_RECONFIGURE}",
         )
@@ -181,16 +169,14 @@ def _accounting(site: Site, config: Mapping[str, str]) -> Findings:
 
 def _selection(site: Site, config: Mapping[str, str]) -> Findings:
     if config.get("SelectType", "").endswith("/linear"):
-        yield Finding(
+        yield warn(
             "slurm.conf",
-            Status.WARN,
             "SelectType is select/linear: every job gets whole nodes, whatever it is given",
             "SelectType=select/cons_tres",
         )
     if any(c.gres for c in site.candidates) and "gpu" not in listed(config, "GresTypes"):
-        yield Finding(
+        yield fail(
             "slurm.conf",
-            Status.FAIL,
             "the site file has places with GPUs, and GresTypes has no gpu: such jobs are refused",
             f"GresTypes=gpu: {_RECONFIGURE}",
         )
@@ -204,9 +190,8 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
     except (OSError, KeyError):
         owner = None
     if uid is not None and uid not in uids_of(site) and (owner is None or uid != owner.pw_uid):
-        yield Finding(
+        yield fail(
             "socket",
-            Status.FAIL,
             f"slurmctld runs as {user}, whom daemon.scheduler_users does not name: its filter gets "
             "no answer",
             f'scheduler_users = ["{user}"] in the site file',
@@ -219,9 +204,8 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
         and owner.pw_uid not in (0, uid)
         and not _is_operator(owner.pw_name)
     ):
-        yield Finding(
+        yield warn(
             "slurm.conf",
-            Status.WARN,
             f"PrivateData={','.join(hidden)}: the daemon's user {owner.pw_name} sees only its own",
             f"sacctmgr modify user {owner.pw_name} set adminlevel=operator",
         )
@@ -238,9 +222,8 @@ def check_running(
         for pid, groups in _running(processes, person.pw_uid):
             wall = wall_before(path, WRITE, person, groups)
             if wall is not None:
-                yield Finding(
+                yield fail(
                     "socket",
-                    Status.FAIL,
                     f"slurmctld (process {pid}) may not {wall}: it was started before "
                     f"{person.pw_name} was put into the group, and reaches no daemon",
                     "systemctl restart slurmctld (scontrol reconfigure is not enough)",
@@ -284,9 +267,8 @@ def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
     """Warn where several hosts run slurmctld and the store is a file of one of them."""
     hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
     if len(hosts) > 1 and Database(site.daemon.store).path is not None:
-        yield Finding(
+        yield warn(
             "controllers",
-            Status.WARN,
             f"{len(hosts)} hosts run slurmctld, and the store is a file of one of them",
             "the filter and a daemon on each, daemon.store in one PostgreSQL (docs/store.md)",
         )
@@ -309,9 +291,8 @@ def check_munge(config: Mapping[str, str]) -> Findings:
         reason = (
             "it hangs" if not failed else failed.stderr.decode("utf-8", "replace").strip()[:200]
         )
-        yield Finding(
+        yield fail(
             "munge",
-            Status.FAIL,
             f"munge makes no credential that holds here: {reason}",
             "is munged running, with the cluster's key and the right clock? munge -n | unmunge",
         )

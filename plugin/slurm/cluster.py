@@ -28,7 +28,6 @@ from berth.plugin.slurm.records import (
 from berth.policies.values import DefaultMemory, QueueBounds
 
 _MIB = 2**20
-_LINE = re.compile(r"^(?P<key>\w+)[ \t]*=[ \t]*(?P<value>.*?)[ \t\r]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class MemoryDefaults:
 
         ``nodes``: all of the cluster.
         """
-        settings = {match["key"]: match["value"] for match in _LINE.finditer(config)}
+        settings = commands.parse_configuration(config)
         selected = settings.get("SelectTypeParameters", "").upper()
         return MemoryDefaults(
             bytes_per_gpu=_job_default("DefMemPerGPU", settings) * _MIB or None,

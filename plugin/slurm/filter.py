@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
-from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Findings, fail, ok, warn
 from berth.plugin.site.site import Site
 
 FILTER_PATH = Path(__file__).with_name("job_submit.lua")
@@ -56,7 +56,7 @@ def filter_config(site: Site) -> str:
 def check(site: Site) -> Findings:
     """Check that the filter's configuration is made from the site file (``berth site doctor``)."""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
-    from berth.plugin.doctor.findings import READ, persons, wall_before  # noqa: PLC0415
+    from berth.plugin.doctor.findings import READ, barred  # noqa: PLC0415
 
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
     advice = f"berth site slurm filter-config --site {site.source} > {path}"
@@ -64,19 +64,17 @@ def check(site: Site) -> Findings:
         installed = path.read_text(errors="replace")
     except FileNotFoundError:
         text = f"{path} does not exist: the filter uses its defaults"
-        yield Finding("filter", Status.WARN, text, advice)
+        yield warn("filter", text, advice)
         return
-    for person in persons(uids_of(site) - {0, os.geteuid()}):
-        wall = wall_before(path, READ, person)
-        if wall is not None:
-            text = f"{person.pw_name} may not {wall}: the filter uses its defaults"
-            yield Finding("filter", Status.FAIL, text, f"chmod o+r {path}, o+x {path.parent}")
+    for _, clause in barred(path, READ, uids_of(site) - {0, os.geteuid()}):
+        text = f"{clause}: the filter uses its defaults"
+        yield fail("filter", text, f"chmod o+r {path}, o+x {path.parent}")
     differences = ", ".join(_differences(_settings(installed), _settings(filter_config(site))))
     if differences:
         text = f"{path} does not agree with the site file: {differences}"
-        yield Finding("filter", Status.WARN, text, advice)
+        yield warn("filter", text, advice)
     else:
-        yield Finding("filter", Status.OK, f"{path} agrees with the site file")
+        yield ok("filter", f"{path} agrees with the site file")
 
 
 def _settings(text: str) -> dict[str, str]:
@@ -109,26 +107,22 @@ def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
     try:
         text = path.read_text(errors="replace")
     except FileNotFoundError:
-        yield Finding("filter", Status.FAIL, f"there is no {path}: slurmctld needs it", advice)
+        yield fail("filter", f"there is no {path}: slurmctld needs it", advice)
         return
     except OSError as error:
-        yield Finding(
-            "filter", Status.WARN, f"{path}: {error.strerror}", "as root: berth site doctor"
-        )
+        yield warn("filter", f"{path}: {error.strerror}", "as root: berth site doctor")
         return
     problem = None if interpreter is None else _syntax(interpreter, path)
     if problem is not None:
-        yield Finding(
-            "filter", Status.FAIL, f"{path} is no Lua: {problem}", "correct it: jobs are refused"
-        )
+        yield fail("filter", f"{path} is no Lua: {problem}", "correct it: jobs are refused")
     elif text == FILTER_PATH.read_text():
-        yield Finding("filter", Status.OK, f"{path} is this version's filter")
+        yield ok("filter", f"{path} is this version's filter")
     elif "Berth's submit filter" in text:
-        yield Finding("filter", Status.WARN, f"{path} is another version's filter", advice)
+        yield warn("filter", f"{path} is another version's filter", advice)
     elif "berth" in text.lower():
         yield from _loading(path, text, advice)
     else:
-        yield Finding("filter", Status.WARN, f"{path} does not load Berth's filter", advice)
+        yield warn("filter", f"{path} does not load Berth's filter", advice)
 
 
 def check_client_filter(path: Path) -> Findings:
@@ -137,19 +131,16 @@ def check_client_filter(path: Path) -> Findings:
     try:
         text = path.read_text(errors="replace")
     except OSError as error:
-        yield Finding(
+        yield fail(
             "client filter",
-            Status.FAIL,
             f"{path}: {error.strerror}: sbatch, srun and salloc end with an error on this host",
             f"{advice}, or take CliFilterPlugins out of slurm.conf",
         )
         return
     if text == CLIENT_FILTER_PATH.read_text():
-        yield Finding("client filter", Status.OK, f"{path} is this version's client filter")
+        yield ok("client filter", f"{path} is this version's client filter")
     elif "Berth's client filter" in text:
-        yield Finding(
-            "client filter", Status.WARN, f"{path} is another version's client filter", advice
-        )
+        yield warn("client filter", f"{path} is another version's client filter", advice)
 
 
 def _loading(path: Path, text: str, advice: str) -> Findings:
@@ -160,19 +151,14 @@ def _loading(path: Path, text: str, advice: str) -> Findings:
         try:
             loaded_text = loaded.read_text(errors="replace")
         except OSError as error:
-            yield Finding(
-                "filter",
-                Status.FAIL,
-                f"{path} loads {loaded}: {error.strerror}",
-                f"correct it to {FILTER_PATH}",
+            yield fail(
+                "filter", f"{path} loads {loaded}: {error.strerror}", f"correct it to {FILTER_PATH}"
             )
             return
         if "Berth's submit filter" in loaded_text and loaded_text != FILTER_PATH.read_text():
-            yield Finding(
-                "filter", Status.WARN, f"{path} loads {loaded}, another version's filter", advice
-            )
+            yield warn("filter", f"{path} loads {loaded}, another version's filter", advice)
             return
-    yield Finding("filter", Status.OK, f"{path} is the site's own and names Berth's")
+    yield ok("filter", f"{path} is the site's own and names Berth's")
 
 
 def check_libraries(plugin: Path) -> Findings:
@@ -184,9 +170,8 @@ def check_libraries(plugin: Path) -> Findings:
     missing = [name for name in _LIBRARIES if not _loads(interpreter, name)]
     if missing:
         version = _lua_of(plugin)
-        yield Finding(
+        yield fail(
             "filter",
-            Status.FAIL,
             f"Lua {version}, which slurmctld runs, has no {', '.join(missing)}: the filter leaves "
             "every job alone",
             f"install lua-socket and lua-cjson for Lua {version}",

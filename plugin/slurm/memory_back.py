@@ -11,22 +11,22 @@ Slurm may not run twice (``--no-requeue``, JobRequeue=0) never had its request m
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote
 
-from berth.pilot.documents import write_text
-from berth.pilot.errors import BerthError, DocumentError
+from pydantic import TypeAdapter
+
+from berth.pilot.errors import BerthError
 from berth.pilot.units import whole_number
 from berth.plugin.right_sizing import guard
 from berth.plugin.right_sizing.guard import Guard
+from berth.plugin.scheduler.helper_files import read_helper_file, write_helper_file
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import read_configuration
-from berth.plugin.slurm.put_back import STAMP, field
+from berth.plugin.slurm.put_back import field, stamped
 
 log = logging.getLogger("berth.putback")
 
@@ -34,6 +34,7 @@ ENDED, HELD = "OUT_OF_MEMORY", "PENDING"
 MARK = "memoryback="
 """A word in AdminComment of a job that got its memory back: that happens once."""
 _SAID = "(berth: ran out of the smaller memory request, runs again with its own)"
+_BEGUN = TypeAdapter(dict[str, str])
 _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMemoryCPU"}
 
 
@@ -77,22 +78,17 @@ def short_job(job: str) -> ShortJob | None:
         return field(job, name, "all")
 
     admin_comment = of("admin_comment")
-    stamp = STAMP.search(admin_comment)
-    if stamp is None:
-        return None
-    words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
-    if "fit" not in words or "was" not in words:
+    words, was = stamped(admin_comment)
+    if "fit" not in words or not was:
         return None
     if (of("requeue"), of("batchflag")) != ("1", "1"):
         return None  # it is not a batch job that may run twice
-    pairs = (pair.partition(":") for pair in words["was"].split(";"))
-    was = {key: unquote(value) for key, _, value in pairs if key in _UPDATED}
     return ShortJob(
         job=job,
         user=of("username"),
         key=words["fit"],
         state=of("state"),
-        was=was,
+        was={key: value for key, value in was.items() if key in _UPDATED},
         admin_comment=admin_comment,
         comment=of("comment"),
         marked=MARK in admin_comment,
@@ -172,23 +168,12 @@ def begun_beside(ruled_out: Path) -> Path:
 
 def load_begun(path: Path) -> dict[str, str]:
     """Return the keys of such jobs by job id. Raises DocumentError."""
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise DocumentError(path, f"cannot be read: {error}") from None
-    if not isinstance(read, dict):
-        raise DocumentError(path, "is not what `berth site slurm putback` writes")
-    return {str(job): str(key) for job, key in read.items()}
+    return read_helper_file(path, _BEGUN, {})
 
 
 def store_begun(path: Path, begun: Mapping[str, str]) -> None:
     """Write it, surely on disk when this returns. Raises DocumentError."""
-    try:
-        write_text(path, json.dumps(dict(begun)), durable=True)
-    except OSError as error:
-        raise DocumentError(path, f"cannot be written: {error.strerror}") from None
+    write_helper_file(path, _BEGUN, dict(begun), mode=None, durable=True)
 
 
 def _forget(path: Path, job: str) -> None:

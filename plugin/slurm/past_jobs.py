@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
@@ -21,12 +21,11 @@ from berth.plugin.history.matching import JobDescription, describe_job, plain_na
 from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
+    StepPeaks,
     count,
     duration_s,
-    gpu_peak_bytes,
     gpus_in,
     moment_s,
-    node_peak_bytes,
     state_of,
 )
 from berth.plugin.slurm.submitted import dependencies_in_line
@@ -120,7 +119,7 @@ def read_sacct(
     ``bar``: what stands between fields.
     """
     read, header = ReadJobs(), None
-    steps: dict[str, _Peaks] = {}
+    steps: dict[str, StepPeaks] = {}
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
@@ -134,7 +133,9 @@ def read_sacct(
             fields = _fields(line, header, bar)
             job_id, dot, _ = fields["JobID"].partition(".")
             if dot:
-                _step(job_id, fields, steps)
+                nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
+                largest_bytes = _bytes(fields.get("MaxRSS", "")) or 0
+                steps.setdefault(job_id, StepPeaks()).add(largest_bytes, nodes, fields)
                 continue
             arguments = _submitted_arguments(
                 name_of(fields.get("JobName", "")), fields.get("SubmitLine", "")
@@ -187,27 +188,7 @@ def _fields(line: str, header: Sequence[str], bar: str) -> Fields:
     return dict(zip(header, (part.strip() for part in parts), strict=True))
 
 
-@dataclass
-class _Peaks:
-    """The most that a job's steps held: of a node's host memory, and of a GPU's."""
-
-    host_bytes: int = 0
-    gpu_bytes: int = 0
-
-
-def _step(job_id: str, fields: Fields, steps: dict[str, _Peaks]) -> None:
-    """Take a step's peaks where they are the largest of its job."""
-    if _JOB.fullmatch(job_id) is None:
-        return
-    peaks, tasks = steps.setdefault(job_id, _Peaks()), fields.get("NTasks", "")
-    nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
-    host = node_peak_bytes(_bytes(fields.get("MaxRSS", "")) or 0, tasks, nodes)
-    gpu = gpu_peak_bytes(fields.get("TRESUsageInMax", ""), tasks, fields.get("AllocTRES", ""))
-    peaks.host_bytes = max(peaks.host_bytes, host)
-    peaks.gpu_bytes = max(peaks.gpu_bytes, gpu or 0)
-
-
-def _with_peaks(job: PastJobRecord, peaks: _Peaks) -> PastJobRecord:
+def _with_peaks(job: PastJobRecord, peaks: StepPeaks) -> PastJobRecord:
     with_gpu_peak = replace(job, gpu_peak_bytes=peaks.gpu_bytes or None)
     if peaks.host_bytes <= (job.peak_bytes or 0):
         return with_gpu_peak

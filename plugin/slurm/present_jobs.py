@@ -98,7 +98,11 @@ class _WaitedFor:
 
     def __init__(self, jobs: Sequence[PresentJob]) -> None:
         ordered = sorted(jobs, key=lambda job: _number(job.job_id))
-        self._of_id = {name: job.job_id for job in ordered for name in _names_of(job)}
+        self._of_id = {
+            name: job.job_id
+            for job in ordered
+            for name in (job.job_id, job.job_id.partition("_")[0])
+        }
         self._before: dict[str, str] = {}
         last: dict[tuple[str, str], str] = {}
         for job in ordered:
@@ -121,10 +125,6 @@ class _WaitedFor:
 def _number(job_id: str) -> tuple[int, int]:
     array, _, task = job_id.partition("_")
     return count(array) or 0, count(task) or 0
-
-
-def _names_of(job: PresentJob) -> tuple[str, str]:
-    return job.job_id, job.job_id.partition("_")[0]
 
 
 def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJob:

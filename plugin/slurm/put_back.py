@@ -37,7 +37,7 @@ _AT_ONCE = re.compile(
 )
 """Reasons that no waiting ends. How many jobs somebody runs is no matter of the place."""
 _IN_TIME = re.compile(r"(Assoc|QOS)Grp(?!Jobs|SubmitJobs)\w*|ReqNodeNotAvail\S*|PartitionDown")
-STAMP = re.compile(r"(?:^|\s)berth/1 (?P<words>.*)$")
+_STAMP = re.compile(r"(?:^|\s)berth/1 (?P<words>.*)$")
 _DONE = "putback="
 _FAILED = "failed"
 _SAID = "(berth: put back, Slurm said {reason})"
@@ -104,16 +104,12 @@ def _is_due(reason: str, submitted: str, now_s: float) -> bool:
 
 def _stuck(number: str, reason: str) -> StuckJob | None:
     admin_comment = field(number, "admin_comment")
-    stamp = STAMP.search(admin_comment)
-    if stamp is None:
-        return None
-    words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
+    words, was = stamped(admin_comment)
     tried = words.get("putback")
-    if words.get("action") != "edit" or "was" not in words or tried == _FAILED:
+    if words.get("action") != "edit" or not was or tried == _FAILED:
         return None
     if tried is not None and reason != "BadConstraints":
         return None  # put back once already: its own request is what it waits with
-    pairs = (pair.partition(":") for pair in words["was"].split(";"))
     user = field(number, "username")
     if not user:
         return None  # it has started, or is gone
@@ -123,11 +119,21 @@ def _stuck(number: str, reason: str) -> StuckJob | None:
         candidate=words.get("to", ""),
         workload=words.get("workload", ""),
         reason=reason,
-        was={key: unquote(value) for key, _, value in pairs},
+        was=was,
         admin_comment=admin_comment,
         comment=field(number, "comment"),
         tried=tried is not None,
     )
+
+
+def stamped(admin_comment: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the words of a job's stamp, and what the job asked for before (``was=`` in it)."""
+    stamp = _STAMP.search(admin_comment)
+    if stamp is None:
+        return {}, {}
+    words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
+    pairs = (pair.partition(":") for pair in words.get("was", "").split(";"))
+    return words, {key: unquote(value) for key, mark, value in pairs if mark}
 
 
 def put_back(stuck: StuckJob, now_s: float) -> RuledOut:

@@ -10,6 +10,7 @@ import calendar
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from berth.pilot.errors import SchedulerError
 from berth.pilot.units import whole_number
@@ -53,25 +54,28 @@ def count(text: str) -> int | None:
     return whole_number(text, 10**15 - 1)
 
 
-def node_peak_bytes(peak_bytes: int, tasks: str, nodes: str) -> int:
-    """Return the most that a node held in a step. MaxRSS is that of the largest task; a node held
-    so many tasks (``NTasks`` over ``NNodes``)."""
-    of_step, of_job = max(count(tasks) or 1, 1), max(count(nodes) or 1, 1)
-    return peak_bytes * -(-of_step // min(of_job, of_step))
+@dataclass
+class StepPeaks:
+    """The most that a job's steps held: of a node's host memory, and of a GPU's; 0: not seen."""
 
+    host_bytes: int = 0
+    gpu_bytes: int = 0
 
-def gpu_peak_bytes(usage: str, tasks: str, allocated: str) -> int | None:
-    """Return the most that a GPU held in a step. TRESUsageInMax is that of the largest task; a GPU
-    held so many tasks (``NTasks`` over the GPUs in ``AllocTRES``).
+    def add(self, largest_bytes: int, nodes: str, record: Record) -> None:
+        """Take a step's peaks where they are the largest. MaxRSS and TRESUsageInMax are those of
+        the largest task; a node, or a GPU of ``AllocTRES``, held so many tasks.
 
-    None: it is not accounted (AccountingStorageTRES=gres/gpumem), or nothing was seen.
-    """
-    match = _GPU_MEMORY.search(usage)
-    peak = 0 if match is None else int(float(match[1]) * 2.0 ** _GPU_POWERS[match[2]])
-    if not 0 < peak < 2**60:
-        return None
-    of_step, gpus = max(count(tasks) or 1, 1), max(gpus_in(allocated) or 1, 1)
-    return peak * -(-of_step // min(gpus, of_step))
+        ``largest_bytes``: MaxRSS; ``nodes``: NNodes. Memory of GPUs is only there where it is
+        accounted (AccountingStorageTRES=gres/gpumem).
+        """
+        tasks = max(count(record.get("NTasks", "")) or 1, 1)
+        held = largest_bytes * -(-tasks // min(max(count(nodes) or 1, 1), tasks))
+        self.host_bytes = max(self.host_bytes, held)
+        match = _GPU_MEMORY.search(record.get("TRESUsageInMax", ""))
+        peak = 0 if match is None else int(float(match[1]) * 2.0 ** _GPU_POWERS[match[2]])
+        if 0 < peak < 2**60:
+            gpus = max(gpus_in(record.get("AllocTRES", "")) or 1, 1)
+            self.gpu_bytes = max(self.gpu_bytes, peak * -(-tasks // min(gpus, tasks)))
 
 
 def names(record: Record, key: str) -> tuple[str, ...]:

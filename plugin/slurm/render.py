@@ -18,11 +18,12 @@ def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
     """
     edit = edit or Edit()
     held = edit.resources or request.resources
+    says_nodes = "nodes" in request.pinned or edit.resources is not None
     options = {
         "partition": edit.queue or request.queue,
         "constraint": edit.constraint or request.features,
         "gres": edit.gres or request.gres,
-        "nodes": held.nodes if _says_nodes(request, edit) else None,
+        "nodes": held.nodes if says_nodes else None,
         "ntasks": held.tasks,
         "cpus-per-task": held.cpus_per_task,
         "mem": None
@@ -79,10 +80,6 @@ def workers_sbatch(job: WorkersJob) -> tuple[str, ...]:
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     return ("sbatch", "--requeue", *words, str(job.script))
-
-
-def _says_nodes(request: Request, edit: Edit) -> bool:
-    return "nodes" in request.pinned or edit.resources is not None
 
 
 def _minutes(seconds: float | None) -> int | None:

@@ -91,10 +91,11 @@ class Slurm(Scheduler):
 
     def read(self, *, full: bool = True) -> ClusterFacts:
         """See Scheduler. By what ``[slurm] read_with`` names."""
-        read = READERS[self.settings.read_with]
-        facts = read()
+        facts = READERS[self.settings.read_with]()
         facts = replace(facts, rights=self._rights.of(facts))
-        return replace(facts, name=_cluster_name()) if full else facts
+        if not full:
+            return facts
+        return replace(facts, name=read_configuration().get("ClusterName") or self.name)
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
         """See Scheduler."""
@@ -224,7 +225,3 @@ class Slurm(Scheduler):
         from berth.plugin.slurm.mig.node import SlurmNode  # noqa: PLC0415 - MIG commands only
 
         return SlurmNode
-
-
-def _cluster_name() -> str:
-    return read_configuration().get("ClusterName") or Slurm.name

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Row, Select, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
@@ -77,6 +78,16 @@ class Database:
         """Open a connection for one consistent reading. Raises StoreError."""
         with self.errors(), self.engine.connect() as connection:
             yield connection
+
+    def rows(self, query: Select[Any]) -> Sequence[Row[*tuple[Any, ...]]]:
+        """Return all rows of one query. Raises StoreError."""
+        with self.read() as connection:
+            return connection.execute(query).all()
+
+    def value(self, query: Select[Any]) -> Any:
+        """Return the first value of the first row; None: there is no row. Raises StoreError."""
+        with self.read() as connection:
+            return connection.execute(query).scalar()
 
     @contextmanager
     def write(self) -> Iterator[Connection]:

@@ -106,9 +106,8 @@ class Decisions:
     def get(self, decision: str) -> DecisionRecord | None:
         """Return one decision by its id, or None."""
         table = tables.decisions
-        with self._database.read() as connection:
-            row = connection.execute(_records().where(table.c.id == decision)).one_or_none()
-        return None if row is None else DecisionRecord(*row)
+        rows = self._database.rows(_records().where(table.c.id == decision))
+        return DecisionRecord(*rows[0]) if rows else None
 
     def of_ids(self, ids: Collection[str]) -> dict[str, DecisionRecord]:
         """Return those of these decisions that are there, by id."""
@@ -149,8 +148,7 @@ class Decisions:
 
     def first_s(self) -> float | None:
         """Return the Unix time of the oldest decision; None: there is none."""
-        with self._database.read() as connection:
-            oldest_s = connection.execute(select(func.min(tables.decisions.c.time_s))).scalar()
+        oldest_s = self._database.value(select(func.min(tables.decisions.c.time_s)))
         return None if oldest_s is None else float(oldest_s)
 
     def last(
@@ -178,8 +176,7 @@ class Decisions:
         if before is not None:
             position = tuple_(table.c.time_s, table.c.id)
             query = query.where(position < tuple_(before.time_s, before.id))
-        with self._database.read() as connection:
-            return [DecisionRecord(*row) for row in connection.execute(query)]
+        return [DecisionRecord(*row) for row in self._database.rows(query)]
 
     def of_user(self, user: str, since_s: float, until_s: float) -> list[DecisionRecord]:
         """Return the decisions for a user's jobs between two Unix times, both included, oldest
@@ -190,8 +187,7 @@ class Decisions:
             .where(table.c.user == user, table.c.time_s.between(since_s, until_s))
             .order_by(table.c.time_s)
         )
-        with self._database.read() as connection:
-            return [DecisionRecord(*row) for row in connection.execute(query)]
+        return [DecisionRecord(*row) for row in self._database.rows(query)]
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, str, str, int]]:
         """Count the last ``most`` since then by mode, action and code; the most frequent first."""
@@ -205,11 +201,8 @@ class Decisions:
         )
         groups = (newest.c.mode, newest.c.action, newest.c.code)
         query = select(*groups, func.count()).group_by(*groups)
-        with self._database.read() as connection:
-            groups_counted = [
-                (str(m), str(a), str(c), int(n)) for m, a, c, n in connection.execute(query)
-            ]
-        return sorted(groups_counted, key=lambda group: (-group[3], group[:3]))
+        counts = [(str(m), str(a), str(c), int(n)) for m, a, c, n in self._database.rows(query)]
+        return sorted(counts, key=lambda group: (-group[3], group[:3]))
 
     def enforced(
         self, since_s: float, until_s: float
@@ -235,9 +228,7 @@ class Decisions:
 
     def count(self) -> int:
         """Return how many decisions there are."""
-        query = select(func.count()).select_from(tables.decisions)
-        with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+        return int(self._database.value(select(func.count()).select_from(tables.decisions)))
 
     def count_since(self, since_s: float, most: int) -> int:
         """Return how many there are since a Unix time; ``most`` where there are as many or more."""

@@ -69,24 +69,20 @@ class Learning:
         jobs = tables.outcomes.c
         query = select(*RECORD).where(tables.UNSEEN, jobs.end_s >= since_s)
         query = query.order_by(jobs.end_s, jobs.cluster, jobs.job_id).limit(count)
-        with self._database.read() as connection:
-            return [OutcomeRecord(*row) for row in connection.execute(query)]
+        return [OutcomeRecord(*row) for row in self._database.rows(query)]
 
     def count_pending(self, since_s: float) -> int:
         """Return how many such outcomes there are."""
         jobs = tables.outcomes
         query = select(func.count()).select_from(jobs)
-        query = query.where(tables.UNSEEN, jobs.c.end_s >= since_s)
-        with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+        return int(self._database.value(query.where(tables.UNSEEN, jobs.c.end_s >= since_s)))
 
     def outdated(self) -> bool:
         """Return whether a workload was predicted anew after what was learnt of it."""
         table, base = tables.learnt, tables.forecasts
         older = select(table.c.workload).join(base, base.c.workload == table.c.workload)
         query = older.where(base.c.revision > table.c.revision).limit(1)
-        with self._database.read() as connection:
-            return connection.execute(query).first() is not None
+        return self._database.value(query) is not None
 
     def has_work(self, now_s: float) -> bool:
         """Return whether there are ended jobs that were not looked at, or forecasts that are
@@ -132,8 +128,7 @@ class Learning:
         query = select(table.c.use).where(table.c.ended_s >= since_s)
         newest = query.order_by(table.c.ended_s.desc()).limit(most).subquery()
         counted = select(newest.c.use, func.count()).group_by(newest.c.use)
-        with self._database.read() as connection:
-            return [(use, int(count)) for use, count in connection.execute(counted)]
+        return [(use, int(count)) for use, count in self._database.rows(counted)]
 
     def put(
         self,
@@ -228,8 +223,7 @@ class Learning:
         query = select(table).order_by(table.c.workload, table.c.user)
         if workload is not None:
             query = query.where(table.c.workload == workload)
-        with self._database.read() as connection:
-            return [_learnt(row._mapping) for row in connection.execute(query)]
+        return [_learnt(row._mapping) for row in self._database.rows(query)]
 
     def inputs(self, workload: str | None = None) -> dict[tuple[str, str], str]:
         """Return the digests that learnt forecasts were made from, by workload and user: of one
@@ -241,8 +235,7 @@ class Learning:
         query = select(table.c.workload, table.c.user, table.c.inputs)
         if workload is not None:
             query = query.where(table.c.workload == workload)
-        with self._database.read() as connection:
-            return {(row.workload, row.user): row.inputs for row in connection.execute(query)}
+        return {(row.workload, row.user): row.inputs for row in self._database.rows(query)}
 
     def prune(self, before_s: float) -> int:
         """Delete evidence of jobs that ended before a Unix time; gives how many."""
@@ -258,8 +251,7 @@ class Learning:
         return self._select(query)[::-1]
 
     def _select(self, query: Select[Any]) -> list[EvidenceRecord]:
-        with self._database.read() as connection:
-            return [EvidenceRecord(*row) for row in connection.execute(query)]
+        return [EvidenceRecord(*row) for row in self._database.rows(query)]
 
 
 def _set_unchecked(connection: Connection) -> None:

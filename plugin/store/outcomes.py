@@ -13,9 +13,8 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EndedJob, OutcomeRecord
-from berth.plugin.store.statements import columns_of, count_of, distinct, in_pieces, upsert
+from berth.plugin.store.statements import count_of, distinct, in_pieces, put_all
 
-_KEYS = ("cluster", "job_id")
 RECORD = tuple(tables.outcomes.c[name] for name in OutcomeRecord.__slots__)
 """The columns of an ``OutcomeRecord``."""
 _ENDED = tuple(tables.outcomes.c[name] for name in EndedJob._fields)
@@ -30,14 +29,7 @@ class Outcomes:
 
     def put(self, records: Sequence[OutcomeRecord]) -> None:
         """Store a batch in one transaction; a job that is there already is replaced."""
-        if not records:
-            return
-        rows = [columns_of(record) for record in records]
-        statement = upsert(self._database, tables.outcomes, rows[0], _KEYS)
-        # In a fixed order, so that two daemons that store the same jobs do not wait for each other.
-        rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
-        with self._database.write() as connection:
-            connection.execute(statement, rows)
+        put_all(self._database, tables.outcomes, records, ("cluster", "job_id"))
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> OutcomeRecord | None:
         """Return the outcome of a job, or None."""
@@ -68,15 +60,14 @@ class Outcomes:
 
         Read in pages: history of any length takes little memory.
         """
-        named = self._clusters() if cluster is None else [cluster]
+        named = [cluster] if cluster is not None else self._clusters()
         pages = (self._of_cluster(name, since_s, until_s) for name in named)
         return merge(*pages, key=attrgetter("end_s", "cluster"))
 
     def newest(self, since_s: float, until_s: float, most: int) -> list[EndedJob]:
         """Return the last ``most`` jobs that ended between two Unix times (the last excluded), in
         order of their ends: one statement, and only what sums over many jobs need."""
-        with self._database.read() as connection:
-            rows = connection.execute(_newest(_ENDED, since_s, until_s, most)).all()
+        rows = self._database.rows(_newest(_ENDED, since_s, until_s, most))
         return [EndedJob._make(row) for row in reversed(rows)]
 
     def last(self, since_s: float, until_s: float, most: int) -> list[OutcomeRecord]:
@@ -115,10 +106,9 @@ class Outcomes:
     def newest_end_s(self, cluster: str) -> float | None:
         """Return when the last known job of this cluster ended; None: none is known."""
         table = tables.outcomes
-        with self._database.read() as connection:
-            newest_s = connection.execute(
-                select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
-            ).scalar()
+        newest_s = self._database.value(
+            select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
+        )
         return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
@@ -126,8 +116,7 @@ class Outcomes:
         return delete_before(self._database, tables.outcomes.c.end_s, before_s)
 
     def _select(self, query: Select[Any]) -> list[OutcomeRecord]:
-        with self._database.read() as connection:
-            return [OutcomeRecord(*row) for row in connection.execute(query)]
+        return [OutcomeRecord(*row) for row in self._database.rows(query)]
 
 
 def _newest(

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, delete, func, select, tuple_
 
-from berth.pilot.progress import is_shown, report, steps
+from berth.pilot.progress import is_shown, report
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord
-from berth.plugin.store.statements import columns_of, next_revision, upsert
+from berth.plugin.store.statements import next_revision, put_all
 
-_KEYS = ("cluster", "job_id")
 _PAGE = 1_000
 
 
@@ -25,14 +24,7 @@ class PastJobs:
 
     def put(self, records: Sequence[PastJobRecord]) -> None:
         """Store a batch in one transaction; a job that is there already is replaced."""
-        if not records:
-            return
-        rows = [columns_of(record) for record in records]
-        statement = upsert(self._database, tables.past_jobs, rows[0], _KEYS)
-        rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
-        with self._database.write() as connection:
-            for begin in steps("pages of past jobs stored", range(0, len(rows), _PAGE)):
-                connection.execute(statement, rows[begin : begin + _PAGE])
+        put_all(self._database, tables.past_jobs, records, ("cluster", "job_id"))
 
     def of_users(self, user: str | None = None) -> Iterator[PastJobRecord]:
         """Yield the jobs of one user or of all, in order of user and end; read in pages."""
@@ -44,8 +36,7 @@ class PastJobs:
         page, count = query, 0
         expected = self.count() if user is None and is_shown() else 0
         while True:
-            with self._database.read() as connection:
-                records = [PastJobRecord(**row._mapping) for row in connection.execute(page)]
+            records = [PastJobRecord(**row._mapping) for row in self._database.rows(page)]
             yield from records
             count += len(records)
             report("past jobs read", count, expected if len(records) == _PAGE else count)
@@ -58,16 +49,14 @@ class PastJobs:
 
     def count(self) -> int:
         """Return how many past jobs there are."""
-        with self._database.read() as connection:
-            query = select(func.count()).select_from(tables.past_jobs)
-            return int(connection.execute(query).scalar_one())
+        return int(self._database.value(select(func.count()).select_from(tables.past_jobs)))
 
     def newest_end_s(self, cluster: str) -> float | None:
         """Return when the last known job of this cluster ended; None: none is known."""
         table = tables.past_jobs
-        with self._database.read() as connection:
-            query = select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
-            newest_s = connection.execute(query).scalar()
+        newest_s = self._database.value(
+            select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
+        )
         return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
@@ -83,14 +72,7 @@ class MemoryNeeds:
 
     def put(self, records: Sequence[MemoryNeedRecord]) -> None:
         """Store a batch in one transaction; what is there of the same keys is replaced."""
-        if not records:
-            return
-        rows = [columns_of(record) for record in records]
-        rows.sort(key=lambda row: row["digest"])
-        statement = upsert(self._database, tables.memory_needs, rows[0], ("digest",))
-        with self._database.write() as connection:
-            next_revision(connection)
-            connection.execute(statement, rows)
+        put_all(self._database, tables.memory_needs, records, ("digest",), revises=True)
 
     def all(self) -> list[MemoryNeedRecord]:
         """Return all of them, by user."""

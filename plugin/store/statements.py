@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlalchemy import (
@@ -16,6 +17,7 @@ from sqlalchemy import (
     update,
 )
 
+from berth.pilot.progress import steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 
@@ -31,6 +33,7 @@ class Record(Protocol):
 
 _PIECE = 500
 """Databases limit the values of one statement."""
+_PAGE = 1_000
 
 
 def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
@@ -63,6 +66,31 @@ def upsert(
     insert = insert_into(database, table)
     fresh = {name: insert.excluded[name] for name in columns if name not in keys}
     return insert.on_conflict_do_update(index_elements=list(keys), set_=fresh)
+
+
+def put_all(
+    database: Database,
+    table: Table,
+    records: Collection[Record],
+    keys: Sequence[str],
+    *,
+    revises: bool = False,
+) -> None:
+    """Store records in one transaction; rows of the same ``keys`` are replaced.
+
+    ``revises``: daemons must see it.
+    """
+    if not records:
+        return
+    # In a fixed order, so that two daemons that store the same rows do not wait for each other.
+    rows = sorted(map(columns_of, records), key=itemgetter(*keys))
+    statement = upsert(database, table, rows[0], keys)
+    pages = range(0, len(rows), _PAGE)
+    with database.write() as connection:
+        if revises:
+            next_revision(connection)
+        for begin in steps(f"pages of {table.name.replace('_', ' ')} stored", pages):
+            connection.execute(statement, rows[begin : begin + _PAGE])
 
 
 def distinct(connection: Connection, column: Column[str]) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import Row, Select, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from berth.pilot.errors import StoreError, UsageError
@@ -138,33 +139,26 @@ class Store:
 
     def workload(self, name: str) -> WorkloadRecord | None:
         """Return the workload of that name, or None."""
-        with self.database.read() as connection:
-            row = connection.execute(
-                select(tables.workloads).where(tables.workloads.c.name == name)
-            ).one_or_none()
-        return None if row is None else WorkloadRecord(**row._mapping)
+        table = tables.workloads
+        return next(iter(self._workloads(select(table).where(table.c.name == name))), None)
 
     def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
         """Return those of these names that are there."""
         table = tables.workloads
-        records: list[WorkloadRecord] = []
-        with self.database.read() as connection:
-            for piece in in_pieces(names):
-                rows = connection.execute(select(table).where(table.c.name.in_(piece)))
-                records += [WorkloadRecord(**row._mapping) for row in rows]
-        return records
+        queries = (select(table).where(table.c.name.in_(piece)) for piece in in_pieces(names))
+        return [record for query in queries for record in self._workloads(query)]
 
     def workloads(self) -> list[WorkloadRecord]:
         """Return all workloads by name."""
-        with self.database.read() as connection:
-            rows = connection.execute(select(tables.workloads).order_by(tables.workloads.c.name))
-            return [WorkloadRecord(**row._mapping) for row in rows]
+        return self._workloads(select(tables.workloads).order_by(tables.workloads.c.name))
+
+    def _workloads(self, query: Select[Any]) -> list[WorkloadRecord]:
+        return [WorkloadRecord(**row._mapping) for row in self.database.rows(query)]
 
     def names(self) -> list[str]:
         """Return the names of all workloads, in order."""
         query = select(tables.workloads.c.name).order_by(tables.workloads.c.name)
-        with self.database.read() as connection:
-            return list(connection.execute(query).scalars())
+        return [row.name for row in self.database.rows(query)]
 
     def ask_to_share(self, name: str, asked_s: float) -> bool:
         """Note that a workload's owner wants it shared; False: there is none of that name."""
@@ -178,19 +172,14 @@ class Store:
     def count_of(self, owner: str) -> int:
         """Return how many workloads bear the owner's name."""
         table = tables.workloads
-        with self.database.read() as connection:
-            query = select(func.count()).select_from(table)
-            counted = connection.execute(
-                query.where(table.c.name.startswith(owner + "/", autoescape=True))
-            )
-            return int(counted.scalar_one())
+        own = table.c.name.startswith(owner + "/", autoescape=True)
+        return int(self.database.value(select(func.count()).select_from(table).where(own)))
 
     def count_scripts(self, owner: str) -> int:
         """Return how many scripts the owner has attached."""
         table = tables.fingerprints
-        with self.database.read() as connection:
-            query = select(func.count()).select_from(table).where(table.c.owner == owner)
-            return int(connection.execute(query).scalar_one())
+        query = select(func.count()).select_from(table).where(table.c.owner == owner)
+        return int(self.database.value(query))
 
     def workloads_after(self, name: str, user: str | None, count: int) -> list[WorkloadRecord]:
         """Return the next ``count`` by name after ``name``: the user's own and shared ones; None:
@@ -200,8 +189,7 @@ class Store:
         if user is not None:
             own = table.c.name.startswith(user + "/", autoescape=True)
             query = query.where(own | table.c.name.not_like("%/%"))
-        with self.database.read() as connection:
-            return [WorkloadRecord(**row._mapping) for row in connection.execute(query)]
+        return self._workloads(query)
 
     def bundles(self, names: Collection[str]) -> dict[str, list[str]]:
         """Return by which bundles these workloads are predicted, newest first."""
@@ -239,11 +227,10 @@ class Store:
     def forecasts(self, workload: str) -> list[ForecastRecord]:
         """Return the forecasts of a workload, newest first."""
         table = tables.forecasts
-        with self.database.read() as connection:
-            rows = connection.execute(
-                select(table).where(table.c.workload == workload).order_by(table.c.revision.desc())
-            )
-            return [_forecast(row) for row in rows]
+        query = select(table).where(table.c.workload == workload)
+        return [
+            _forecast(row) for row in self.database.rows(query.order_by(table.c.revision.desc()))
+        ]
 
     def forecasts_of(self, workloads: Collection[str]) -> dict[str, ForecastRecord]:
         """Return the newest forecast of those of these workloads that have one."""
@@ -272,11 +259,8 @@ class Store:
     def fingerprints(self, workload: str) -> list[FingerprintRecord]:
         """Return the scripts attached to a workload."""
         table = tables.fingerprints
-        with self.database.read() as connection:
-            rows = connection.execute(
-                select(table).where(table.c.workload == workload).order_by(table.c.created_s)
-            )
-            return [FingerprintRecord(**row._mapping) for row in rows]
+        query = select(table).where(table.c.workload == workload).order_by(table.c.created_s)
+        return [FingerprintRecord(**row._mapping) for row in self.database.rows(query)]
 
     # What the daemon watches
 

@@ -1,7 +1,7 @@
 """The tables, in SQL that SQLite and PostgreSQL both speak. Times are Unix seconds (UTC).
 
-A change here needs a migration in ``migrations/versions`` and its name at the end of
-``REVISIONS``; a test compares the two.
+From the first release on, a change here needs a migration in ``migrations/versions`` and its name
+at the end of ``REVISIONS``; a test compares the two.
 """
 
 from __future__ import annotations

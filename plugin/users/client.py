@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import StoreError, UsageError
+from berth.plugin.daemon.client import exchange
 from berth.plugin.store.records import (
     DecisionRecord,
     FingerprintRecord,
@@ -29,23 +27,10 @@ _LONGEST = 256 * 1024 * 1024
 def ask_users(path: Path, op: str, *, timeout_s: float = TIMEOUT_S, **fields: object) -> Any:
     """Send one request and return the reply's fields. Raises UsageError as the service does, and
     StoreError."""
-    stated_fields = {key: value for key, value in fields.items() if value is not None}
-    line = json.dumps({"v": PROTOCOL_VERSION, "op": op, **stated_fields}).encode() + b"\n"
-    deadline_s = time.monotonic() + timeout_s
-    received = bytearray()
+    message = {"v": PROTOCOL_VERSION, "op": op}
+    message |= {key: value for key, value in fields.items() if value is not None}
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
-            peer.settimeout(timeout_s)
-            peer.connect(str(path))
-            with suppress(BrokenPipeError, ConnectionResetError):  # refused: the reply says why
-                peer.sendall(line)
-            while not received.endswith(b"\n") and len(received) < _LONGEST:
-                peer.settimeout(max(0.001, deadline_s - time.monotonic()))
-                part = peer.recv(1 << 20)
-                if not part:
-                    break
-                received += part
-        reply = json.loads(received)
+        reply = json.loads(exchange(path, message, timeout_s=timeout_s, longest=_LONGEST))
     except OSError as error:
         raise StoreError(
             f"nobody serves users at {path}: {error.strerror or error}",

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES
 from berth.pilot.errors import BerthError, StoreError, UsageError
-from berth.plugin.users.peers import Peer, name_of
-from berth.plugin.users.workloads import UserWorkloads
+from berth.plugin.usernames import name_of
+from berth.plugin.users.workloads import Peer, UserWorkloads
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 MOST_FILES = 1_000

@@ -20,7 +20,8 @@ from typing import Any
 
 from berth.pilot.errors import BerthError, StoreError, UsageError
 from berth.plugin.daemon.listener import Listener, Standing
-from berth.plugin.users.peers import Peer, uid_of
+from berth.plugin.usernames import peer_uid
+from berth.plugin.users.workloads import Peer
 
 _REMEMBERED = 10_000
 
@@ -143,7 +144,7 @@ class UserServer:
                 log.warning("accept: %s", error.strerror)
             self._ending.wait(0.01)
             return
-        uid = uid_of(connection)
+        uid = peer_uid(connection)
         why_not = self._gate.refusal(uid)
         if why_not is not None:
             self.counts["refused"] += 1

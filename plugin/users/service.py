@@ -21,9 +21,9 @@ from berth.plugin.daemon.notify import Notifier
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, WorkloadRecord
-from berth.plugin.users.peers import Peer, name_of
+from berth.plugin.usernames import name_of
 from berth.plugin.users.server import UserServer
-from berth.plugin.users.workloads import UserWorkloads
+from berth.plugin.users.workloads import Peer, UserWorkloads
 
 PAGE = 20
 PAGE_CHARACTERS = 8 * 1024 * 1024

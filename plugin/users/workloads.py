@@ -17,7 +17,6 @@ from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store, WorkloadRecord
 from berth.plugin.store.records import FingerprintRecord
-from berth.plugin.users.peers import Peer
 from berth.plugin.workloads.filing import add_workload, refresh, workload_in
 from berth.plugin.workloads.names import may_use, own_name, owner_in
 from berth.predictor.core.forecast import Forecast
@@ -27,6 +26,15 @@ from berth.predictor.core.workload import Workload, parse_workload
 WAIT_S = 60.0
 """Seconds to wait for the forecasts of others, one of which is made at a time."""
 SCRIPTS_PER_USER = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Peer:
+    """One user, and whether this user administers the site."""
+
+    uid: int
+    name: str
+    admin: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -73,17 +73,12 @@ def refresh(
     """Make the forecasts of stored workloads again (a new bundle, new platforms)."""
     forecasts = []
     for name in steps("workloads predicted", list(names)):
-        workload = stored_workload(store, name)
+        workload = workload_in(store, stored(store, name))
         own_forecast = forecaster.forecast(workload, platforms, reference=reference)
         forecast = dataclasses.replace(own_forecast, workload=name)
         put_forecast(store, forecast)
         forecasts.append(forecast)
     return forecasts
-
-
-def stored_workload(store: Store, name: str) -> Workload:
-    """Return a workload of the store by its name. Raises UsageError where there is none."""
-    return workload_in(store, stored(store, name))
 
 
 def workload_in(store: WorkloadReader, record: WorkloadRecord) -> Workload:

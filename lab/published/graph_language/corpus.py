@@ -1,8 +1,7 @@
-"""What all stages learn from: graphs as tensors, their summaries, rows as prompts and times; and
-who may learn from which rows.
+"""What all stages learn from: graphs as tensors, their summaries, and rows as prompts and times.
 
-The base never sees a group (a device, a family) that an adaptation names. An adaptation gets
-``samples`` rows of its group, of as many models as can be, and is tested on rows of the group's
+The base never sees a group (a device, a family) that an adaptation names. An adaptation learns from
+``samples`` rows of its group, of as many models as possible, and is tested on rows of the group's
 other models. Rows of two groups at once belong to neither.
 """
 
@@ -18,15 +17,14 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from berth.pilot.errors import UsageError
-from lab.ground.splits import few
-from lab.ground.table import Flags, Places
+from lab.ground.splits import Fold, few
+from lab.ground.table import Places
 from lab.latency import timm_runs
 from lab.latency.timm_runs import Graphs, Runs
 from lab.published.graph_language.language_config import LanguageConfig
 from lab.published.graph_language.texts import prompts, summary
 from lab.published.graph_networks.graph_data import data_of
 from lab.published.graph_networks.node_features import (
-    NODE_FEATURES,
     STATIC_FEATURES,
     compact,
     static_features,
@@ -34,125 +32,99 @@ from lab.published.graph_networks.node_features import (
 from lab.published.networks import Standardise, tensor
 
 STATICS = len(STATIC_FEATURES)
-FEATURES = len(NODE_FEATURES)
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """What an adaptation is to: a device or a family."""
-
-    column: str
-    """``device`` or ``family``."""
-    value: str
-
-    def rows(self, runs: Runs) -> Flags:
-        """Return [rows] those of the group."""
-        return np.asarray(getattr(runs, self.column) == self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Adaptation:
-    """Places in the table of rows."""
-
-    group: Group
-    given: Places
-    test: Places
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Who learns from what."""
+    """Which rows of the table the base learns from, and the rows of each adaptation."""
 
     base: Places
-    adaptations: tuple[Adaptation, ...]
-
-    @property
-    def all(self) -> list[Places]:
-        """Return every part."""
-        return [self.base, *(part for one in self.adaptations for part in (one.given, one.test))]
+    adaptations: tuple[Fold, ...]
+    """In the order of the configuration: rows to learn from and rows to be tested on."""
 
 
-def divide(
-    runs: Runs, groups: Sequence[Group], *, samples: int, base: int, test: int, seed: int
-) -> Division:
-    """At most ``base`` rows for the base and ``test`` of each adaptation, drawn by ``seed``.
+def divide(runs: Runs, config: LanguageConfig) -> Division:
+    """Divide the rows that have a graph, by the configuration's seed.
 
-    Raises UsageError for a group without rows, or with too few models to give and to test.
+    Raises UsageError for a group without rows, or with too few models to learn from and to test.
     """
-    held = [group.rows(runs) for group in groups]
-    for group, rows in zip(groups, held, strict=True):
-        if not rows.any():
-            names = ", ".join(sorted(set(getattr(runs, group.column).tolist())))
-            raise UsageError(f"no rows of {group.column} {group.value!r}", hint=f"known: {names}")
-    taken = np.sum(held, axis=0) if held else np.zeros(len(runs), np.int64)
-    draw = np.random.default_rng(seed)
-    free = draw.permutation(np.flatnonzero(runs.has_graph & (taken == 0)))
-    if not len(free):
+    members = []
+    for column, value in (adaptation.group for adaptation in config.adapt):
+        members.append(np.asarray(getattr(runs, column) == value))
+        if not members[-1].any():
+            names = ", ".join(sorted(set(getattr(runs, column).tolist())))
+            raise UsageError(f"no rows of {column} {value!r}", hint=f"known: {names}")
+    groups_of_row = np.sum(members, axis=0)
+    draw = np.random.default_rng(config.seed)
+    base = draw.permutation(np.flatnonzero(runs.has_graph & (groups_of_row == 0)))
+    if not len(base):
         raise UsageError("no rows are left for the base", hint="name fewer adaptations")
-    found = []
-    for group, rows in zip(groups, held, strict=True):
-        own = np.flatnonzero(rows & runs.has_graph & (taken == 1))
-        fold = few(runs.architecture, own, samples, seed)
-        if len(fold.train) < samples or not len(fold.test):
-            many = len(set(runs.architecture[own].tolist()))
+    folds = []
+    for adaptation, of_group in zip(config.adapt, members, strict=True):
+        own = np.flatnonzero(of_group & runs.has_graph & (groups_of_row == 1))
+        fold = few(runs.architecture, own, config.samples, config.seed)
+        if len(fold.train) < config.samples or not len(fold.test):
+            models = len(set(runs.architecture[own].tolist()))
+            column, value = adaptation.group
             raise UsageError(
-                f"{group.column} {group.value!r} has {len(own)} rows of {many} models with a "
-                f"graph: too few for {samples}"
+                f"{column} {value!r} has {len(own)} rows of {models} models with a graph: too few "
+                f"for {config.samples}"
             )
-        found.append(Adaptation(group, fold.train, np.sort(draw.permutation(fold.test)[:test])))
-    return Division(np.sort(free[:base]), tuple(found))
+        folds.append(Fold(fold.train, np.sort(draw.permutation(fold.test)[: config.test_rows])))
+    return Division(np.sort(base[: config.rows]), tuple(folds))
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """See the module. ``division`` says which rows may be learnt from."""
+    """The table of runs with its graphs and texts; ``division`` says who learns from what."""
 
     runs: Runs
     division: Division
     graphs: tuple[Data, ...]
     """Standardised by the base's graphs."""
     statics: Tensor
-    """[graphs, STATICS] likewise."""
+    """[graphs, STATICS] totals of each graph, likewise."""
     summaries: tuple[str, ...]
+    """[graphs]"""
     prompts: tuple[str, ...]
     """[rows]"""
     seen: tuple[int, ...]
     """Graphs of the base's rows: all that stages 1 and 2 learn from."""
     digest: str
+    """Of all that is learnt from."""
 
     def batch(self, graphs: Sequence[int], device: torch.device) -> Data:
-        """These graphs as one."""
+        """Return these graphs as one."""
         return Batch.from_data_list([self.graphs[place] for place in graphs]).to(device)
 
 
 def published(config: LanguageConfig) -> Corpus:
-    """timm's table, divided as the configuration asks for. Raises ToolMissing, DocumentError where
-    the data sets are absent, UsageError for a group without rows.
+    """Return timm's inference as a corpus.
+
+    Raises ToolMissing and DocumentError without the data sets, UsageError as ``divide`` does.
     """
-    table = timm_runs.runs()
-    division = divide(
-        table, [Group(*one.group) for one in config.adapt], samples=config.samples,
-        base=config.rows, test=config.test_rows, seed=config.seed,
-    )  # fmt: skip
-    return corpus(table, timm_runs.graphs(), division, config.encoder.layers)
+    return corpus(timm_runs.runs(), timm_runs.graphs(), config)
 
 
-def corpus(runs: Runs, graphs: Graphs, division: Division, steps: int) -> Corpus:
-    """Everything from a table of rows and its graphs, for encoders of ``steps`` layers."""
+def corpus(runs: Runs, known: Graphs, config: LanguageConfig) -> Corpus:
+    """Return a table of runs and its graphs as a corpus."""
+    division = divide(runs, config)
     seen = tuple(sorted(set(runs.graph[division.base].tolist())))
-    made = tuple(data_of(compact(graph, steps)) for graph in graphs.graphs)
-    scale = Standardise(torch.cat([made[place].x for place in seen]).double().numpy())
-    for one in made:
-        one.x = scale(one.x)
-    totals = np.stack([static_features(graph) for graph in graphs.graphs]).astype(np.float64)
-    questions, summaries = tuple(prompts(runs)), tuple(summary(one) for one in graphs.graphs)
+    graphs = tuple(data_of(compact(graph, config.encoder.layers)) for graph in known.graphs)
+    scale = Standardise(torch.cat([graphs[place].x for place in seen]).double().numpy())
+    for graph in graphs:
+        graph.x = scale(graph.x)
+    totals = np.stack([static_features(graph) for graph in known.graphs]).astype(np.float64)
+    questions = tuple(prompts(runs))
+    summaries = tuple(summary(graph) for graph in known.graphs)
     digest = hashlib.sha256()
-    for array in (runs.graph, runs.seconds, *division.all, totals):
+    parts = [part for fold in division.adaptations for part in (fold.train, fold.test)]
+    for array in (runs.graph, runs.seconds, division.base, *parts, totals):
         digest.update(np.ascontiguousarray(array).tobytes())
-    for one in made:
-        digest.update(one.x.numpy().tobytes() + one.edge_index.numpy().tobytes())
+    for graph in graphs:
+        digest.update(graph.x.numpy().tobytes() + graph.edge_index.numpy().tobytes())
     digest.update("\n".join((*questions, *summaries)).encode())
     return Corpus(
-        runs, division, made, Standardise(totals[list(seen)])(tensor(totals)), summaries,
+        runs, division, graphs, Standardise(totals[list(seen)])(tensor(totals)), summaries,
         questions, seen, digest.hexdigest(),
     )  # fmt: skip

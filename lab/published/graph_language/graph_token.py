@@ -1,10 +1,10 @@
-"""A graph as one token: the encoder, how it is pre-trained, and the way into a language model.
+"""A graph as one token: its encoder, how that is pre-trained, and the way into a language model.
 
-Stage 1 is GraphMAE (Hou et al., KDD 2022) with the thesis's settings (section 7.4.3, Table 7.7):
-half of the nodes hidden, a learnt vector in their place (a tenth of them gets another node's
-features), their codes hidden once more before decoding, scaled cosine error on the hidden nodes
-alone. Nodes that look alike share one row of a compact graph, so they are hidden together: a hidden
-node cannot be read off its twin.
+Stage 1 is GraphMAE (Hou et al., KDD 2022) with the thesis's settings (section 7.4.3, Table 7.7).
+Half of the nodes are hidden behind a learnt vector, or behind another node's features (a tenth of
+them). Their codes are hidden again before decoding. The loss is the scaled cosine error of the
+hidden nodes. Nodes that look alike share a row of a compact graph and are hidden together, so that
+a hidden node cannot be read off its twin.
 """
 
 from __future__ import annotations
@@ -21,45 +21,46 @@ from lab.published.networks import perceptron
 
 
 def gin(layers: int, width: int) -> Encoder:
-    """Return a new encoder of the thesis's kind."""
+    """Return an untrained GIN encoder, the thesis's kind."""
     return Encoder(EncoderSettings(Kind.GIN, width, layers))
 
 
 def codes(encoder: Encoder, batch: Data) -> Tensor:
-    """Return [graphs, width] the mean of each graph's nodes (equation 7.5)."""
+    """Return [graphs, width] the mean over each graph's nodes (thesis, equation 7.5)."""
     return mean_nodes(encoder(batch.x, batch.edge_index), batch)
 
 
 def scaled_cosine_error(guess: Tensor, truth: Tensor, power: float) -> Tensor:
-    """Return mean of ``(1 - cosine)^power`` over rows (GraphMAE, equation 4)."""
+    """Return the mean over rows of ``(1 - cosine)^power`` (GraphMAE, equation 4)."""
     return ((1 - functional.cosine_similarity(guess, truth, dim=-1)) ** power).mean()
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """What is hidden, and how errors count."""
+    """How many nodes are hidden, and how their errors count."""
 
     ratio: float = 0.5
     replaced: float = 0.1
-    """Share of the hidden nodes that get another node's features instead of the learnt vector."""
+    """Share of the hidden nodes that get another node's features in place of the learnt vector."""
     power: float = 2.0
+    """Exponent of the scaled cosine error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Places of nodes."""
+    """Which nodes are hidden, by their places."""
 
     masked: Tensor
-    """All that are hidden."""
+    """All hidden nodes: ``blank`` and ``swapped``."""
     blank: Tensor
-    """Of them, those that get the learnt vector."""
+    """Hidden behind the learnt vector."""
     swapped: Tensor
-    """Of them, those that get the features of ``donors``."""
+    """Hidden behind the features of ``donors``."""
     donors: Tensor
 
 
 def hide(nodes: int, masking: Masking) -> Hidden:
-    """Draw from torch's generator; at least one node is hidden."""
+    """Draw the hidden nodes from torch's generator; at least one is hidden."""
     masked = torch.randperm(nodes)[: max(1, round(nodes * masking.ratio))]
     swaps = int(len(masked) * masking.replaced)
     mixed = masked[torch.randperm(len(masked))]
@@ -67,7 +68,7 @@ def hide(nodes: int, masking: Masking) -> Hidden:
 
 
 class MaskedAutoEncoder(nn.Module):
-    """The encoder and what only pre-training needs: mask, bridge, a decoder of one GIN layer."""
+    """The encoder with what only pre-training needs: mask, bridge, a decoder of one GIN layer."""
 
     def __init__(self, encoder: Encoder, masking: Masking) -> None:
         super().__init__()
@@ -79,20 +80,20 @@ class MaskedAutoEncoder(nn.Module):
         self.restore = nn.Linear(settings.width, settings.inputs)
 
     def forward(self, batch: Data) -> Tensor:
-        """Return the loss of one batch of graphs, masks drawn from torch's generator."""
+        """Return the loss of a batch of graphs; masks are drawn from torch's generator."""
         hidden = hide(len(batch.x), self.masking)
         masked = hidden.masked.to(batch.x.device)
-        found = self.encoder(self.covered(batch.x, hidden), batch.edge_index)
-        guess = self.restore(self.decoder(self.remasked(found, masked), batch.edge_index))
+        encoded = self.encoder(self.covered(batch.x, hidden), batch.edge_index)
+        guess = self.restore(self.decoder(self.remasked(encoded, masked), batch.edge_index))
         return scaled_cosine_error(guess[masked], batch.x[masked], self.masking.power)
 
-    def remasked(self, found: Tensor, masked: Tensor) -> Tensor:
-        """Return [n, width] what the decoder sees: nothing of the hidden nodes' own codes."""
-        bridged: Tensor = self.bridge(found)
+    def remasked(self, encoded: Tensor, masked: Tensor) -> Tensor:
+        """Return [nodes, width] what the decoder sees: zeros for the hidden nodes."""
+        bridged: Tensor = self.bridge(encoded)
         return bridged.index_fill(0, masked, 0.0)
 
     def covered(self, features: Tensor, hidden: Hidden) -> Tensor:
-        """Return [n, features] with the hidden nodes replaced."""
+        """Return [nodes, features] with the hidden nodes' features replaced."""
         place = torch.arange(len(features))
         place[hidden.swapped] = hidden.donors
         blank = torch.zeros(len(features), 1, dtype=torch.bool)
@@ -102,7 +103,7 @@ class MaskedAutoEncoder(nn.Module):
 
 
 class Projection(nn.Module):
-    """A graph's code to one token of the language model (equation 7.6)."""
+    """From a graph's code to one token of the language model (thesis, equation 7.6)."""
 
     size: Tensor
 
@@ -114,14 +115,14 @@ class Projection(nn.Module):
         self.norm = nn.LayerNorm(tokens, elementwise_affine=False)
         self.register_buffer("size", torch.tensor(size))
 
-    def forward(self, found: Tensor) -> Tensor:
-        """Return [graphs, codes] to [graphs, tokens], of root mean square ``size``."""
-        scaled: Tensor = self.norm(self.layers(found)) * self.size
+    def forward(self, graph_codes: Tensor) -> Tensor:
+        """Return [graphs, token width] of root mean square ``size``, from [graphs, code width]."""
+        scaled: Tensor = self.norm(self.layers(graph_codes)) * self.size
         return scaled
 
 
 class Regressor(nn.Module):
-    """Without a language model: graph code, totals and context to the logarithm of seconds."""
+    """The GNN alone: log seconds from a graph's code and totals and a run's settings."""
 
     def __init__(self, encoder: Encoder, statics: int, context: int, width: int) -> None:
         super().__init__()
@@ -130,7 +131,7 @@ class Regressor(nn.Module):
         self.head = perceptron((encoder.settings.width + statics + width, width, width, 1))
 
     def forward(self, batch: Data, at: Tensor, statics: Tensor, context: Tensor) -> Tensor:
-        """Return [rows] from the batch's graphs; ``at``: [rows] the graph of each row."""
+        """Return [rows] log seconds; ``at`` [rows] is each row's graph in the batch."""
         known = torch.relu(self.context(context))
         rows = torch.cat([codes(self.encoder, batch)[at], statics, known], dim=1)
         guess: Tensor = self.head(rows)

@@ -1,39 +1,30 @@
-"""The one configuration file of GNN + language model (TOML): every stage, its sizes and rates.
+"""The configuration file of GNN + language model (TOML): every stage, its sizes and rates.
 
 Defaults are the thesis's (sections 7.5.2 and 7.7.6) where it names them.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from berth.pilot.documents import Document, read_toml
+from berth.pilot.documents import Document
 from lab.published.graph_language.checkpoints import RandomModel
-from lab.published.graph_language.texts import Notation
-
-
-class Precision(StrEnum):
-    """Of the frozen weights."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
 
 
 class EncoderConfig(Document):
-    """GIN."""
+    """The GIN encoder."""
 
     layers: int = Field(default=5, ge=1, le=32)
     width: int = Field(default=1024, ge=4, le=8192)
     statics: bool = True
-    """Totals of the graph beside the mean of its nodes, which forgets sizes; the thesis has none
-    here (equation 7.5)."""
+    """Whether a graph's totals stand beside the mean of its nodes, which forgets sizes. The thesis
+    has none here (equation 7.5)."""
 
 
 class PretrainConfig(Document):
-    """Stage 1; no epochs: the encoder begins at random."""
+    """Stage 1. Without epochs the encoder stays as it was drawn."""
 
     epochs: int = Field(default=500, ge=0)
     batch: int = Field(default=128, ge=1)
@@ -44,51 +35,52 @@ class PretrainConfig(Document):
 
 
 class LanguageModelConfig(Document):
-    """A checkpoint by its folder, or one made at random."""
+    """A checkpoint by its folder, or a random model."""
 
     path: str | None = None
     random: RandomModel | None = None
     rank: int = Field(default=8, ge=0, le=512)
-    """LoRA's; 0: every weight is trained (a random model needs it)."""
+    """Of LoRA. With 0 every weight is trained, which a random model needs."""
     alpha: int = Field(default=16, ge=1)
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    precision: Precision = Precision.FLOAT32
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the frozen weights."""
 
     @model_validator(mode="after")
-    def _one(self) -> LanguageModelConfig:
+    def _one_source(self) -> LanguageModelConfig:
         if (self.path is None) == (self.random is None):
             raise ValueError("name either path or random")
-        if self.rank == 0 and self.precision is not Precision.FLOAT32:
+        if self.rank == 0 and self.precision != "float32":
             raise ValueError("rank 0 trains every weight, which needs float32")
         return self
 
 
 class StageConfig(Document):
-    """Stages 2 and 3 and each adaptation; no epochs: the stage is left out."""
+    """Stages 2 and 3 and each adaptation. Without epochs the stage is left out."""
 
     epochs: int = Field(default=10, ge=0)
     batch: int = Field(default=16, ge=1)
     encoder_rate: float = Field(default=1e-3, ge=0)
-    """Of the GNN and the projection."""
+    """Learning rate of the encoder and the projection."""
     language_rate: float = Field(default=1e-4, ge=0)
 
 
 class AdaptConfig(StageConfig):
-    """What is new, and how it is learnt."""
+    """A new device, or a new family of models."""
 
     epochs: int = Field(default=3, ge=0)
     device: str | None = None
     family: str | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> AdaptConfig:
+    def _one_group(self) -> AdaptConfig:
         if (self.device is None) == (self.family is None):
             raise ValueError("name either device or family")
         return self
 
     @property
     def group(self) -> tuple[str, str]:
-        """Column and value of its rows."""
+        """Return the column and the value that its rows have."""
         return ("family", str(self.family)) if self.device is None else ("device", self.device)
 
     @property
@@ -99,7 +91,7 @@ class AdaptConfig(StageConfig):
 
 
 class RegressorConfig(Document):
-    """The GNN without a language model: head and training."""
+    """The GNN without a language model."""
 
     epochs: int = Field(default=10, ge=1)
     batch: int = Field(default=16, ge=1)
@@ -109,21 +101,18 @@ class RegressorConfig(Document):
 
 
 class LanguageConfig(Document):
-    """The file; paths are relative to it."""
+    """The whole file; paths are relative to its folder."""
 
     out: str = "graph-language"
-    """Folder for what is made."""
+    """Folder of weights and answers."""
     seed: int = 0
     device: str = Field(default="cpu", pattern=r"cpu|cuda(:\d+)?")
     rows: int = Field(default=5000, ge=2)
-    """Measured rows that the base learns from, at most."""
+    """Most rows that the base learns from."""
     samples: int = Field(default=32, ge=1)
-    """Rows of an adaptation."""
+    """Rows that an adaptation learns from."""
     test_rows: int = Field(default=500, ge=1)
-    """Tested of each adaptation, at most."""
-    notation: Notation = Notation.SCIENTIFIC
-    keep_every: int = Field(default=50, ge=1)
-    """Steps between two states to resume from."""
+    """Most rows that an adaptation is tested on."""
     encoder: EncoderConfig = EncoderConfig()
     pretrain: PretrainConfig = PretrainConfig()
     language_model: LanguageModelConfig
@@ -131,17 +120,10 @@ class LanguageConfig(Document):
     regress: StageConfig = StageConfig()
     adapt: tuple[AdaptConfig, ...] = Field(min_length=1)
     regressor: RegressorConfig = RegressorConfig()
-    sentences: str | None = None
-    """A sentence encoder's folder, for the variant GNN + sentence embedding."""
 
     @model_validator(mode="after")
-    def _different(self) -> LanguageConfig:
-        groups = [one.group for one in self.adapt]
+    def _different_groups(self) -> LanguageConfig:
+        groups = [adaptation.group for adaptation in self.adapt]
         if len(set(groups)) < len(groups):
             raise ValueError("adapt names the same group twice")
         return self
-
-
-def read_config(path: Path) -> LanguageConfig:
-    """Read and check. Raises DocumentError naming the key at fault."""
-    return read_toml(path, LanguageConfig)

@@ -1,9 +1,9 @@
-"""Pre-train, align, regress, adapt: each stage from the one before, each resumable.
+"""Pre-train, align, regress, adapt: each stage goes on from the one before.
 
-1. ``pretrain``: the encoder restores hidden node features (unlabelled graphs).
+1. ``pretrain``: the encoder restores hidden node features of graphs without times.
 2. ``align``: projection and language model learn to summarise graphs; the encoder is frozen.
 3. ``regress``: all three learn to write times.
-4. ``adapt-*``: all three go on with a few rows of a device or family that is new.
+4. ``adapt-*``: all three go on with a few rows of a new device or family.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from berth.predictor.learning.resume import Resume
+from lab.ground.splits import Fold
+from lab.ground.table import Floats
 from lab.published.graph_language import checkpoints
 from lab.published.graph_language.checkpoints import Checkpoint, RandomModel, random_folder
-from lab.published.graph_language.corpus import STATICS, Adaptation, Corpus
+from lab.published.graph_language.corpus import STATICS, Corpus
 from lab.published.graph_language.graph_token import (
     MaskedAutoEncoder,
     Masking,
@@ -31,23 +34,19 @@ from lab.published.graph_language.graph_token import (
     gin,
 )
 from lab.published.graph_language.language_config import AdaptConfig, LanguageConfig, StageConfig
-from lab.published.graph_language.language_model import Adapter, GraphLanguage
-from lab.published.graph_language.stage_loop import (
+from lab.published.graph_language.language_model import GraphLanguage
+from lab.published.graph_language.stage_training import (
     Advance,
-    Loop,
     Loss,
     Stage,
-    StateCard,
-    States,
     draw,
-    ended,
+    restored,
+    trained,
 )
 from lab.published.graph_language.texts import SUMMARISE, read, write
 from lab.published.networks import seeded
 
 PRETRAIN, ALIGN, REGRESS = "pretrain", "align", "regress"
-FORMAT = 2
-"""Of stored states: another number makes old ones unreadable."""
 _SPARE = 4
 """Tokens that an answer may have beyond the longest right one."""
 _TOGETHER = 32
@@ -55,274 +54,228 @@ Progress = Callable[[str, int], AbstractContextManager[Advance]]
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the stages train; made when first asked for, always in the same state."""
+class Stages:
+    """All stages of one configuration; modules are made when first asked for."""
 
     config: LanguageConfig
-    base: Path
+    folder: Path
     """Paths of the configuration are relative to it."""
     corpus: Corpus
+    progress: Progress
 
     @property
     def device(self) -> torch.device:
-        """Where networks are."""
+        """Return where networks are."""
         return torch.device(self.config.device)
 
     @property
     def out(self) -> Path:
-        """Where everything is stored."""
-        return self.base / self.config.out
+        """Return the folder of weights and answers."""
+        return self.folder / self.config.out
 
-    def drawn(self, what: str, make: Callable[[], nn.Module]) -> nn.Module:
-        """Return a module whose weights depend on the seed and its name alone."""
-        with seeded(draw(self.config.seed, what)):
+    def drawn(self, name: str, make: Callable[[], nn.Module]) -> nn.Module:
+        """Return a new module whose weights depend on the seed and its name alone."""
+        with seeded(draw(self.config.seed, name)):
             return make().to(self.device)
 
     @cached_property
     def autoencoder(self) -> MaskedAutoEncoder:
-        """Stage 1's; its ``encoder`` is that of all later stages."""
-        encoder, wanted = self.config.encoder, self.config.pretrain
-        masking = Masking(wanted.mask, wanted.replaced, wanted.power)
+        """Return stage 1's network; its ``encoder`` is that of all later stages."""
+        encoder, pretrain = self.config.encoder, self.config.pretrain
+        masking = Masking(pretrain.mask, pretrain.replaced, pretrain.power)
         return self.drawn(
             "encoder", lambda: MaskedAutoEncoder(gin(encoder.layers, encoder.width), masking)
         )
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
-        """Return the language model's folder, checked; a random one is written first.
-        DocumentError."""
-        wanted = self.config.language_model
-        if wanted.path is not None:
-            return checkpoints.checkpoint(self.base / wanted.path)
+        """Return the language model's folder; a random one is written first. DocumentError."""
+        model = self.config.language_model
+        if model.path is not None:
+            return checkpoints.checkpoint(self.folder / model.path)
         texts = [*self.corpus.summaries, *self.corpus.prompts, SUMMARISE]
-        size, seed = wanted.random or RandomModel(), draw(self.config.seed, "random")
+        size, seed = model.random or RandomModel(), draw(self.config.seed, "random")
         return checkpoints.checkpoint(random_folder(self.out, size, texts, seed))
 
     @cached_property
     def language(self) -> GraphLanguage:
         """Return the language model with its adapter."""
-        wanted = self.config.language_model
-        adapter = Adapter(wanted.rank, wanted.alpha, wanted.dropout)
-        dtype = getattr(torch, wanted.precision)
-        return self.drawn("adapter", lambda: GraphLanguage(self.checkpoint, adapter, dtype))
+        settings = self.config.language_model
+        return self.drawn("adapter", lambda: GraphLanguage(self.checkpoint, settings))
 
     @cached_property
     def projection(self) -> Projection:
         """Return the module from a graph's code to a token."""
         inputs = self.config.encoder.width + (STATICS if self.config.encoder.statics else 0)
-        language = self.language
-        return self.drawn(
-            "projection", lambda: Projection(inputs, language.width, language.token_size)
-        )
+        width, size = self.language.width, self.language.token_size
+        return self.drawn("projection", lambda: Projection(inputs, width, size))
 
     def graph_codes(self, graphs: Sequence[int]) -> Tensor:
-        """Return [graphs, codes] what the projection takes."""
-        found = codes(self.autoencoder.encoder, self.corpus.batch(graphs, self.device))
+        """Return [graphs, code width] what the projection takes."""
+        encoded = codes(self.autoencoder.encoder, self.corpus.batch(graphs, self.device))
         if not self.config.encoder.statics:
-            return found
-        return torch.cat([found, self.corpus.statics[list(graphs)].to(self.device)], dim=1)
+            return encoded
+        return torch.cat([encoded, self.corpus.statics[list(graphs)].to(self.device)], dim=1)
 
-    def tokens(self, rows: Sequence[int]) -> Tensor:
-        """Return [rows, tokens] of their graphs, through encoder and projection as they stand."""
-        graphs = self.corpus.runs.graph[list(rows)].tolist()
-        distinct = sorted(set(graphs))
-        place = {graph: n for n, graph in enumerate(distinct)}
-        known = self.graph_codes(distinct)
-        projected: Tensor = self.projection(known[[place[graph] for graph in graphs]])
+    def graph_tokens(self, rows: Sequence[int]) -> Tensor:
+        """Return [rows, token width] the tokens of the rows' graphs."""
+        distinct, place = np.unique(self.corpus.runs.graph[list(rows)], return_inverse=True)
+        projected: Tensor = self.projection(self.graph_codes(distinct.tolist())[place])
         return projected
 
     def answers(self, rows: Sequence[int]) -> list[str]:
-        """Return the times of these rows as text."""
-        seconds = self.corpus.runs.seconds
-        return [write(float(seconds[row]), self.config.notation) for row in rows]
-
-    @cached_property
-    def modules(self) -> dict[str, nn.Module]:
-        """Return what stage 3 and adaptations train, by the name they are stored under."""
-        return {"encoder": self.autoencoder.encoder, "projection": self.projection,
-                "language": self.language.model}  # fmt: skip
+        """Return the measured times of these rows as text."""
+        return [write(float(self.corpus.runs.seconds[row])) for row in rows]
 
     def settings(self, stage: str, *more: object) -> str:
-        """Return digest of all that the weights after a stage depend on."""
+        """Return a digest of all that the weights after a stage depend on."""
         config = self.config
-        parts: list[object] = [FORMAT, self.corpus.digest, config.seed]
+        parts: list[object] = [self.corpus.digest, config.seed]
         parts += [config.encoder.model_dump(mode="json"), config.pretrain.model_dump(mode="json")]
         if stage != PRETRAIN:
             model = config.language_model.model_dump(mode="json", exclude={"path"})
             parts += [self.checkpoint.digest, model, config.align.model_dump(mode="json")]
         if stage not in (PRETRAIN, ALIGN):
-            parts += [config.notation, config.regress.model_dump(mode="json")]
-        return digest_of(*parts, *more)
+            parts.append(config.regress.model_dump(mode="json"))
+        text = json.dumps([*parts, *more], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
-
-def digest_of(*parts: object) -> str:
-    """Return a digest of anything that JSON can hold."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """Of tested rows."""
-
-    rows: tuple[int, ...]
-    texts: tuple[str, ...]
-    seconds: tuple[float | None, ...]
-    """None: the text is no number (a parse failure)."""
-
-
-@dataclass(frozen=True)
-class Stages:
-    """All stages of one configuration."""
-
-    parts: Parts
-    progress: Progress
-    stop_after: int | None = None
-    """See ``Loop``."""
-
-    @property
-    def states(self) -> States:
-        """Where weights are stored."""
-        return States(self.parts.out)
-
-    def run(self, stage: Stage) -> StateCard:
-        """Load the stage where it is done; else train what is left of it."""
-        if done := ended(stage, self.states):
-            return done
-        config, loss = self.parts.config, stage.prepare()
-        loop = Loop(self.states, config.seed, config.keep_every, self.stop_after)
+    def run(self, stage: Stage) -> list[float]:
+        """Load the stage where it is done, else train it; return the loss of each epoch."""
+        losses = restored(stage, self.out)
+        if losses is not None:
+            return losses
         with self.progress(stage.name, stage.steps) as advance:
-            return loop.train(stage, loss, advance)
+            return trained(stage, self.out, seed=self.config.seed, advance=advance)
 
-    def all(self) -> dict[str, StateCard]:
-        """Whatever is left to do of all stages, in order."""
-        done = {PRETRAIN: self.pretrain(), ALIGN: self.align(), REGRESS: self.regress()}
-        return done | {config.stage: self.adapt(config) for config in self.parts.config.adapt}
+    def all(self) -> dict[str, list[float]]:
+        """Run all stages in order; return the losses of each."""
+        losses = {PRETRAIN: self.pretrain(), ALIGN: self.align(), REGRESS: self.regress()}
+        return losses | {config.stage: self.adapt(config) for config in self.config.adapt}
 
-    def dealt(self, wanted: AdaptConfig) -> Adaptation:
+    def rows_of(self, adaptation: AdaptConfig) -> Fold:
         """Return an adaptation's rows."""
-        place = self.parts.config.adapt.index(wanted)
-        return self.parts.corpus.division.adaptations[place]
+        return self.corpus.division.adaptations[self.config.adapt.index(adaptation)]
 
-    def pretrain(self) -> StateCard:
-        """Stage 1."""
-        parts, wanted = self.parts, self.parts.config.pretrain
-        seen, model = parts.corpus.seen, parts.autoencoder
+    def pretrain(self) -> list[float]:
+        """Run stage 1."""
+        settings, seen, model = self.config.pretrain, self.corpus.seen, self.autoencoder
 
         def loss(places: Sequence[int]) -> Tensor:
-            found: Tensor = model.train()(
-                parts.corpus.batch([seen[n] for n in places], parts.device)
+            error: Tensor = model.train()(
+                self.corpus.batch([seen[place] for place in places], self.device)
             )
-            return found
+            return error
 
         return self.run(Stage(
-            PRETRAIN, parts.settings(PRETRAIN), len(seen), wanted.epochs, wanted.batch,
-            {"autoencoder": model}, {"autoencoder": wanted.rate}, lambda: loss,
+            PRETRAIN, self.settings(PRETRAIN), len(seen), settings.epochs, settings.batch,
+            {"autoencoder": model}, {"autoencoder": settings.rate}, lambda: loss,
         ))  # fmt: skip
 
-    def align(self) -> StateCard:
-        """Stage 2, after stage 1."""
-        parts, wanted, seen = self.parts, self.parts.config.align, self.parts.corpus.seen
+    def align(self) -> list[float]:
+        """Run stage 2."""
+        seen = self.corpus.seen
 
         def prepare() -> Loss:
             self.pretrain()
-            parts.autoencoder.eval()
-            parts_of = [seen[start : start + _TOGETHER] for start in range(0, len(seen), _TOGETHER)]
+            self.autoencoder.eval()
+            parts = [seen[start : start + _TOGETHER] for start in range(0, len(seen), _TOGETHER)]
             with torch.no_grad():
-                frozen = torch.cat([parts.graph_codes(some) for some in parts_of])
+                frozen = torch.cat([self.graph_codes(part) for part in parts])
 
             def loss(places: Sequence[int]) -> Tensor:
-                parts.language.train()
-                texts = [parts.corpus.summaries[seen[n]] for n in places]
-                tokens = parts.projection(frozen[list(places)])
-                return parts.language.loss(tokens, [SUMMARISE] * len(places), texts)
+                self.language.train()
+                texts = [self.corpus.summaries[seen[place]] for place in places]
+                tokens = self.projection(frozen[list(places)])
+                return self.language.loss(tokens, [SUMMARISE] * len(places), texts)
 
             return loss
 
-        return self._language_stage(
-            ALIGN, wanted, len(seen), prepare, encoder_rate=0.0, settings=parts.settings(ALIGN)
-        )
+        config = self.config.align.model_copy(update={"encoder_rate": 0.0})
+        rate = self.config.align.encoder_rate
+        return self._language_stage(ALIGN, config, len(seen), prepare, projection_rate=rate)
 
-    def regress(self) -> StateCard:
-        """Stage 3, after stage 2."""
-        wanted, rows = self.parts.config.regress, self.parts.corpus.division.base.tolist()
+    def regress(self) -> list[float]:
+        """Run stage 3."""
+        rows = self.corpus.division.base.tolist()
 
         def prepare() -> Loss:
             self.align()
-            return self._times(rows)
+            return self._loss_of_times(rows)
 
-        return self._language_stage(
-            REGRESS, wanted, len(rows), prepare, settings=self.parts.settings(REGRESS)
-        )
+        return self._language_stage(REGRESS, self.config.regress, len(rows), prepare)
 
-    def adapt(self, wanted: AdaptConfig) -> StateCard:
-        """Stage 4 of one group, after stage 3."""
-        rows = self.dealt(wanted).given.tolist()
+    def adapt(self, adaptation: AdaptConfig) -> list[float]:
+        """Run stage 4 for one group."""
+        rows = self.rows_of(adaptation).train.tolist()
 
         def prepare() -> Loss:
             self.regress()
-            return self._times(rows)
+            return self._loss_of_times(rows)
 
-        settings = self.parts.settings(wanted.stage, wanted.model_dump(mode="json"))
-        return self._language_stage(wanted.stage, wanted, len(rows), prepare, settings=settings)
+        return self._language_stage(
+            adaptation.stage, adaptation, len(rows), prepare, adaptation.model_dump(mode="json")
+        )
 
     def _language_stage(
         self,
         name: str,
-        wanted: StageConfig,
+        config: StageConfig,
         examples: int,
         prepare: Callable[[], Loss],
-        *,
-        settings: str,
-        encoder_rate: float | None = None,
-    ) -> StateCard:
-        rates = {
-            "encoder": wanted.encoder_rate if encoder_rate is None else encoder_rate,
-            "projection": wanted.encoder_rate, "language": wanted.language_rate,
-        }  # fmt: skip
+        *more_settings: object,
+        projection_rate: float | None = None,
+    ) -> list[float]:
+        modules = {"encoder": self.autoencoder.encoder, "projection": self.projection,
+                   "language": self.language.model}  # fmt: skip
+        if projection_rate is None:
+            projection_rate = config.encoder_rate
+        rates = {"encoder": config.encoder_rate, "projection": projection_rate,
+                 "language": config.language_rate}  # fmt: skip
         return self.run(Stage(
-            name, settings, examples, wanted.epochs, wanted.batch, self.parts.modules, rates,
-            prepare,
+            name, self.settings(name, *more_settings), examples, config.epochs, config.batch,
+            modules, rates, prepare,
         ))  # fmt: skip
 
-    def _times(self, rows: Sequence[int]) -> Loss:
-        parts, answers = self.parts, self.parts.answers(rows)
+    def _loss_of_times(self, rows: Sequence[int]) -> Loss:
+        answers = self.answers(rows)
 
         def loss(places: Sequence[int]) -> Tensor:
-            parts.autoencoder.train()
-            parts.language.train()
-            some = [rows[n] for n in places]
-            prompts = [parts.corpus.prompts[row] for row in some]
-            return parts.language.loss(parts.tokens(some), prompts, [answers[n] for n in places])
+            self.autoencoder.train()
+            self.language.train()
+            chosen = [rows[place] for place in places]
+            prompts = [self.corpus.prompts[row] for row in chosen]
+            texts = [answers[place] for place in places]
+            return self.language.loss(self.graph_tokens(chosen), prompts, texts)
 
         return loss
 
-    def predict(self, wanted: AdaptConfig, *, before: bool = False) -> Predicted:
-        """Answers for the tested rows of a group, after its adaptation or before it."""
-        rows, notation = self.dealt(wanted).test.tolist(), self.parts.config.notation
-        learnt = () if before else (wanted.model_dump(mode="json"),)
-        key = f"{self.parts.settings(wanted.stage, *learnt)}:{wanted.group}"
+    def predict(self, adaptation: AdaptConfig, *, before: bool = False) -> Floats:
+        """Return [tested rows] seconds after an adaptation, or before it; NaN: not a number."""
+        rows = self.rows_of(adaptation).test.tolist()
+        learnt = () if before else (adaptation.model_dump(mode="json"),)
+        key = f"{self.settings(adaptation.stage, *learnt)}:{adaptation.group}"
 
         def answer() -> list[str]:
             if before:
                 self.regress()
             else:
-                self.adapt(wanted)
-            return self._answer(rows)
+                self.adapt(adaptation)
+            return self._written(rows)
 
-        texts = Resume(self.parts.out / "answers").value(key, answer)
-        return Predicted(tuple(rows), tuple(texts), tuple(read(t, notation) for t in texts))
+        texts = Resume(self.out / "answers").value(key, answer)
+        return np.array([read(text) for text in texts])
 
-    def _answer(self, rows: Sequence[int]) -> list[str]:
-        parts = self.parts
-        right = parts.answers(parts.corpus.division.base.tolist())
-        longest = max(len(parts.language.ids(text)) for text in right) + _SPARE
-        parts.language.eval()
-        parts.autoencoder.eval()
+    def _written(self, rows: Sequence[int]) -> list[str]:
+        right = self.answers(self.corpus.division.base.tolist())
+        most = max(len(self.language.ids(text)) for text in right) + _SPARE
+        self.language.eval()
+        self.autoencoder.eval()
         texts: list[str] = []
         with self.progress("answering", -(-len(rows) // _TOGETHER)) as advance, torch.no_grad():
             for start in range(0, len(rows), _TOGETHER):
-                some = rows[start : start + _TOGETHER]
-                prompts = [parts.corpus.prompts[row] for row in some]
-                texts += parts.language.answer(parts.tokens(some), prompts, longest)
+                part = rows[start : start + _TOGETHER]
+                prompts = [self.corpus.prompts[row] for row in part]
+                texts += self.language.answer(self.graph_tokens(part), prompts, most)
                 advance()
         return texts

@@ -12,13 +12,11 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options import SentenceJson, json_option, seconds_of
-from berth.plugin.mig import wire
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report, previews
 from berth.plugin.mig.errors import Busy
 from berth.plugin.mig.settings import load
 from berth.plugin.mig.target import checked, read_target
-from berth.plugin.mig.wire import preview_data
 
 OUTCOMES = {
     "new": "The new layout stands.",
@@ -75,7 +73,7 @@ def apply(  # noqa: PLR0917 - one parameter an option
 
 def _show_previews(previews: tuple[GpuPreview, ...], json_: bool) -> None:
     if json_:
-        click.echo(json.dumps({"outcome": "preview", "gpus": wire.preview_data(previews)}))
+        click.echo(json.dumps({"outcome": "preview", "gpus": [p.as_json() for p in previews]}))
         return
     click.echo("\n".join(preview_text(previews)))
     if any(p.destroy or p.create for p in previews):
@@ -89,7 +87,7 @@ def _show_previews(previews: tuple[GpuPreview, ...], json_: bool) -> None:
 
 def _show_report(report: Report, json_: bool) -> None:
     if json_:
-        click.echo(json.dumps(wire.report_data(report)))
+        click.echo(json.dumps(report.as_json()))
         return
     lines = preview_text(report.gpus) if report.gpus else []
     if report.resumed and report.gpus:
@@ -139,7 +137,7 @@ def assert_(file: Path, selected: str | None, json_: bool) -> None:
     needed = previews(fleet, checked(target, fleet))
     different = tuple(p for p in needed if p.destroy or p.create)
     if json_:
-        click.echo(json.dumps({"holds": not different, "gpus": preview_data(different)}))
+        click.echo(json.dumps({"holds": not different, "gpus": [p.as_json() for p in different]}))
     elif not different:
         click.echo(f"All {len(needed)} GPUs are as {file} says.")
     else:

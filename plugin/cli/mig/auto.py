@@ -21,7 +21,6 @@ from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.mig.settings import MigSettings, load
-from berth.plugin.mig.wire import preview_data
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobsDocument
 
@@ -93,7 +92,7 @@ def auto(
     if not yes:
         previews = gpus.preview(thought.target)
         if json_:
-            _say(thought.verdict.reason, True, json_, gpus=preview_data(previews))
+            _say(thought.verdict.reason, True, json_, gpus=[p.as_json() for p in previews])
         else:
             click.echo("\n".join(preview_text(previews)))
             click.echo(f"{thought.verdict.reason}; --yes does it.")

@@ -16,7 +16,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options import answer, json_option, site_option
 from berth.plugin.cli.tree import REGISTERED
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
-from berth.plugin.doctor.findings import Finding, Status
+from berth.plugin.doctor.findings import Finding, Status, fail, warn
 from berth.plugin.doctor.support import gather, write_archive
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.scheduler import SCHEDULERS
@@ -56,12 +56,11 @@ def _of_site(site_file: Path | None) -> list[Finding]:
     try:
         site = find_site(site_file)
     except BerthError as error:
-        return [Finding("site file", Status.FAIL, error.message, error.hint)]
+        return [fail("site file", error.message, error.hint)]
     if site is None:
         return [
-            Finding(
+            warn(
                 "site file",
-                Status.WARN,
                 f"there is no {SITE_FILE}: nothing of a site can be checked",
                 "make one with berth site init, or give --site FILE",
             )

@@ -8,7 +8,7 @@ jobs on the node's other slices run on. ``autodetect``: the lines are NVML's own
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,15 +23,14 @@ from berth.plugin.slurm.mig.publishing import LocalPublisher, Publisher, read_co
 from berth.plugin.slurm.mig.queue import STRANDED, waiting
 from berth.plugin.slurm.mig.slots import (
     HEADER,
+    SLOTS,
     Slot,
     arrange,
-    from_rows,
     gres_conf,
     gres_of,
     node_gres,
     numbers,
     read_slots,
-    to_rows,
     type_name,
 )
 from berth.plugin.slurm.records import gres, records
@@ -110,7 +109,7 @@ class SlurmKeeper:
         used, slots = self._used(), self._slots()
         old: dict[str, Any] = {"gres": self._gres(), "lines": self._lines()}
         if slots is not None:
-            old = {"slots": to_rows(slots)}
+            old = {"slots": _data(slots)}
         if used and (slots is None or not self._files.explicit):
             raise PlanRefused(
                 f"jobs hold GPUs of {self._files.node}, and which ones only Slurm knows",
@@ -120,10 +119,10 @@ class SlurmKeeper:
         wanted = [slot for gpu in fleet for slot in self._devices(gpu, target.get(gpu.uuid))]
         self._refuse_to_strand({slot.type for slot in wanted})
         if not self._files.explicit:
-            return {"old": old, "new": {"slots": to_rows(wanted)}}
+            return {"old": old, "new": {"slots": _data(wanted)}}
         total = len(slots) if used and slots else sum(map(_most, fleet))
         held = {n: slots[n] for n in used if n < len(slots)} if slots else {}
-        return {"old": old, "new": {"slots": to_rows(arrange(wanted, total, held))}}
+        return {"old": old, "new": {"slots": _data(arrange(wanted, total, held))}}
 
     def drain(self, reason: str) -> None:
         """Unless somebody has drained it already: then it is theirs to resume."""
@@ -135,7 +134,7 @@ class SlurmKeeper:
 
     def publish(self, part: Any, fleet: Fleet) -> None:
         """Write the files, restart where they changed or Slurm has not read them, and wait."""
-        slots = from_rows(part["slots"]) if "slots" in part else None
+        slots = SLOTS.validate_python(part["slots"]) if "slots" in part else None
         value, lines = part.get("gres"), part.get("lines")
         if slots is not None:
             value, lines = gres_of(slots), self._rendered(slots, fleet)
@@ -284,6 +283,10 @@ class SlurmKeeper:
                 last = f": {error.message}"
             time.sleep(POLL_S)
         raise SchedulerError(f"not within {self._files.ready_timeout_s:.0f} s: {condition}{last}")
+
+
+def _data(slots: Iterable[Slot]) -> Any:
+    return SLOTS.dump_python(tuple(slots), mode="json")
 
 
 def _most(gpu: GpuRecord) -> int:

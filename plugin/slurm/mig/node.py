@@ -4,45 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from berth.plugin.mig.node import Asked, Keeper, NodeSettings
+from berth.plugin.mig.node import AbsolutePath, Asked, Keeper, NodeSettings
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
 from berth.plugin.slurm.mig.publishing import CommandRestarter, ControllerPublisher
 from berth.policies.mig.demands import Demand
 
 
+def _program(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or not value[0].startswith("/"):
+        raise ValueError("must be a list: a program by its absolute path and its arguments")
+    return value
+
+
+Program = Annotated[tuple[str, ...], AfterValidator(_program)]
+
+
 class SlurmNode(NodeSettings):
     """The node in Slurm and the files and commands that change its gres."""
 
-    slurm_conf: str
-    gres_conf: str
+    slurm_conf: AbsolutePath
+    gres_conf: AbsolutePath
     mode: Literal["explicit", "autodetect"] = "explicit"
-    controller: tuple[str, ...] = ()
+    controller: Program = ()
     """A command that brings a request to ``berth-mig-node`` on the controller."""
-    restart_controller: tuple[str, ...] = ()
+    restart_controller: Program = ()
     """A command to run in place of that, where this node writes slurm.conf itself."""
-    restart_node: tuple[str, ...]
-    padding: str = "/dev/berth-off{number}"
-    device_map: str | None = None
+    restart_node: Program
+    padding: AbsolutePath = "/dev/berth-off{number}"
+    device_map: AbsolutePath | None = None
     ready_timeout_s: float = Field(default=120.0, gt=0)
-
-    @field_validator("slurm_conf", "gres_conf", "padding", "device_map")
-    @classmethod
-    def _absolute(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith("/"):
-            raise ValueError("must be an absolute path")
-        return value
-
-    @field_validator("controller", "restart_controller", "restart_node")
-    @classmethod
-    def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value or not value[0].startswith("/"):
-            raise ValueError("must be a list: a program by its absolute path and its arguments")
-        return value
 
     @field_validator("padding")
     @classmethod

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter
+
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.errors import PlanRefused
 from berth.policies.mig import Instance
@@ -130,25 +132,8 @@ def gres_of(slots: Iterable[Slot]) -> str:
     return ",".join(f"gpu:{name}:{count}" for name, count in counts.items()) or "(null)"
 
 
-def to_rows(slots: Iterable[Slot]) -> list[list[object]]:
-    """Return the slots as plain JSON data."""
-    return [
-        [s.type, s.gpu, s.instance and s.instance.profile, s.instance and s.instance.start]
-        for s in slots
-    ]
-
-
-def from_rows(rows: Iterable[Sequence[object]]) -> tuple[Slot, ...]:
-    """Return the slots that ``to_rows`` made JSON data of."""
-    return tuple(
-        Slot(
-            str(kind),
-            None if gpu is None else str(gpu),
-            None if profile is None else Instance(int(str(start)), str(profile)),
-        )
-        for kind, gpu, profile, start in rows
-    )
-
+SLOTS: TypeAdapter[tuple[Slot, ...]] = TypeAdapter(tuple[Slot, ...])
+"""Slots as plain JSON data, and back."""
 
 HEADER = "# Written by `berth mig apply`; changed by hand, it no longer describes the slices."
 _LINE = re.compile(
@@ -173,12 +158,6 @@ def type_name(profile: str, pattern: str = "{profile}") -> str:
             hint="type_pattern needs {profile}, and only letters, digits and . _ + - besides",
         )
     return name
-
-
-def is_found_by_nvml(name: str, nvml_name: str) -> bool:
-    """Return whether ``AutoDetect=nvml`` takes this type: it must be part of the device's own
-    name."""
-    return name.lower() in nvml_name.lower().replace(" ", "_")
 
 
 def gres_conf(

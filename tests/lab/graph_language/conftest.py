@@ -51,18 +51,16 @@ def make_stages(checkpoint_folder: Path) -> Callable[..., object]:
     """``make_stages(folder, **changes)``: stages over the tiny table, kept in ``folder``."""
     import tiny_latency
 
-    from lab.published.graph_language.corpus import Group, corpus, divide
+    from lab.published.graph_language.corpus import corpus
     from lab.published.graph_language.language_config import LanguageConfig
-    from lab.published.graph_language.stages import Parts, Stages
+    from lab.published.graph_language.stages import Stages
 
-    def made(folder: Path, stop_after: int | None = None, **changes: object) -> Stages:
+    def made(folder: Path, **changes: object) -> Stages:
         stage = {"epochs": 2, "batch": 8, "language_rate": 1e-3}
         settings = {
             "rows": 20,
             "samples": 3,
             "test_rows": 6,
-            "keep_every": 1,
-            "notation": "logarithm",
             "encoder": {"layers": 2, "width": 16},
             "pretrain": {"epochs": 2, "batch": 4},
             "language_model": {"path": str(checkpoint_folder), "rank": 4, "dropout": 0.1},
@@ -72,16 +70,7 @@ def make_stages(checkpoint_folder: Path) -> Callable[..., object]:
             "regressor": {"epochs": 2, "adapt_epochs": 2, "width": 8},
         }
         config = LanguageConfig.model_validate(settings | changes)
-        table = tiny_latency.runs()
-        division = divide(
-            table,
-            [Group(*one.group) for one in config.adapt],
-            samples=config.samples,
-            base=config.rows,
-            test=config.test_rows,
-            seed=config.seed,
-        )
-        known = corpus(table, tiny_latency.graphs(), division, config.encoder.layers)
-        return Stages(Parts(config, folder, known), silent, stop_after)
+        known = corpus(tiny_latency.runs(), tiny_latency.graphs(), config)
+        return Stages(config, folder, known, silent)
 
     return made

@@ -13,47 +13,42 @@ pytest.importorskip("xgboost")
 
 import tiny_latency
 
-from lab.published.graph_language.corpus import Group, divide
-from lab.published.graph_language.evaluate_language import PROCESS, few_shot, trees
+from lab.published.graph_language.corpus import divide
+from lab.published.graph_language.evaluate_language import by_process, by_trees
+from lab.published.graph_language.language_config import LanguageConfig
 
-GROUPS = [Group("device", "5090"), Group("family", "vit")]
+ADAPT = ({"device": "5090"}, {"family": "vit"})
 
 
-def dealt():
+def divided(place: int):
     table = tiny_latency.runs(batches=(1, 4, 16))
-    return table, divide(table, GROUPS, samples=4, base=100, test=100, seed=0)
+    config = LanguageConfig.model_validate(
+        {"language_model": {"path": "x"}, "adapt": ADAPT, "samples": 4, "rows": 100}
+    )
+    division = divide(table, config)
+    return table, division.base, division.adaptations[place]
 
 
-def predicted(table, division, place):
-    one = division.adaptations[place]
-    process = few_shot(table, tiny_latency.graphs(), division.base, one, seed=0)[PROCESS]
-    return process, trees(table, division.base, one, seed=0)
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_one_time_above_0_for_each_tested_row(place) -> None:
-    table, division = dealt()
-    for seconds in predicted(table, division, place):
-        assert seconds.shape == division.adaptations[place].test.shape
-        assert (seconds > 0).all()
-        assert np.isfinite(seconds).all()
+def predicted(table, base, fold, place):
+    known = tiny_latency.graphs()
+    process = by_process(table, known, base, fold, is_device=place == 0, seed=0)
+    return process, by_trees(table, base, fold, seed=0)
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_given_rows_count_and_tested_times_do_not(place) -> None:
-    table, division = dealt()
-    one = division.adaptations[place]
-    before = predicted(table, division, place)
+    table, base, fold = divided(place)
+    before = predicted(table, base, fold, place)
+    for seconds in before:
+        assert seconds.shape == fold.test.shape
+        assert (seconds > 0).all()
+        assert np.isfinite(seconds).all()
     hidden = table.seconds.copy()
-    hidden[one.test] = 1.0
-    for a, b in zip(
-        before,
-        predicted(dataclasses.replace(table, seconds=hidden), division, place),
-        strict=True,
-    ):
-        assert a.tolist() == b.tolist()
+    hidden[fold.test] = 1.0
+    again = predicted(dataclasses.replace(table, seconds=hidden), base, fold, place)
+    assert [one.tolist() for one in again] == [one.tolist() for one in before]
     slower = table.seconds.copy()
-    slower[one.given] *= 4
-    after = predicted(dataclasses.replace(table, seconds=slower), division, place)
+    slower[fold.train] *= 4
+    after = predicted(dataclasses.replace(table, seconds=slower), base, fold, place)
     assert np.median(after[0] / before[0]) > 1
     assert np.median(after[1] / before[1]) > 1

@@ -26,7 +26,6 @@ CONFIG = """
 rows = 20
 samples = 3
 test_rows = 6
-notation = "logarithm"
 encoder = {{ layers = 2, width = 16 }}
 pretrain = {{ epochs = 1, batch = 8 }}
 language_model = {{ path = "{path}", rank = 4 }}
@@ -58,14 +57,14 @@ def test_train_then_evaluate_on_what_was_trained(file, tmp_path) -> None:
     for stage in ("pretrain", "align", "regress", "adapt-device-5090"):
         assert stage in trained.output
     assert f"written to {tmp_path / 'graph-language'}" in trained.output
-    kept = (tmp_path / "graph-language" / "regress.json").read_text()
+    kept = (tmp_path / "graph-language" / "regress.safetensors").stat().st_mtime_ns
 
     shown = run(file, "--report", tmp_path / "report")
     assert shown.exit_code == 0, shown.exception
     assert "base of 20 rows without device 5090; 3 rows of each group given" in shown.output
     for method in ("GNN ", "GNN + language model", PROCESS, TOTALS):
         assert method in shown.output
-    assert (tmp_path / "graph-language" / "regress.json").read_text() == kept
+    assert (tmp_path / "graph-language" / "regress.safetensors").stat().st_mtime_ns == kept
 
     printed = json.loads(run(file, "--json").output)
     assert printed == json.loads((tmp_path / "report" / "evaluation.json").read_text())

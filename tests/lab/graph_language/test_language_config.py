@@ -7,9 +7,10 @@ from click.testing import CliRunner
 
 pytest.importorskip("torch")
 
+from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, ToolMissing, UsageError
 from lab.__main__ import lab
-from lab.published.graph_language.language_config import read_config
+from lab.published.graph_language.language_config import LanguageConfig
 
 LEAST = '[language_model]\npath = "llama"\n[[adapt]]\ndevice = "5090"\n'
 
@@ -21,7 +22,7 @@ def config(tmp_path, text):
 
 
 def test_defaults_are_the_thesis_s(tmp_path) -> None:
-    found = read_config(config(tmp_path, LEAST))
+    found = read_toml(config(tmp_path, LEAST), LanguageConfig)
     assert (found.encoder.layers, found.encoder.width) == (5, 1024)
     assert (found.pretrain.epochs, found.pretrain.batch, found.pretrain.rate) == (500, 128, 5e-4)
     assert (found.pretrain.mask, found.pretrain.replaced, found.pretrain.power) == (0.5, 0.1, 2)
@@ -45,7 +46,7 @@ def test_defaults_are_the_thesis_s(tmp_path) -> None:
 )
 def test_a_mistake_is_named(tmp_path, text, message) -> None:
     with pytest.raises(DocumentError) as caught:
-        read_config(config(tmp_path, text))
+        read_toml(config(tmp_path, text), LanguageConfig)
     assert message in f"{caught.value.message} {caught.value.hint}"
 
 

@@ -10,10 +10,10 @@ import torch
 
 from lab.published.graph_language import checkpoints
 from lab.published.graph_language.graph_token import Projection
+from lab.published.graph_language.language_config import LanguageModelConfig
 from lab.published.graph_language.language_model import (
     IGNORED,
     UNENDED,
-    Adapter,
     GraphLanguage,
 )
 from lab.published.networks import seeded
@@ -21,49 +21,53 @@ from lab.published.networks import seeded
 PROMPTS, ANSWERS = ["time on 3090:", "time on 3090, batch 1:"], ["4308", "12"]
 
 
+def settings(rank: int) -> LanguageModelConfig:
+    return LanguageModelConfig(path="here", rank=rank)
+
+
 @pytest.fixture
 def language(checkpoint_folder) -> GraphLanguage:
     found = checkpoints.checkpoint(checkpoint_folder)
     with seeded(0):
-        return GraphLanguage(found, Adapter(rank=4), torch.float32)
+        return GraphLanguage(found, settings(4))
 
 
 def test_open_graph_close_prompt_answer_end(language) -> None:
     graphs = torch.arange(32.0).reshape(2, 16)
-    laid = language.lay(graphs, PROMPTS, ANSWERS)
+    batch = language.tokens(graphs, PROMPTS, ANSWERS)
     for row, (prompt, answer) in enumerate(zip(PROMPTS, ANSWERS, strict=True)):
         head = [*language.ids("<graph>"), -1, *language.ids("</graph>"), *language.ids(prompt)]
         tail = [*language.ids(answer), language.end]
         whole = [*head, *tail]
-        assert laid.attended[row].tolist() == [1] * len(whole) + [0] * (
-            laid.labels.shape[1] - len(whole)
+        assert batch.attended[row].tolist() == [1] * len(whole) + [0] * (
+            batch.labels.shape[1] - len(whole)
         )
-        assert laid.labels[row, : len(head)].eq(IGNORED).all()
-        assert laid.labels[row, len(head) : len(whole)].tolist() == tail
-        assert laid.labels[row, len(whole) :].eq(IGNORED).all()
+        assert batch.labels[row, : len(head)].eq(IGNORED).all()
+        assert batch.labels[row, len(head) : len(whole)].tolist() == tail
+        assert batch.labels[row, len(whole) :].eq(IGNORED).all()
         at = head.index(-1)
-        assert torch.equal(laid.vectors[row, at], graphs[row])
+        assert torch.equal(batch.vectors[row, at], graphs[row])
         for place, token in enumerate(whole):
             if place != at:
-                assert torch.equal(laid.vectors[row, place], language.embedding.weight[token])
+                assert torch.equal(batch.vectors[row, place], language.embedding.weight[token])
 
 
 def test_without_answers_prompts_end_together(language) -> None:
-    laid = language.lay(torch.ones(2, 16), PROMPTS, None)
-    assert laid.attended[:, -1].tolist() == [1, 1]
-    assert laid.attended[0, 0] == 0
-    assert laid.labels.eq(IGNORED).all()
+    batch = language.tokens(torch.ones(2, 16), PROMPTS, None)
+    assert batch.attended[:, -1].tolist() == [1, 1]
+    assert batch.attended[0, 0] == 0
+    assert batch.labels.eq(IGNORED).all()
     shorter = len(language.ids(PROMPTS[0])) + len(language.ids("</graph>")) + 1
-    assert torch.equal(laid.vectors[0, -shorter], torch.ones(16))
+    assert torch.equal(batch.vectors[0, -shorter], torch.ones(16))
 
 
 def test_the_loss_is_that_of_the_answer_alone(language) -> None:
     """The library's own loss over the same labels, which looks at every place."""
     language.eval()
     graphs = torch.rand(2, 16)
-    laid = language.lay(graphs, PROMPTS, ANSWERS)
+    batch = language.tokens(graphs, PROMPTS, ANSWERS)
     whole = language.model(
-        inputs_embeds=laid.vectors, attention_mask=laid.attended, labels=laid.labels
+        inputs_embeds=batch.vectors, attention_mask=batch.attended, labels=batch.labels
     )
     assert language.loss(graphs, PROMPTS, ANSWERS).item() == pytest.approx(
         whole.loss.item(), rel=1e-5
@@ -107,7 +111,7 @@ def test_a_step_moves_lora_and_leaves_the_checkpoint_as_it_was(language) -> None
 
 def test_rank_0_trains_every_weight(checkpoint_folder) -> None:
     found = checkpoints.checkpoint(checkpoint_folder)
-    whole = GraphLanguage(found, Adapter(rank=0), torch.float32)
+    whole = GraphLanguage(found, settings(0))
     assert all(weight.requires_grad for weight in whole.parameters())
 
 
@@ -115,7 +119,7 @@ def test_another_graph_token_gives_another_answer(checkpoint_folder) -> None:
     """Trained on two graphs with one prompt, it tells them apart by their tokens alone."""
     found = checkpoints.checkpoint(checkpoint_folder)
     with seeded(0):
-        language = GraphLanguage(found, Adapter(rank=0), torch.float32)
+        language = GraphLanguage(found, settings(0))
         graphs = torch.randn(2, 16)
     optimiser = torch.optim.Adam(language.parameters(), 1e-2)
     for _ in range(40):

@@ -24,7 +24,7 @@ from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.site.calibrate import calibrate as command
 from berth.plugin.doctor.bundles import check_bundles, check_candidates
 from berth.plugin.doctor.findings import Status
-from berth.plugin.scheduler import ClusterFacts, NodeJob, Outcome
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome
 from berth.plugin.site.load import load_site
 from berth.plugin.store import Store, WorkloadRecord
 from berth.policies import Candidate
@@ -192,53 +192,76 @@ def test_ctrl_c_leaves_the_jobs_and_says_so(
     monkeypatch.undo()
 
 
-def test_a_suite_that_does_not_build_on_one_kind_is_named_and_the_rest_is_kept(
+def half(job: NodeJob) -> NodeMeasurement | None:
+    """The suite does not build on one kind of nodes."""
+    if job.node != "s1":
+        return usual(job)
+    return NodeMeasurement(node="s1", problems=("the kernels could not be built: cc failed",))
+
+
+def dies(job: NodeJob) -> NodeMeasurement | None:
+    """One job leaves a log and nothing else."""
+    return None if job.node == "f2" else usual(job)
+
+
+def apart(job: NodeJob) -> NodeMeasurement | None:
+    """One node is slower than the other of its kind."""
+    return measurement(job.node, job.script.parent.name, 1.5 if job.node == "f2" else 1.0)
+
+
+def few(job: NodeJob) -> NodeMeasurement | None:
+    """Five kernels of the suite ran."""
+    return measurement(job.node, job.script.parent.name, 1.0, kernels=5)
+
+
+@pytest.mark.parametrize(
+    ("runs", "sentences"),
+    [
+        (half, [rf"s1 \({ROME}\) was not measured: the kernels could not be built: cc failed\.",
+                "quick", rf"Missing: {ROME} \(slow\) was not measured\."]),
+        (dies, [r"f2 \(quick\) was not measured: job \d+ \(failed\): cc: error"]),
+        (apart, [r"CHECK quick: its nodes differ: f\d takes \d\.\d\d times"]),
+        (few, [f"CHECK {ROME}: only 5 kernels ran"]),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_on_a_node_is_named(
     calibrate: Callable[..., Result],
+    runs: Callable[[NodeJob], NodeMeasurement | None],
+    sentences: list[str],
 ) -> None:
-    def half(job: NodeJob) -> NodeMeasurement | None:
-        if job.node != "s1":
-            return usual(job)
-        return NodeMeasurement(node="s1", problems=("the kernels could not be built: cc failed",))
-
-    said = calibrate(FakeScheduler(half)).output
-    assert f"s1 ({ROME}) was not measured: the kernels could not be built: cc failed." in said
-    assert "quick" in said
-    assert f"Missing: {ROME} (slow) was not measured." in said
+    said = calibrate(FakeScheduler(runs)).output
+    assert all(re.search(sentence, said) for sentence in sentences), said
 
 
-def test_a_job_that_dies_is_named_with_its_last_words(calibrate: Callable[..., Result]) -> None:
-    def dies(job: NodeJob) -> NodeMeasurement | None:
-        return None if job.node == "f2" else usual(job)
+F1, F2 = CLUSTER.nodes[:2]
 
-    said = calibrate(FakeScheduler(dies)).output
-    assert re.search(r"f2 \(quick\) was not measured: job \d+ \(failed\): cc: error", said)
+
+@pytest.mark.parametrize(
+    ("nodes", "options", "sentences"),
+    [
+        ((F1, F2, node("s1", "slow", usable=False)), (),
+         [f"{ROME} (1 node): none of its nodes works now"]),
+        ((F1, F2, node("s1", "slow", idle_cores=0)), ("--dry-run",),
+         ["no node of it is free now: its jobs wait in the queue"]),
+        ((F1, replace(F2, idle_cores=0), *CLUSTER.nodes[2:]), ("--links", "--dry-run"),
+         ["no two nodes of it are free now: what connects them is not measured",
+          "3 nodes of 2 kinds"]),
+    ],
+)  # fmt: skip
+def test_nodes_that_cannot_be_measured_now_are_named(
+    calibrate: Callable[..., Result],
+    nodes: tuple[NodeFacts, ...],
+    options: tuple[str, ...],
+    sentences: list[str],
+) -> None:
+    said = calibrate(FakeScheduler(usual, cluster=facts(*nodes)), *options).output
+    assert all(sentence in said for sentence in sentences), said
 
 
 def test_a_closed_partition_is_one_sentence(calibrate: Callable[..., Result]) -> None:
     said = calibrate(FakeScheduler(usual, closed=("slow",))).output
     assert f"s1 ({ROME}) was not measured: partition slow: sbatch failed" in said
     assert "calibrated" not in said.split("slow", 1)[0] or "measured" in said
-
-
-def test_nodes_that_differ_are_named(calibrate: Callable[..., Result]) -> None:
-    def apart(job: NodeJob) -> NodeMeasurement | None:
-        factor = 1.5 if job.node == "f2" else 1.0
-        return measurement(job.node, job.script.parent.name, factor)
-
-    said = calibrate(FakeScheduler(apart)).output
-    assert re.search(r"CHECK quick: its nodes differ: f\d takes \d\.\d\d times", said)
-
-
-def test_a_kind_without_a_working_node_is_named(calibrate: Callable[..., Result]) -> None:
-    cluster = facts(*CLUSTER.nodes[:2], node("s1", "slow", usable=False))
-    said = calibrate(FakeScheduler(usual, cluster=cluster)).output
-    assert f"{ROME} (1 node): none of its nodes works now" in said
-
-
-def test_a_busy_kind_is_said_to_wait(calibrate: Callable[..., Result]) -> None:
-    cluster = facts(*CLUSTER.nodes[:2], node("s1", "slow", idle_cores=0))
-    said = calibrate(FakeScheduler(usual, cluster=cluster), "--dry-run").output
-    assert "no node of it is free now: its jobs wait in the queue" in said
 
 
 def test_a_calibration_older_than_the_kernel_is_made_again(
@@ -288,14 +311,6 @@ def test_a_damaged_bundle_is_installed_again(
     assert calibrate(FakeScheduler(usual)).exit_code == 0
     (bundle,) = load_site(tmp_path / "berth.toml").bundles
     assert load(bundle).manifest.id
-
-
-def test_few_kernels_are_said_to_be_too_few(calibrate: Callable[..., Result]) -> None:
-    def few(job: NodeJob) -> NodeMeasurement | None:
-        return measurement(job.node, job.script.parent.name, 1.0, kernels=5)
-
-    said = calibrate(FakeScheduler(few)).output
-    assert f"CHECK {ROME}: only 5 kernels ran" in said
 
 
 def test_an_unknown_kind_and_an_unreadable_state_are_one_sentence(
@@ -379,14 +394,6 @@ def test_what_connects_two_free_nodes_is_measured_and_in_the_platform(
     again = calibrate(scheduler, "--links").output
     assert "Nothing is left to measure" in again
     assert scheduler.submissions == 4
-
-
-def test_without_two_free_nodes_the_rest_is_measured(calibrate: Callable[..., Result]) -> None:
-    f1, f2, *others = CLUSTER.nodes
-    cluster = facts(f1, replace(f2, idle_cores=0), *others)
-    said = calibrate(FakeScheduler(usual, cluster=cluster), "--links", "--dry-run").output
-    assert "no two nodes of it are free now: what connects them is not measured" in said
-    assert "3 nodes of 2 kinds" in said
 
 
 def test_a_link_job_that_waits_is_followed_and_not_submitted_twice(

@@ -89,6 +89,15 @@ def forecast_of(store: Store, job: PastJobRecord, match: Match) -> Forecast:
     return Forecast.from_json(store.forecasts(name)[0].document)
 
 
+def runtime_of(store: Store, job: PastJobRecord, match: Match) -> Interval:
+    """What a job matched so is predicted to take on its one platform."""
+    forecast = forecast_of(store, job, match)
+    (platform,) = forecast.curves
+    runtime = forecast.runtime_at(platform, 16)
+    assert runtime is not None
+    return runtime
+
+
 def test_a_new_job_is_predicted_by_the_evaluated_predictor(
     site: Harbour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,13 +123,11 @@ def test_a_new_job_is_predicted_by_the_evaluated_predictor(
     expected = direct.predict(
         AskedJob("alice", NOW_S, 16, 3600.0, 2**36, "phys", "align.sh", platform=platform), NOW_S
     ).runtime_s
-    found = forecast_of(store, jobs[0], Match.LIMIT)
-    runtime = found.runtime_at(platform, 16)
-    assert runtime is not None
+    runtime = runtime_of(store, jobs[0], Match.LIMIT)
     assert (runtime.low, runtime.mid, runtime.high) == pytest.approx(
         (expected.low, expected.mid, expected.high), rel=1e-5
     )
-    assert found.source_of(platform) == WEIGHED
+    assert forecast_of(store, jobs[0], Match.LIMIT).source_of(platform) == WEIGHED
     daemon = site.start()
     wait_until(lambda: daemon.stats()["forecasts"] >= 1)
     reply = daemon.decide(queue="auto", user="alice", tasks=16, time_limit_min=60, name="align.sh")
@@ -138,15 +145,8 @@ def test_jobs_are_told_apart_by_their_arguments(site: Harbour) -> None:
     store = made(site, jobs)
     for match in (Match.ARGUMENTS, Match.SIMILAR):
         for job, seconds in ((jobs[0], 300.0), (jobs[1], 3000.0)):
-            found = forecast_of(store, job, match)
-            (platform,) = found.curves
-            runtime = found.runtime_at(platform, 16)
-            assert runtime is not None
-            assert runtime.mid == pytest.approx(seconds, rel=0.05)
-    by_name = forecast_of(store, jobs[0], Match.LIMIT)
-    (platform,) = by_name.curves
-    either = by_name.runtime_at(platform, 16)
-    assert either is not None
+            assert runtime_of(store, job, match).mid == pytest.approx(seconds, rel=0.05)
+    either = runtime_of(store, jobs[0], Match.LIMIT)
     assert either.low <= 310
     assert either.high >= 2900
     daemon = site.start()
@@ -164,10 +164,7 @@ def test_a_weaker_match_has_a_wider_interval(site: Harbour) -> None:
     store = made(site, jobs)
     width = {}
     for match in (Match.LIMIT, Match.NAME):
-        found = forecast_of(store, jobs[0], match)
-        (platform,) = found.curves
-        runtime = found.runtime_at(platform, 16)
-        assert runtime is not None
+        runtime = runtime_of(store, jobs[0], match)
         width[match] = math.log(runtime.high / runtime.low)
     assert width[Match.NAME] > 2 * width[Match.LIMIT]
     assert ANOTHER_LIMIT > 1
@@ -191,10 +188,7 @@ def test_one_user_moves_no_other_users_times(site: Harbour, tmp_path: Path) -> N
 def test_where_all_are_trusted_a_newcomer_is_matched_by_account(site: Harbour) -> None:
     others = [*steady(), *steady(620.0, user="bob")]
     store = made(site, others, everybody=True)
-    found = forecast_of(store, past(1, 1.0, user="newcomer"), Match.ACCOUNT)
-    (platform,) = found.curves
-    runtime = found.runtime_at(platform, 16)
-    assert runtime is not None
+    runtime = runtime_of(store, past(1, 1.0, user="newcomer"), Match.ACCOUNT)
     assert runtime.low <= 600 <= runtime.high
     daemon = site.start()
     wait_until(lambda: daemon.stats()["forecasts"] >= 1)
@@ -215,9 +209,7 @@ def test_jobs_with_the_same_script_are_matched_whatever_they_are_called(site: Ha
     ]
     store = made(site, jobs)
     for job, seconds in ((jobs[0], 300.0), (jobs[1], 3000.0)):
-        runtime = forecast_of(store, job, Match.SCRIPT).runtime_at("rome-7742", 16)
-        assert runtime is not None
-        assert runtime.mid == pytest.approx(seconds, rel=0.05)
+        assert runtime_of(store, job, Match.SCRIPT).mid == pytest.approx(seconds, rel=0.05)
     daemon = site.start()
     wait_until(lambda: daemon.stats()["forecasts"] >= 2)
     asked = {"queue": "auto", "user": "alice", "tasks": 16, "time_limit_min": 60, "name": "new"}

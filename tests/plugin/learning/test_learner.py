@@ -193,14 +193,6 @@ def test_thousands_of_jobs_of_one_user_do_not_push_out_those_that_count_for_all(
     assert factor(store, "app", "mallory") < 0.5
 
 
-def test_the_owners_jobs_count_for_all(store: Store, jobs: SiteJobs) -> None:
-    jobs.workload(forecast("app", {CPU: 100}), owner="olga")
-    for _ in range(3):
-        jobs.job("app", 200, user="olga")
-    learner(store).until_done()
-    assert factor(store, "app") == pytest.approx(2.0, rel=0.1)
-
-
 def test_where_the_site_trusts_everybody_all_jobs_count_for_all(
     store: Store, jobs: SiteJobs
 ) -> None:
@@ -447,7 +439,9 @@ def test_show_says_which_jobs_moved_a_forecast_and_by_how_much(
     assert any("set aside as an outlier" in line for line in lines)
 
 
-def test_changes_are_told_where_people_look(store: Store, jobs: SiteJobs) -> None:
+def test_changes_are_told_where_people_look(
+    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     jobs.workload(forecast("app", {CPU: 100}))
     for n in range(20):
         jobs.job("app", (100 if n < 12 else 220) + n % 3)
@@ -457,32 +451,9 @@ def test_changes_are_told_where_people_look(store: Store, jobs: SiteJobs) -> Non
     assert found.bound == []
     assert sentence.startswith("workload app: jobs take clearly longer than before since ")
     assert changes_since(store, NOW_S).sentences == []
-
-
-def test_it_is_said_that_only_the_newest_jobs_were_looked_at(
-    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr("berth.plugin.learning.shown.MOST_SHOWN", 7)
-    jobs.workload(forecast("app", {CPU: 100}))
-    for n in range(9):
-        jobs.job("app", 100 + n % 3)
-    learner(store).until_done()
     assert changes_since(store, 0.0).bound == ["changes are looked for in the newest 7 jobs"]
     assert changes_since(store, NOW_S).bound == []
-
-
-def test_a_round_with_nothing_new_reads_no_evidence(
-    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jobs.workload(forecast("app", {CPU: 100}))
-    jobs.job("app", 100)
-    learner(store).until_done()
-
-    def reads(_self: object, _fresh: object = ()) -> None:
-        raise AssertionError("evidence was read")
-
-    monkeypatch.setattr("berth.plugin.learning.scope.Scopes.begin", reads)
-    assert learner(store).round() == Learnt(0, 0, (), (), more=False)
 
 
 @pytest.mark.parametrize("everybody", [False, True])
@@ -542,6 +513,7 @@ def test_jobs_of_one_user_are_learnt_from_without_reading_those_of_others(
     for user in ("ada", "alice", "bob"):
         jobs.job("app", 120, user=user)
     learner(store).until_done()
+    assert learner(store).round() == Learnt(0, 0, (), (), more=False)
     read: list[str] = []
     of_user = StoreReader.of_user
     monkeypatch.setattr(

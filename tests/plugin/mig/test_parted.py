@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.plugin.mig.parted import Entry, entries, parse, read, write
+from berth.plugin.mig.parted import Entry, entries, named, parse, read, write
 from berth.policies.mig import Layout, lookup
 from berth.policies.mig.layout import arrange, enumerate_states
 
@@ -47,19 +47,21 @@ mig-configs:
 def test_files_as_mig_parted_ships_them_are_read() -> None:
     config = parse(EXAMPLE, source="config.yaml")
     assert list(config.configs) == ["all-disabled", "all-enabled", "all-1g.10gb"]
-    assert config.named("all-disabled") == (Entry(None, False),)
-    assert config.named("all-enabled") == (Entry(None, True),)
-    first, second = config.named("all-1g.10gb")
+    assert named(config, "all-disabled", "c") == (Entry(devices="all", mig_enabled=False),)
+    assert named(config, "all-enabled", "c") == (Entry(devices="all", mig_enabled=True),)
+    first, second = named(config, "all-1g.10gb", "c")
     assert first.device_filter == ("0x233010DE", "0x20B210DE")
-    assert second == Entry((0, 2), True, {"1g.10gb": 4}, ("0x20B010DE",))
+    assert second == Entry(
+        devices=[0, 2], mig_enabled=True, mig_devices={"1g.10gb": 4}, device_filter=("0x20B010DE",)
+    )
 
 
 def test_the_filter_and_the_numbers_say_which_devices_are_meant() -> None:
-    first, second = parse(EXAMPLE, source="c").named("all-1g.10gb")
-    assert first.covers(5, lookup("H100-80GB"))
-    assert not first.covers(5, lookup("A100-40GB"))
-    assert second.covers(2, lookup("A100-40GB"))
-    assert not second.covers(1, lookup("A100-40GB"))
+    first, second = named(parse(EXAMPLE, source="c"), "all-1g.10gb", "c")
+    assert first.covers(5, lookup("H100-80GB").device_filters)
+    assert not first.covers(5, lookup("A100-40GB").device_filters)
+    assert second.covers(2, lookup("A100-40GB").device_filters)
+    assert not second.covers(1, lookup("A100-40GB").device_filters)
 
 
 @pytest.mark.parametrize("gpu", ["A30", "A100-40GB", "RTX-PRO-6000", "RTX-PRO-4500"])
@@ -68,9 +70,9 @@ def test_every_configuration_goes_out_and_comes_back(gpu: str) -> None:
     layouts = enumerate_states(geometry.plain()).layouts
     devices = [(n, geometry, layout, True) for n, layout in enumerate(layouts)]
     text = write({"berth": entries(devices)})
-    back = parse(text, source="written").named("berth")
+    back = named(parse(text, source="written"), "berth", "written")
     for index, layout in enumerate(layouts):
-        (entry,) = [e for e in back if e.covers(index, geometry)]
+        (entry,) = [e for e in back if e.covers(index, geometry.device_filters)]
         assert arrange(geometry, entry.mig_devices, current=layout) == layout
 
 
@@ -81,7 +83,7 @@ def test_every_configuration_goes_out_and_comes_back(gpu: str) -> None:
         st.lists(
             st.builds(
                 Entry,
-                devices=st.none() | st.lists(st.integers(0, 15), unique=True).map(tuple),
+                devices=st.just("all") | st.lists(st.integers(0, 15), unique=True),
                 mig_enabled=st.just(True),
                 mig_devices=st.dictionaries(st.sampled_from(["1g.5gb", "1g.5gb+me"]),
                                             st.integers(0, 7)),
@@ -121,26 +123,26 @@ ENTRY = "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 1}}"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("version: v1\nmig-configs: {}\nextra: 1", "extra: is not a field of mig-parted's format"),
+        ("version: v1\nmig-configs: {}\nextra: 1", "extra: is not a known key"),
         (
             "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-device: {}}]}",
-            "mig-configs.a.0.mig-device: is not a field",
+            "mig-configs.a.0.mig-device: is not a known key",
         ),
-        ("version: v2\nmig-configs: {}", "version: is 'v2', not 'v1'"),
-        ("mig-configs: {}", "version: is None"),
-        ("version: v1", "mig-configs: must map names"),
-        ("version: v1\nmig-configs: {a: {}}", "mig-configs.a: must be a list"),
-        ("version: v1\nmig-configs: {1: []}", "mig-configs: must map names"),
-        ("version: v1\nmig-configs: {a: [1]}", "mig-configs.a.0: must be a mapping"),
-        ("version: v1\nmig-configs: {a: [{devices: all}]}", "mig-enabled: must be true or false"),
-        ("version: v1\nmig-configs: {a: [{mig-enabled: true}]}", "devices: must be 'all'"),
+        ("version: v2\nmig-configs: {}", "version: input should be 'v1' (it is 'v2')"),
+        ("mig-configs: {}", "version: is missing"),
+        ("version: v1", "mig-configs: is missing"),
+        ("version: v1\nmig-configs: {a: {}}", "mig-configs.a: input should be a valid array"),
+        ("version: v1\nmig-configs: {1: []}", "keys must be plain words"),
+        ("version: v1\nmig-configs: {a: [1]}", "mig-configs.a.0: input should be an object"),
+        ("version: v1\nmig-configs: {a: [{devices: all}]}", "mig-enabled: is missing"),
+        ("version: v1\nmig-configs: {a: [{mig-enabled: true}]}", "devices: is missing"),
         (
             "version: v1\nmig-configs: {a: [{devices: [0, 0], mig-enabled: true}]}",
             "names a device twice",
         ),
         (
             "version: v1\nmig-configs: {a: [{devices: [-1], mig-enabled: true}]}",
-            "devices: must be 'all'",
+            "devices.0: input should be greater than or equal to 0",
         ),
         (
             "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: false, "
@@ -150,14 +152,14 @@ ENTRY = "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 1}}"
         (
             "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, "
             "mig-devices: {1g.5gb: x}}]}",
-            "must map profile names to whole numbers",
+            "mig-devices.1g.5gb: input should be a valid integer",
         ),
         (
             "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, "
             "device-filter: 0x20B010DE}]}",
-            "must be PCI ids",
+            "device-filter.0: input should be a valid string",
         ),
-        ("[]", "holds no mapping"),
+        ("[]", "where an object is needed"),
         ("a: b: c", "is not YAML that can be used"),
         ("version: v1\nversion: v1", "'version' is given twice"),
         ("version: &x v1\nmig-configs: {a: *x}", "aliases are not accepted"),
@@ -191,7 +193,7 @@ def test_a_file_that_is_missing_or_too_large_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_configuration_lists_those_that_there_are() -> None:
     with pytest.raises(DocumentError, match="no configuration 'x'") as error:
-        parse(EXAMPLE, source="c").named("x")
+        named(parse(EXAMPLE, source="c"), "x", "c")
     assert "all-1g.10gb" in (error.value.hint or "")
 
 
@@ -202,7 +204,18 @@ def test_without_a_yaml_library_that_is_said(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_any_yaml_reader_reads_what_is_written() -> None:
-    text = write({"a": (Entry(None, True, {"1g.5gb+me": 1}, ("0x20B010DE",)),)})
+    text = write(
+        {
+            "a": (
+                Entry(
+                    devices="all",
+                    mig_enabled=True,
+                    mig_devices={"1g.5gb+me": 1},
+                    device_filter=("0x20B010DE",),
+                ),
+            )
+        }
+    )
     assert yaml.safe_load(text)["mig-configs"]["a"][0] == {
         "device-filter": ["0x20B010DE"],
         "devices": "all",

@@ -6,6 +6,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -143,31 +144,6 @@ def test_a_place_that_cannot_be_written_is_a_sentence(slurm: FakeSlurm, tmp_path
     done = run("--output", str(tmp_path / "file" / "berth.toml"))
     assert isinstance(done.exception, BerthError)
     assert "cannot be written" in done.exception.message
-
-
-def test_kinds_that_a_feature_tells_apart_are_candidates_of_their_own() -> None:
-    site = first_site(
-        cluster(
-            node("a", features=("rome", "rack1")),
-            node("b", features=("rome", "rack2")),
-            node("c", features=("milan", "rack2"), cores=64),
-        ),
-        KNOWN,
-        Slurm(),
-    )
-    assert [(c.name, c.constraint, c.nodes) for c in site.candidates] == [
-        ("batch-rome", "rome", 2),
-        ("batch-milan", "milan", 1),
-    ]
-
-
-def test_kinds_that_nothing_tells_apart_are_one_candidate_of_the_smallest() -> None:
-    site = first_site(
-        cluster(node("a", cores=64), node("b", memory_bytes=64 * 2**30)), KNOWN, Slurm()
-    )
-    (only,) = site.candidates
-    assert (only.nodes, only.cores_per_node, only.memory_bytes) == (2, 32, 64 * 2**30)
-    assert "several kinds" in only.remarks[0]
 
 
 def test_each_gpu_type_is_a_candidate() -> None:
@@ -312,23 +288,45 @@ def by_name(site: FirstSite) -> dict[str, tuple[str | None, int]]:
     return {c.name: (c.constraint, c.nodes) for c in site.candidates}
 
 
-def test_kinds_with_a_shared_feature_are_told_apart_by_a_combination() -> None:
-    site = first_site(
-        cluster(
-            node("a1", features=("rome", "ib")),
-            node("a2", features=("rome", "ib")),
-            node("b", features=("rome", "bigmem"), cores=64),
-            node("c", features=("milan", "ib"), cores=48),
-        ),
-        KNOWN,
-        Slurm(),
-    )
-    assert by_name(site) == {
-        "batch-rome-ib": ("rome&ib", 2),
-        "batch-bigmem": ("bigmem", 1),
-        "batch-milan": ("milan", 1),
-    }
-    assert not any("tell" in remark for c in site.candidates for remark in c.remarks)
+H100 = {"gpu:h100": 4}
+A100 = {"gpu": 4}
+KINDS = {
+    "by a feature": (
+        [("a", ("rome", "rack1"), 32, {}), ("b", ("rome", "rack2"), 32, {}),
+         ("c", ("milan", "rack2"), 64, {})],
+        {"batch-rome": ("rome", 2), "batch-milan": ("milan", 1)},
+    ),
+    "by a combination": (
+        [("a1", ("rome", "ib"), 32, {}), ("a2", ("rome", "ib"), 32, {}),
+         ("b", ("rome", "bigmem"), 64, {}), ("c", ("milan", "ib"), 48, {})],
+        {"batch-rome-ib": ("rome&ib", 2), "batch-bigmem": ("bigmem", 1),
+         "batch-milan": ("milan", 1)},
+    ),
+    "the same GPUs": (
+        [("a", ("genoa",), 96, H100), ("b", ("sapphirerapids",), 64, H100),
+         ("c", ("genoa",), 96, {})],
+        {"batch-genoa": ("genoa", 2), "batch-h100-genoa": ("genoa", 1),
+         "batch-h100-sapphirerapids": ("sapphirerapids", 1)},
+    ),
+    "GPUs without a type": (
+        [("a", ("a100",), 32, A100), ("b", ("v100",), 32, A100)],
+        {"batch-gpu-a100": ("a100", 1), "batch-gpu-v100": ("v100", 1)},
+    ),
+    "by nothing": ([("a", (), 64, {}), ("b", (), 32, {})], {"batch": (None, 2)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "places"), KINDS.values(), ids=KINDS)
+def test_kinds_of_nodes_are_told_apart(
+    nodes: list[Any], places: dict[str, tuple[str | None, int]]
+) -> None:
+    """Those that nothing tells apart are one place, of the smallest, that says so."""
+    facts = cluster(*(node(n, features=f, cores=c, gpus=gpus) for n, f, c, gpus in nodes))
+    site = first_site(facts, KNOWN, Slurm())
+    assert by_name(site) == places
+    alone = [place.remarks for place in site.candidates if place.name == "batch"]
+    assert all("several kinds" in remarks[0] for remarks in alone)
+    assert min(place.cores_per_node for place in site.candidates) == min(n[2] for n in nodes)
 
 
 def test_nodes_that_no_features_tell_apart_are_counted_and_named() -> None:
@@ -385,39 +383,6 @@ def test_a_kind_without_features_is_no_constraint_and_a_check() -> None:
     assert "its jobs may also get 1 node with 64 cores (b)" in plain.remarks[0]
     assert plain.instruction_sets == ()  # nothing that all the nodes have is known
     assert "avx512f" in milan.instruction_sets
-
-
-def test_the_same_gpus_in_several_kinds_of_nodes_are_told_apart_as_well() -> None:
-    gpus = {"gpu:h100": 4}
-    site = first_site(
-        cluster(
-            node("a", gpus=gpus, features=("genoa",), cores=96),
-            node("b", gpus=gpus, features=("sapphirerapids",), cores=64),
-            node("c", features=("genoa",), cores=96),
-        ),
-        KNOWN,
-        Slurm(),
-    )
-    assert by_name(site) == {
-        "batch-genoa": ("genoa", 2),
-        "batch-h100-genoa": ("genoa", 1),
-        "batch-h100-sapphirerapids": ("sapphirerapids", 1),
-    }
-
-
-def test_gpus_without_a_type_are_told_apart_by_the_features_that_name_them() -> None:
-    site = first_site(
-        cluster(
-            node("a", gpus={"gpu": 4}, features=("a100",)),
-            node("b", gpus={"gpu": 4}, features=("v100",)),
-        ),
-        KNOWN,
-        Slurm(),
-    )
-    assert [(c.constraint, c.gres, c.nodes) for c in site.candidates] == [
-        ("a100", "gpu", 1),
-        ("v100", "gpu", 1),
-    ]
 
 
 def test_partitions_that_are_not_for_users_are_no_candidates(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -28,6 +31,19 @@ FORECAST = ForecastRecord("stream", "bundle-1", '{"curves": {}}', 1001.0)
 DECISION = replace(STORED_DECISION, account="physics")
 
 
+def at_once(*calls: Callable[[], object]) -> None:
+    """Run them in threads that begin together; what one raises is raised."""
+    start = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], object]) -> None:
+        start.wait()
+        call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for done in [pool.submit(run, call) for call in calls]:
+            done.result()
+
+
 def test_the_tables_are_what_the_migrations_make(store: Store) -> None:
     with store.database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -47,22 +63,7 @@ def test_a_new_store_has_the_newest_schema(store: Store) -> None:
 
 
 def test_opening_twice_at_once_migrates_once(store_url: str) -> None:
-    problems: list[BaseException] = []
-    start = threading.Barrier(4)
-
-    def open_it() -> None:
-        start.wait()
-        try:
-            Store.open(store_url).close()
-        except BaseException as error:
-            problems.append(error)
-
-    threads = [threading.Thread(target=open_it) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    at_once(*[lambda: Store.open(store_url).close()] * 4)
     assert Store.open(store_url, create=False).revision() == 0
 
 
@@ -311,25 +312,13 @@ def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store
 
 def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None:
     rows = [OutcomeRecord("lab", str(n), "alice", "completed", end_s=1.0) for n in range(200)]
-    problems: list[BaseException] = []
     stores = [Store.open(store_url) for _ in range(2)]
-    start = threading.Barrier(2)
 
     def put(store: Store, records: list[OutcomeRecord]) -> None:
-        start.wait()
-        try:
-            for _ in range(5):
-                store.outcomes.put(records)
-        except BaseException as error:
-            problems.append(error)
+        for _ in range(5):
+            store.outcomes.put(records)
 
-    orders = (rows, rows[::-1])
-    threads = [threading.Thread(target=put, args=a) for a in zip(stores, orders, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    at_once(partial(put, stores[0], rows), partial(put, stores[1], rows[::-1]))
     assert len(list(stores[0].outcomes.between(0, 2))) == 200
     for one in stores:
         one.close()
@@ -353,22 +342,24 @@ def test_writers_at_once_lose_nothing(store: Store) -> None:
             store.decisions.add([replace(DECISION, id=f"{who}-{n}")])
             store.add(replace(PROFILE, name=f"p{who}-{n}"))
 
-    threads = [threading.Thread(target=write, args=(who,)) for who in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(write, who) for who in range(4)))
     assert store.decisions.count() == 40
     assert len(store.workloads()) == 40
     assert store.revision() == 40
 
 
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten rows are deleted at a time."""
+    monkeypatch.setattr(pruning, "FIRST_ROWS", 10)
+    monkeypatch.setattr(pruning, "MOST_ROWS", 10)
+
+
+@pytest.mark.usefixtures("small_pieces")
 def test_pruning_lets_others_write_in_between(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In many short transactions; what is younger stays, also what came meanwhile."""
-    monkeypatch.setattr(pruning, "FIRST_ROWS", 10)
-    monkeypatch.setattr(pruning, "MOST_ROWS", 10)
     store.decisions.add(
         [replace(DECISION, id=f"old-{n}", time_s=float(n)) for n in range(95)]
         + [replace(DECISION, id="young", time_s=1_000.0)]
@@ -386,12 +377,11 @@ def test_pruning_lets_others_write_in_between(
     assert {one.id for one in store.decisions.last(1000)} == {"young", *written}
 
 
+@pytest.mark.usefixtures("small_pieces")
 def test_rows_of_one_moment_are_deleted_in_several_pieces(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an array that was cancelled; with a decision of them in every index."""
-    monkeypatch.setattr(pruning, "FIRST_ROWS", 10)
-    monkeypatch.setattr(pruning, "MOST_ROWS", 10)
     monkeypatch.setattr(pruning.time, "sleep", lambda _seconds: None)
     store.decisions.add([replace(DECISION, id=f"d{n}", time_s=7.0) for n in range(35)])
     jobs = [OutcomeRecord("lab", str(n), "a", "cancelled", end_s=7.0) for n in range(35)]
@@ -401,11 +391,10 @@ def test_rows_of_one_moment_are_deleted_in_several_pieces(
     assert store.outcomes.of_job("running") is not None
 
 
+@pytest.mark.usefixtures("small_pieces")
 def test_what_was_pruned_before_the_store_failed_stays_pruned(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "FIRST_ROWS", 10)
-    monkeypatch.setattr(pruning, "MOST_ROWS", 10)
 
     def fails(_seconds: float) -> None:
         raise StoreError("locked")
@@ -422,14 +411,3 @@ def test_pieces_are_as_large_as_their_time_allows() -> None:
     assert pruning._next_rows(1_000, pruning.PIECE_S / 10) == 2_000
     assert pruning._next_rows(1, 60.0) == 1
     assert pruning._next_rows(40_000, 0.0) == pruning.MOST_ROWS
-
-
-def test_outcomes_of_every_cluster_are_found(store: Store) -> None:
-    jobs = [
-        OutcomeRecord(c, str(n), "a", "completed", end_s=float(n)) for c in "xyz" for n in (1, 2)
-    ]
-    store.outcomes.put(jobs)
-    assert list(store.outcomes.between(0.0, 9.0)) == sorted(
-        jobs, key=lambda j: (j.end_s, j.cluster)
-    )
-    assert store.outcomes.prune(2.0) == 3

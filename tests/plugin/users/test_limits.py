@@ -15,8 +15,9 @@ from berth_daemon import raw, wait_until
 
 from berth.pilot.errors import UsageError
 from berth.plugin.daemon.listener import Listener
-from berth.plugin.users.peers import Peer, name_of
+from berth.plugin.usernames import name_of
 from berth.plugin.users.server import Gate, Limits, UserServer
+from berth.plugin.users.workloads import Peer
 
 
 def test_one_user_has_few_connections_and_leaves_room_for_others() -> None:

@@ -1,4 +1,4 @@
-"""Tables of expected waits beside the daemon: their age, and answers that cannot be read."""
+"""What runs beside the daemon: learning, expected waits and their age, unreadable answers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from views import site_of
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon import beside, waits
-from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
+from berth.plugin.daemon import beside
+from berth.plugin.daemon.beside import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.scheduler import Reading
 from berth.policies.values import Candidate, CandidateState
 from berth.policies.waits import WaitTable
@@ -66,7 +67,7 @@ def test_nobody_is_asked_while_everything_is_idle(monkeypatch: pytest.MonkeyPatc
         asked.append(command)
         return {"tables": {"a": TABLE.to_dict()}}
 
-    monkeypatch.setattr(waits, "ask_beside", answer)
+    monkeypatch.setattr(beside, "ask_beside", answer)
     expected = ExpectedWaits(10.0)
     present: list[dict[str, CandidateState]] = []
     step = follow_waits(SITE, lambda: present[-1], expected)
@@ -82,7 +83,7 @@ def test_nobody_is_asked_while_everything_is_idle(monkeypatch: pytest.MonkeyPatc
 def test_an_unreadable_answer_keeps_the_last_tables(
     answer: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "ask_beside", lambda *_, **__: answer)
+    monkeypatch.setattr(beside, "ask_beside", lambda *_, **__: answer)
     expected = ExpectedWaits(10.0)
     expected.renew(lambda: {"a": TABLE})
     with pytest.raises(BerthError, match="unreadable"):
@@ -105,3 +106,36 @@ def test_a_command_that_fails_is_one_sentence(
     with pytest.raises(BerthError, match=said) as failed:
         beside.ask_beside(SITE, "jobs waits", longest_s=0.5 if script.startswith("sleep") else 30.0)
     assert "\n" not in failed.value.message
+
+
+DONE = {"used": 1, "jobs": 1, "forecasts": [], "notices": []}
+
+
+def test_it_learns_where_there_is_something_to_learn_and_again_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has, fails = iter((False, True, True, False)), iter((True, False))
+    asked_at: list[float] = []
+    learnt = 0
+
+    def has_work(now_s: float) -> bool:
+        asked_at.append(now_s)
+        return next(has)
+
+    def learn(*_: object, **__: object) -> dict[str, Any]:
+        nonlocal learnt
+        if next(fails):
+            raise BerthError("it failed")
+        learnt += 1
+        return DONE
+
+    monkeypatch.setattr(beside, "ask_beside", learn)
+    store: Any = SimpleNamespace(learning=SimpleNamespace(has_work=has_work))
+    step = beside.follow_jobs(store, site_of(), clock=lambda: 1e9)
+    step()
+    with pytest.raises(BerthError, match="it failed"):
+        step()
+    step()
+    step()
+    assert asked_at == [1e9] * 4
+    assert learnt == 1
