@@ -52,7 +52,7 @@ class Periodic(Worker):
         self._over = False
 
     def run(self) -> None:
-        """Step after step until ``stop``."""
+        """Make step after step until ``stop``."""
         if self._delay_s:
             self._wake.wait(self._delay_s)
             self._wake.clear()
@@ -62,7 +62,7 @@ class Periodic(Worker):
             self._wake.clear()
 
     def once(self) -> None:
-        """One step; what it raises is logged when it is new, and remembered."""
+        """Make one step; what it raises is logged when it is new, and remembered."""
         try:
             self._step()
         except BerthError as error:
@@ -92,7 +92,7 @@ class Periodic(Worker):
 
 
 def follow_store(service: Service, store: Store) -> Callable[[], None]:
-    """A step that brings new workloads and forecasts onto the Service's shelf."""
+    """Return a step that brings new workloads and forecasts onto the Service's shelf."""
 
     def step() -> None:
         shelf = service.shelf
@@ -108,7 +108,7 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
 
 
 def follow_ledger(ledger: Ledger, store: Store) -> Callable[[], None]:
-    """A step that reads what jobs that were sent somewhere to learn have taken of the budget."""
+    """Return a step that reads what jobs sent somewhere to learn have taken of the budget."""
     return lambda: ledger.read(store.decisions)
 
 
@@ -118,7 +118,7 @@ def follow_cluster(
     guard: Callable[[], Guard] = Guard,
     clock: Clock = HOST.clock,
 ) -> Callable[[], None]:
-    """A step that reads the candidates' states. A failed reading keeps the last: it gets stale."""
+    """Return a step that reads the candidates' states; a failed reading keeps the last."""
 
     def step() -> None:
         wall_s, monotonic_s = clock.time(), clock.monotonic()

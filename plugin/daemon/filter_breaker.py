@@ -30,7 +30,7 @@ class Streak(NamedTuple):
 
 
 def streak_in(value: Any) -> Streak | None:
-    """The key ``breaker`` of a request; None: absent, or not as it should be.
+    """Return what ``breaker`` of a request holds; None: absent, or not as it should be.
 
     Nothing is refused for it: the job is decided all the same.
     """
@@ -69,7 +69,7 @@ class Breakers:
         self._last[scheduler] = now_s, max(0.0, now_s - streak.since_ms / 1000)
 
     def summary(self, schedulers: Iterable[str]) -> dict[str, dict[str, float | None]]:
-        """By scheduler; nothing reported: zeros and None."""
+        """Return the figures by scheduler; nothing reported: zeros and None."""
         return {
             name: {
                 "openings": self._openings[name],

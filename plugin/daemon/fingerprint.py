@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 
 @lru_cache(maxsize=64)  # scripts come again, of the same user and in the same request
 def normalised(script: str) -> str:
-    """The script in its normal form, one ``\\n`` after each line."""
+    """Return the script in its normal form, one ``\\n`` after each line."""
     kept: list[str] = []
     verbatim = False
     for number, line in enumerate(script.replace("\r\n", "\n").split("\n")):
@@ -38,7 +38,7 @@ def normalised(script: str) -> str:
 
 
 def fingerprint(script: str, arguments: Sequence[str] = ()) -> str:
-    """``sha256:`` and the digest of the normal form, with the script's arguments."""
+    """Return ``sha256:`` and the digest of the normal form, with the script's arguments."""
     hashed = hashlib.sha256(normalised(script).encode("utf-8", "surrogatepass"))
     for argument in arguments:
         hashed.update(b"\0" + argument.encode("utf-8", "surrogatepass"))
@@ -46,7 +46,7 @@ def fingerprint(script: str, arguments: Sequence[str] = ()) -> str:
 
 
 def _shebang(line: str) -> str:
-    """``#!/usr/bin/env bash -l`` and ``#!/bin/bash -l`` are both ``#!bash -l``."""
+    """Return ``#!bash -l`` for both ``#!/usr/bin/env bash -l`` and ``#!/bin/bash -l``."""
     words = line[2:].split()
     if not words:
         return "#!"

@@ -24,7 +24,7 @@ class Identifiers:
         self._last_ms = 0
 
     def next(self) -> str:
-        """A new name, sorting after the last one even if the clock was set back."""
+        """Return a new name, sorting after the last one even if the clock was set back."""
         now_ms = max(self._last_ms, self._clock.time_ns() // 1_000_000)
         self._last_ms = now_ms
         self._count = (self._count + 1) % 32**3

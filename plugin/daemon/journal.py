@@ -144,7 +144,7 @@ class Journal:
         return count + len(batch)
 
     def _opened(self) -> tuple[Path | None, int]:
-        """A new file and its handle, locked; none: (None, -1)."""
+        """Open a new file, locked; gives its path and handle, (None, -1) where there is none."""
         for _ in range(_TRIES):
             self._number += 1
             name = f"{self._prefix.name}.{self._host.pid()}-{self._number}"
@@ -172,7 +172,7 @@ class Journal:
 
 
 def _record(line: bytes, host: str) -> DecisionRecord | None:
-    """As much of a decision as the question and the answer tell: not the alternatives.
+    """Return as much of a decision as the question and the answer tell: not the alternatives.
 
     None: the line was cut off when the daemon was killed, so that answer was not sent.
     """
@@ -213,7 +213,7 @@ def _record(line: bytes, host: str) -> DecisionRecord | None:
 
 
 def without_secrets(request: bytes) -> bytes:
-    """The request without its script and the script's arguments. Runs in the answering thread."""
+    """Return the request without script and arguments. Runs in the answering thread."""
     cut = request
     match = _ARGUMENTS.match(cut, max(0, cut.find(b'"arguments":["')))
     if match is not None:
@@ -230,7 +230,7 @@ def without_secrets(request: bytes) -> bytes:
 
 
 def _end_of_text(line: bytes, begin: int) -> int | None:
-    """Where the quote is that ends the JSON text; None: not found after some quotes."""
+    """Return where the quote is that ends the JSON text; None: not within some quotes."""
     at = begin
     for _ in range(_MOST_QUOTES):
         at = line.find(b'"', at)
@@ -246,7 +246,7 @@ def _end_of_text(line: bytes, begin: int) -> int | None:
 
 
 def _spaced(line: bytes) -> bool:
-    """Arguments that were not cut: of a filter that writes JSON with blanks, or twice."""
+    """Return whether arguments were not cut: of a filter that writes JSON with blanks, or twice."""
     at = line.find(b'"arguments"')
     return at >= 0 and not line.startswith((b'"arguments":[]', b'"arguments":{}'), at)
 

@@ -42,11 +42,11 @@ class Listening(Protocol):
     socket: Socket
 
     def fileno(self) -> int:
-        """For the poll."""
+        """Return the descriptor for the poll."""
         ...
 
     def standing(self) -> Standing:
-        """Whether the path still leads to this socket."""
+        """Return whether the path still leads to this socket."""
         ...
 
     def renew(self) -> Socket:
@@ -91,11 +91,11 @@ class Listener:
             raise
 
     def fileno(self) -> int:
-        """For the poll."""
+        """Return the descriptor for the poll."""
         return self.socket.fileno()
 
     def standing(self) -> Standing:
-        """Whether the path still leads to this socket."""
+        """Return whether the path still leads to this socket."""
         try:
             status = self.path.lstat()
         except OSError:
@@ -155,7 +155,7 @@ class Listener:
         )
 
     def _give(self, path: Path) -> None:
-        """To the group. Only root and its members may; else it stays this user's own group's."""
+        """Give a file to the group. Only root and its members may; else it stays ours."""
         if self._group is not None and (os.geteuid() == 0 or self._group in os.getgroups()):
             os.chown(path, -1, self._group)
 

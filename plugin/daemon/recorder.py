@@ -93,7 +93,7 @@ class Recorder(Worker):
         self._queue.append(answered)
 
     def summary(self) -> Mapping[str, object]:
-        """For ``stats``."""
+        """Return the figures for ``stats``."""
         return {
             "stored": self.stored,
             "spooled": self.spooled,
@@ -104,7 +104,7 @@ class Recorder(Worker):
         }
 
     def run(self) -> None:
-        """In the background: every ``PERIOD_S`` seconds until ``stop``, and once more then."""
+        """Work in the background, every ``PERIOD_S`` seconds until ``stop``, and once more then."""
         while not self._ending.wait(PERIOD_S):
             if not self._gathers():
                 self._work()
@@ -121,11 +121,11 @@ class Recorder(Worker):
 
     @property
     def has_all(self) -> bool:
-        """Everything in the present journal is written down elsewhere."""
+        """Return whether everything in the present journal is written down elsewhere."""
         return not self._queue and self.dropped == self._dropped_before
 
     def _gathers(self) -> bool:
-        """Whether it waits for more: they come fast."""
+        """Return whether it waits for more, as they come fast."""
         before, self._queued = self._queued, len(self._queue)
         return (
             self._queued - before >= FEW
@@ -193,7 +193,7 @@ class Recorder(Worker):
         return True
 
     def _bring_in(self, journal: Journal) -> None:
-        """What a killed daemon had answered and not yet written down."""
+        """Store what a killed daemon had answered and not yet written down."""
         self._next_look_s = self._clock.monotonic() + self._retry_s
         if self._clock.monotonic() < self._next_try_s:
             return

@@ -108,7 +108,7 @@ class Server:
             self._waker.send(b"s")
 
     def run(self) -> End:
-        """The loop. Gives why it ended; everything is closed then."""
+        """Serve until the end, and return why it ended; everything is closed then."""
         self._poll.register(self._listener.fileno(), select.EPOLLIN)
         self._poll.register(self._woken.fileno(), select.EPOLLIN)
         try:
@@ -186,7 +186,7 @@ class Server:
             log.warning("uid %d is not a scheduler user of the site file: not answered", uid)
 
     def _make_room(self) -> None:
-        """Out of file descriptors: close the idlest connection, or refuse the one that waits."""
+        """Close the idlest connection for want of descriptors, or refuse the one that waits."""
         if self._connections:
             self._evict()
             return
@@ -300,7 +300,7 @@ class Server:
         return True
 
     def _wound_up(self, now_s: float) -> bool:
-        """After ``stop``: true once nothing is under way, or the grace is over."""
+        """Return whether, after ``stop``, nothing is under way or the grace is over."""
         assert self._stopping_s is not None  # noqa: S101
         self._accept()
         for connection in list(self._connections.values()):

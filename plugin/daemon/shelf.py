@@ -66,7 +66,7 @@ class Shelf:
 
     @property
     def learnt(self) -> int:
-        """How many forecasts finished jobs have moved."""
+        """Return how many forecasts finished jobs have moved."""
         return len(self._learnt)
 
     def forecast(self, name: str, user: str = "") -> Forecast | None:
@@ -103,7 +103,7 @@ class Shelf:
 
     @property
     def has_scripts(self) -> bool:
-        """False: no fingerprint can match, so none need be computed."""
+        """Return whether a fingerprint can match: else none need be computed."""
         return bool(self._scripts)
 
     def updated(self, changes: Changes) -> Shelf:

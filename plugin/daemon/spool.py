@@ -24,7 +24,7 @@ _FIELDS = {field.name for field in dataclasses.fields(DecisionRecord)}
 
 
 def spool_path(site: Site, database: Database) -> Path:
-    """Beside the SQLite file; beside the socket where the store is elsewhere."""
+    """Return a path beside the SQLite file, or beside the socket where the store is elsewhere."""
     beside = site.daemon.socket if database.path is None else database.path
     return beside.with_name(beside.name + ".spool.jsonl")
 
@@ -65,7 +65,7 @@ class Spool:
 
     @property
     def waiting(self) -> bool:
-        """True while there is something to bring into the store."""
+        """Return whether there is something to bring into the store."""
         try:
             return self._files.size_of(self.path) > 0
         except OSError:
@@ -99,7 +99,7 @@ class Spool:
 
     @contextmanager
     def _locked(self, flags: int) -> Iterator[int]:
-        """The file, open and ours alone. Raises OSError where another daemon is at work on it."""
+        """Open the file for us alone. Raises OSError where another daemon is at work on it."""
         handle = self._files.open(self.path, flags)
         try:
             self._files.lock(handle)

@@ -39,7 +39,7 @@ class Stats:
             self._next = (self._next + 1) % _KEPT
 
     def summary(self) -> dict[str, object]:
-        """Everything counted, as plain data."""
+        """Return everything counted, as plain data."""
         ordered = sorted(self._latencies_us)
         counts, codes = Counter(self.counts), Counter[str]()
         for (_, action, code), count in self.decisions.items():

@@ -16,10 +16,10 @@ class Worker(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """What is done there."""
+        """Do the work of the thread."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def join(self, timeout_s: float | None = None) -> None:
@@ -27,5 +27,5 @@ class Worker(ABC):
         self._thread.join(timeout_s)
 
     def is_alive(self) -> bool:
-        """Between its start and its end."""
+        """Return whether it has started and not ended."""
         return self._thread.is_alive()

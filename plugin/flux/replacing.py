@@ -49,12 +49,12 @@ class Pending:
 
     @property
     def queue(self) -> str:
-        """The queue in which the job waits."""
+        """Return the queue in which the job waits."""
         return str(value_at(self.current, "attributes", "system", "queue") or ANONYMOUS)
 
     @property
     def placed_by(self) -> str | None:
-        """The id of the decision that chose its queue; None: the user, or Flux's default, did."""
+        """Return the id of the decision that chose its queue; None: the user, or Flux, did."""
         stamp = value_at(self.current, "attributes", "user", "berth", "decision")
         match = _STAMP.search(stamp) if isinstance(stamp, str) else None
         return match[1] if match is not None else None

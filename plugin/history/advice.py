@@ -69,7 +69,7 @@ class Advice:
 
     @property
     def saved_share(self) -> float:
-        """The share of the memory asked for that the advice would leave to others."""
+        """Return the share of the memory asked for that the advice would leave to others."""
         if self.advised_bytes is None or not self.asked_bytes:
             return 0.0
         return 1.0 - self.advised_bytes / self.asked_bytes

@@ -52,7 +52,7 @@ class PlacedJob:
 
     @property
     def units(self) -> tuple[int, int]:
-        """How many cores and GPUs the job had."""
+        """Return how many cores and GPUs the job had."""
         return self.job.cores, self.job.gpus or 0
 
 

@@ -74,18 +74,18 @@ class StoreReader:
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all workloads."""
+        """Return the names of all workloads."""
         return self._store.names()
 
     @cached_property
     def last(self) -> list[EvidenceRecord]:
-        """The last jobs that were looked at, in order of their ends."""
+        """Return the last jobs that were looked at, in order of their ends."""
         return self._store.learning.of_all(self._most)
 
     @cached_property
     def of_owners(self) -> list[EvidenceRecord]:
-        """The last jobs of those who own a shared workload, ``MOST_OF_ALL`` together: whatever
-        others run, it does not take their place."""
+        """Return the last jobs of those who own a shared workload, ``MOST_OF_ALL`` together:
+        whatever others run, it does not take their place."""
         names = [name for name in self.names if owner_in(name) is None]
         self.read_workloads(names)
         shared = map(self.workload, names)
@@ -97,12 +97,12 @@ class StoreReader:
 
     @cached_property
     def users(self) -> set[str]:
-        """Who has jobs that were looked at."""
+        """Return who has jobs that were looked at."""
         return self._store.learning.users()
 
     @cached_property
     def inputs(self) -> dict[tuple[str, str], str]:
-        """What each learnt forecast was made from, by workload and user."""
+        """Return what each learnt forecast was made from, by workload and user."""
         return self._store.learning.inputs()
 
     def of_user(self, user: str) -> list[EvidenceRecord]:

@@ -60,7 +60,7 @@ class Accuracy:
 
     @property
     def verdict(self) -> str:
-        """What an administrator may conclude, in a few words."""
+        """Return what an administrator may conclude, in a few words."""
         if (
             self.compared + self.overruns < FEWEST
             or self.coverage_low is None

@@ -48,7 +48,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """How messages call it: the file, or the URL without its password."""
+        """Return how messages call it: the file, or the URL without its password."""
         if self.path:
             return str(self.path)
         return self.url.difference_update_query(("password",)).render_as_string(hide_password=True)
@@ -119,7 +119,7 @@ class Database:
 
     @property
     def is_large(self) -> bool:
-        """Whether the database takes too long to read as a whole."""
+        """Return whether the database takes too long to read as a whole."""
         return self.path is not None and self.path.stat().st_size > CHECKED_BYTES
 
     def integrity_problem(self) -> str | None:

@@ -53,7 +53,7 @@ class Checked(NamedTuple):
 
     @property
     def all(self) -> bool:
-        """Whether nothing has changed since."""
+        """Return whether nothing has changed since."""
         return self.up_to == self.revision
 
 

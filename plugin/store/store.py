@@ -95,7 +95,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The store's name in messages."""
+        """Return the store's name in messages."""
         return self.database.name
 
     def close(self) -> None:

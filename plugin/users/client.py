@@ -56,7 +56,7 @@ class RemoteStore:
 
     @property
     def name(self) -> str:
-        """The store's name in messages."""
+        """Return the store's name in messages."""
         return f"the site's store (by {self._path})"
 
     def add(

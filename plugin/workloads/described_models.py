@@ -60,17 +60,17 @@ class Shape:
 
     @property
     def parameters(self) -> float:
-        """How many parameters the matrices have."""
+        """Return how many parameters the matrices have."""
         return _PER_LAYER * self.layers * float(self.width) ** 2 + 2.0 * _VOCABULARY * self.width
 
     @property
     def heads(self) -> int:
-        """How many heads the attention has."""
+        """Return how many heads the attention has."""
         return self.width // _HEAD
 
     @property
     def name(self) -> str:
-        """The name of its workload."""
+        """Return the name of its workload."""
         return f"transformer-{self.parameters / 1e9:.3g}b"
 
 

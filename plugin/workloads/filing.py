@@ -98,7 +98,7 @@ class WorkloadReader(Protocol):
 
     @property
     def name(self) -> str:
-        """How messages call the store."""
+        """Return how messages call the store."""
         ...
 
     def workload(self, name: str) -> WorkloadRecord | None:

@@ -33,12 +33,12 @@ class Slot:
 
     @property
     def is_padding(self) -> bool:
-        """Whether no device stands behind the number."""
+        """Return whether no device stands behind the number."""
         return self.gpu is None
 
     @property
     def device(self) -> tuple[str | None, Instance | None]:
-        """What stands behind the number, whatever its type is called."""
+        """Return what stands behind the number, whatever its type is called."""
         return self.gpu, self.instance
 
 

@@ -95,23 +95,23 @@ def test_without_padding_nothing_is_said_to_be_switched_off() -> None:
     assert decide(none_known, queue="mig")["message"].endswith("Name one.")
 
 
-def test_in_shadow_nobody_is_told() -> None:
-    reply = decide(service_of(site_with_slices("shadow")), queue="mig")
-    assert reply["code"] == "untyped-gpu"
-    assert "message" not in reply
-
-
-def test_where_the_site_leaves_it_to_users_nothing_is_named() -> None:
-    service = service_of(site_with_slices(untyped="leave"))
-    reply = decide(service, queue="mig", comment="berth:net")
+@pytest.mark.parametrize(
+    ("site", "job"),
+    [
+        ({"mode": "shadow"}, {"comment": None}),
+        ({"untyped": "leave"}, {}),
+        ({}, {"pinned": ["nodelist"]}),  # nothing is decided for such a job
+        ({}, {"scheduler_since_s": 4_000_000_000}),  # the slices were read before
+    ],
+)
+def test_a_job_that_keeps_its_untyped_gpu(site: dict[str, str], job: dict[str, Any]) -> None:
+    service = service_of(site_with_slices(**site))
+    reply = decide(service, **{"queue": "mig", "comment": "berth:net"} | job)
     assert (reply["action"], reply["code"]) == ("keep", "untyped-gpu")
-    assert decide(service, queue="auto", comment="berth:net").get("edits", {}).get("queue") != "mig"
-
-
-def test_a_job_that_may_not_be_changed_in_more_than_the_type_is_told() -> None:
-    """A pinned node: nothing is decided for such a job."""
-    reply = decide(service_of(), queue="mig", comment="berth:net", pinned=["nodelist"])
-    assert (reply["action"], reply["code"]) == ("keep", "untyped-gpu")
+    assert ("message" in reply) == (site.get("mode") != "shadow")
+    if "untyped" in site:
+        chosen = decide(service, queue="auto", comment="berth:net").get("edits", {}).get("queue")
+        assert chosen != "mig"
 
 
 def test_asking_berth_to_choose_gives_partition_and_type_at_once() -> None:
@@ -133,11 +133,6 @@ def test_nothing_is_cut_for_jobs_that_do_better_elsewhere() -> None:
     service.snapshot = replace(service.snapshot, states=MappingProxyType(states))
     reply = decide(service, queue="auto", comment="berth:net")
     assert "slices=1g.5gb,2g.10gb" in reply["stamp"], "nobody knows which it would have been"
-
-
-def test_slices_read_before_the_scheduler_started_are_not_used() -> None:
-    reply = decide(service_of(), queue="mig", comment="berth:net", scheduler_since_s=4_000_000_000)
-    assert (reply["action"], reply["code"]) == ("keep", "untyped-gpu")
 
 
 FLUX = """
