@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 
 from berth.pilot.errors import BerthError, UsageError
@@ -18,6 +15,7 @@ from berth.pilot.units import format_seconds
 from berth.plugin.calibrate.kinds import Kind, chosen_nodes, gives
 from berth.plugin.calibrate.state import PAIR, CalibrationState, Folder, Step, outdated
 from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
+from berth.plugin.scheduler.jobs import berth_command
 
 EXPECTED_S = {"quick": 60.0, "normal": 160.0, "full": 540.0}
 """Expected seconds of one node's measurement by depth, on an otherwise idle machine."""
@@ -317,9 +315,3 @@ def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings
     if settings.depth == "full":
         words.append("--full")
     return f"#!/bin/sh\nexec {shlex.join(words)}\n"
-
-
-def berth_command() -> str:
-    """Return this program's own path; the compute nodes must have it at the same place."""
-    beside = Path(sys.executable).with_name("berth")
-    return str(beside) if beside.exists() else shutil.which("berth") or "berth"

@@ -64,6 +64,20 @@ def run(
         raise SchedulerError(f"{name} wrote something that is not text") from None
 
 
+def listed_jobs(text: str) -> list[Any]:
+    """Return the jobs that ``flux jobs --json`` wrote. Raises SchedulerError where it is no list
+    of jobs."""
+    try:
+        answer = json.loads(text)
+        # A single job is written without a list.
+        jobs = answer["jobs"] if "jobs" in answer else [answer] * bool(answer)
+    except (ValueError, TypeError, RecursionError):
+        jobs = None
+    if not isinstance(jobs, list) or not isinstance(answer, dict):
+        raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}")
+    return jobs
+
+
 def ask(question: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
     """Return what ``services.py`` prints. Raises SchedulerError or ToolMissing."""
     text = run("python", str(_SERVICES), question, *words, timeout_s=timeout_s)

@@ -47,24 +47,17 @@ def ask(cluster: str, since_s: float) -> ReadJobs:
 def read_flux(text: str, cluster: str, *, source: str) -> ReadJobs:
     """Read every inactive job that ran. Raises DocumentError where the text is no list of jobs."""
     try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        raise _no_list(source) from None
-    if isinstance(answer, dict) and "jobs" not in answer and "id" in answer:
-        answer = {"jobs": [answer]}  # a single job is written without a list
-    jobs = answer.get("jobs") if isinstance(answer, dict) else None
-    if not isinstance(jobs, list):
-        raise _no_list(source)
+        jobs = commands.listed_jobs(text)
+    except SchedulerError:
+        jobs = None
+    if jobs is None or not (jobs or '"jobs"' in text):  # a list without jobs is one
+        raise DocumentError(
+            source, "is not Flux's list of jobs", hint="write it with: flux jobs -A -a --json"
+        )
     read = ReadJobs()
     for number, job in enumerate(steps("jobs read", jobs), 1):
         read.take(number, job, lambda job: _job(job, cluster))
     return read
-
-
-def _no_list(source: str) -> DocumentError:
-    return DocumentError(
-        source, "is not Flux's list of jobs", hint="write it with: flux jobs -A -a --json"
-    )
 
 
 def _job(job: Any, cluster: str) -> PastJobRecord | None:

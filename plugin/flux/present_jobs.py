@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -58,9 +57,7 @@ def ask() -> tuple[PresentJob, ...]:
 def parse(text: str) -> tuple[PresentJob, ...]:
     """Parse Flux's list. Raises SchedulerError where it cannot be read."""
     try:
-        answer = json.loads(text)
-        jobs = answer.get("jobs", [answer] * bool(answer))  # a single job is written without a list
-        parsed_jobs = tuple((_job(job), job) for job in jobs)
+        parsed_jobs = tuple((_job(job), job) for job in commands.listed_jobs(text))
         ids = {job_number(present.job_id): present.job_id for present, _ in parsed_jobs}
         return tuple(_after(present, job, ids) for present, job in parsed_jobs)
     except (LookupError, TypeError, ArithmeticError, ValueError, AttributeError, RecursionError):

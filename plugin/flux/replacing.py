@@ -66,12 +66,8 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
     Raises SchedulerError or ToolMissing.
     """
     text = commands.run("jobs", "-A", "--count=0", "--json", "--filter=pending", *job_ids)
+    jobs = commands.listed_jobs(text)
     try:
-        listed = json.loads(text)
-        if not isinstance(listed, dict):
-            raise TypeError("not an object")
-        # A single job that was named comes without a list.
-        jobs = listed["jobs"] if "jobs" in listed else [listed] * bool(listed)
         waiting = [
             (str(job.get("jobid") or job["id"]), int(job["userid"]))
             for job in jobs

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,6 +168,12 @@ class Replacing:
     decision: str | None
     """Id of the new decision."""
     reason: str
+
+
+def berth_command() -> str:
+    """Return this program's own path; the compute nodes must have it at the same place."""
+    beside = Path(sys.executable).with_name("berth")
+    return str(beside) if beside.exists() else shutil.which("berth") or "berth"
 
 
 _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})(?![0-9a-z])")

@@ -6,8 +6,6 @@ import math
 import re
 import secrets
 import shlex
-import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
+from berth.plugin.scheduler.jobs import berth_command
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.pilot_job import (
@@ -105,7 +104,7 @@ class SlurmPilot:
             launch = with_srun(launch, part.shape)
             part.text = pilot_script(
                 launch,
-                berth=_berth(),
+                berth=berth_command(),
                 profile=part.profile,
                 run_options=self._run_options(),
                 # Counters are measured on the first number of nodes only: they hold for the others.
@@ -317,12 +316,6 @@ def _name(text: str) -> str:
             hint="give one with --name: letters, digits and _ . + - only",
         )
     return text
-
-
-def _berth() -> str:
-    """Return this program's own path: the compute nodes must have it at the same place."""
-    beside = Path(sys.executable).with_name("berth")
-    return str(beside) if beside.exists() else shutil.which("berth") or "berth"
 
 
 def check_time(
