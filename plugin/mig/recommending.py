@@ -22,7 +22,8 @@ from berth.policies.mig.recommend import demand_on, recommend
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.predictor import profiles_of
-from berth.predictor.families.slices.slices_family import SlicesFamily, slice_workload_of
+from berth.predictor.families.slices.slices_family import SlicesFamily
+from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup
 
@@ -44,8 +45,8 @@ class Predictions:
         Raises UsageError where nothing can be predicted of it there.
         """
         for family in self.forecaster.families(workload):
-            if isinstance(family, SlicesFamily):
-                document = slice_workload_of(workload)
+            document = workload.document
+            if isinstance(family, SlicesFamily) and isinstance(document, SliceWorkload):
                 return of_slice_workload(document, geometry, family.predictor)
         names = profiles_of(geometry, self.platforms)
         if not names:

@@ -40,7 +40,7 @@ class SourceEstimate:
     @property
     def log_width(self) -> float:
         """Return the half width of the 90 % interval in log."""
-        return max(math.log(self.seconds.high / self.seconds.mid), LEAST_LOG_WIDTH)
+        return max(self.seconds.log_width, LEAST_LOG_WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,6 @@ def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:
 
 _SWEEPS = 500
 _AGREED = 1e-9
-_LEAST_LOG_WIDTH = 0.01
 
 
 def ordered(times: Mapping[str, Interval], pairs: Iterable[tuple[str, str]]) -> dict[str, Interval]:
@@ -123,10 +122,7 @@ def ordered(times: Mapping[str, Interval], pairs: Iterable[tuple[str, str]]) -> 
     """
     known = sorted({(a, b) for a, b in pairs if a in times and b in times and a != b})
     logs = {name: math.log(interval.mid) for name, interval in times.items()}
-    width = {
-        name: max(math.log(interval.high / interval.mid), _LEAST_LOG_WIDTH)
-        for name, interval in times.items()
-    }
+    width = {name: max(interval.log_width, LEAST_LOG_WIDTH) for name, interval in times.items()}
     moved = _projected(logs, {name: interval**2 for name, interval in width.items()}, known)
     return {
         name: interval

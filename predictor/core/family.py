@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from berth.pilot.platform import Platform
 from berth.pilot.plugins import Registry
@@ -18,6 +19,8 @@ from berth.predictor.core.nodes import NodeScaling
 from berth.predictor.core.prediction import PredictionCurve
 from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.core.workload import OWN_ENTRY_POINTS, Workload
+
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,12 @@ class Question:
     references: tuple[Platform, ...] = ()
     """The platform where it was measured; else those that speedups may be over, the wanted
     first."""
+
+    def document(self, kind: type[D]) -> D:
+        """Return the workload's document; ``kind`` is what the family has accepted."""
+        document = self.workload.document
+        assert isinstance(document, kind)  # noqa: S101 - ``accepts`` was asked
+        return document
 
     @property
     def measured_on(self) -> Platform | None:
@@ -142,6 +151,17 @@ class FamilyEntry:
     bundle_readers: Mapping[str, str] = field(default_factory=dict)
     """Modules by schema of the bundles that it can be made from; their ``verify(folder)`` and
     ``load(folder)`` read one."""
+
+
+def load_from(module: str, name: str) -> Callable[[Bundles], Family | None]:
+    """Return a loader that imports ``module`` when it is called: its class ``name`` loads itself
+    from the site's bundles."""
+
+    def load(bundles: Bundles) -> Family | None:
+        family: Family | None = getattr(import_module(module), name).load(bundles)
+        return family
+
+    return load
 
 
 FAMILIES: Registry[FamilyEntry] = Registry(

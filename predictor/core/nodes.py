@@ -136,11 +136,7 @@ class NodeScaling:
             nodes=nodes,
             basis=basis,
             runtime_s=point.runtime_s.times(time),
-            speedup=Interval(
-                point.speedup.low / time.high,
-                point.speedup.mid / time.mid,
-                point.speedup.high / time.low,
-            ),
+            speedup=point.speedup.divided_by(time),
             memory=point.memory.times(ratio.memory),
             energy_j=None if energy is None else energy.times(time).scaled(nodes),
             abstained=point.abstained or why,
@@ -192,17 +188,9 @@ def _between(left: NodeRatio, right: NodeRatio, nodes: int) -> NodeRatio:
     weight = math.log(nodes / left.nodes) / math.log(right.nodes / left.nodes)
     return NodeRatio(
         nodes,
-        _mixed(left.time, right.time, weight),
-        _mixed(left.memory, right.memory, weight),
+        left.time.between(right.time, weight),
+        left.memory.between(right.memory, weight),
     )
-
-
-def _mixed(left: Interval, right: Interval, weight: float) -> Interval:
-    low, mid, high = (
-        math.exp(math.log(a) * (1 - weight) + math.log(b) * weight)
-        for a, b in ((left.low, right.low), (left.mid, right.mid), (left.high, right.high))
-    )
-    return Interval(min(low, mid), mid, max(mid, high))
 
 
 def to_data(scaling: NodeScaling) -> dict[str, Any]:

@@ -64,6 +64,23 @@ class Interval:
         """Return the product of two quantities whose errors may add up."""
         return Interval(self.low * other.low, self.mid * other.mid, self.high * other.high)
 
+    def divided_by(self, other: Interval) -> Interval:
+        """Return the quotient of two quantities whose errors may add up."""
+        return Interval(self.low / other.high, self.mid / other.mid, self.high / other.low)
+
+    def between(self, other: Interval, weight: float) -> Interval:
+        """Return the interval that is ``weight`` of the way to ``other``, in log."""
+        low, mid, high = (
+            math.exp(math.log(a) * (1 - weight) + math.log(b) * weight)
+            for a, b in ((self.low, other.low), (self.mid, other.mid), (self.high, other.high))
+        )
+        return Interval(min(low, mid), mid, max(mid, high))
+
+    @property
+    def log_width(self) -> float:
+        """Return the log of the upper end over the middle: half of the width in log."""
+        return math.log(self.high / self.mid)
+
     def over(self, numerator: float) -> Interval:
         """Return ``numerator`` over the quantity: a speedup from a time, for instance."""
         return Interval(numerator / self.high, numerator / self.mid, numerator / self.low)
@@ -162,11 +179,7 @@ class PredictionCurve:
             return self.points[index].runtime_s
         left, right = self.points[index - 1].runtime_s, self.points[index].runtime_s
         weight = math.log(units / grid[index - 1]) / math.log(grid[index] / grid[index - 1])
-        low, mid, high = (
-            math.exp(math.log(a) * (1 - weight) + math.log(b) * weight)
-            for a, b in ((left.low, right.low), (left.mid, right.mid), (left.high, right.high))
-        )
-        return Interval(min(low, mid), mid, max(mid, high))
+        return left.between(right, weight)
 
     def nearest(self, units: int) -> Prediction:
         """Return the grid point at or below ``units`` (the first one if all are above)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -82,6 +82,8 @@ class ModelGraph:
     """Operators that the catalogue lacks: nodes of each. They count no operations."""
     assumed_shapes: int
     """Number of unknown nodes whose output shape had to be assumed."""
+    encoded: bytes = field(repr=False, compare=False)
+    """The bytes that it was read from (``child.encode``)."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -280,14 +282,14 @@ def repeated(kind: Indices) -> tuple[Block, ...]:
 def decode(data: bytes | memoryview) -> ModelGraph:
     """Read a graph from ``child.encode``. Raises MalformedGraph for anything else."""
     try:
-        return _decode(memoryview(data))
+        return _decode(bytes(data))
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise MalformedGraph(str(error)) from None
 
 
-def _decode(data: memoryview) -> ModelGraph:
+def _decode(data: bytes) -> ModelGraph:
     size = int.from_bytes(data[:4], "little")
-    head: dict[str, Any] = json.loads(bytes(data[4 : 4 + size]))
+    head: dict[str, Any] = json.loads(data[4 : 4 + size])
     kinds, nodes, edges = (int(head[name]) for name in ("kinds", "nodes", "edges"))
     if min(kinds, nodes) < 1 or edges < 0:
         raise MalformedGraph("no nodes")
@@ -322,6 +324,7 @@ def _decode(data: memoryview) -> ModelGraph:
         folded=_counts(head["folded"]),
         unknown=_counts(head["unknown"]),
         assumed_shapes=int(head["assumed"]),
+        encoded=data,
     )
 
 

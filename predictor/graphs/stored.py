@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import astuple
-
-import numpy as np
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.graphs.graph import MalformedGraph, ModelGraph, decode
@@ -20,7 +16,7 @@ LARGEST_GRAPH_BYTES = 64 * 2**20
 
 def to_lines(graph: ModelGraph) -> tuple[str, ...]:
     """Encode the whole graph; ``from_lines`` gives an equal one back."""
-    text = base64.b64encode(zlib.compress(_encoded(graph), level=9)).decode("ascii")
+    text = base64.b64encode(zlib.compress(graph.encoded, level=9)).decode("ascii")
     return tuple(text[at : at + _LINE] for at in range(0, len(text), _LINE))
 
 
@@ -35,32 +31,3 @@ def from_lines(lines: Sequence[str], source: str) -> ModelGraph:
         return decode(data)
     except (binascii.Error, ValueError, zlib.error, MalformedGraph) as error:
         raise DocumentError(source, f"does not hold a model graph: {error}", key="graph") from None
-
-
-def _encoded(graph: ModelGraph) -> bytes:
-    head = {
-        "batch": graph.batch,
-        "opset": graph.opset,
-        "producer": graph.producer,
-        "inputs": [astuple(port) for port in graph.inputs],
-        "outputs": [astuple(port) for port in graph.outputs],
-        "operators": graph.operators,
-        "operator_of": graph.kind_operator.tolist(),
-        "kinds": len(graph.kinds),
-        "nodes": len(graph.kind),
-        "edges": int(graph.edges.shape[1]),
-        "parameters": graph.parameters,
-        "stored": graph.stored_elements,
-        "stored_bytes": graph.stored_bytes,
-        "folded": dict(graph.folded),
-        "unknown": dict(graph.unknown),
-        "assumed": graph.assumed_shapes,
-        "digest": graph.digest,
-    }
-    text = json.dumps(head, separators=(",", ":")).encode()
-    columns = (
-        np.ascontiguousarray(graph.kinds, "<i8"),
-        np.ascontiguousarray(graph.kind, "<i4"),
-        np.ascontiguousarray(graph.edges, "<i4"),
-    )
-    return b"".join([len(text).to_bytes(4, "little"), text, *(c.tobytes() for c in columns)])

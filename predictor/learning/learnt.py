@@ -19,7 +19,6 @@ SOURCE = "finished jobs"
 _LEAST_LOG_WIDTH = 0.02
 _SAME_UNITS = 0.05
 """Log of cores or GPUs: a run within this was made with these very resources."""
-_UNMOVED = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def learnt_forecast(
         learnt_curve = _curve(base, curve, name, posterior, standing)
         if learnt_curve is not None:
             curves[name] = learnt_curve
-            width = _log_width(learnt_curve.points[0])
+            width = learnt_curve.points[0].runtime_s.log_width
             source = _what(name, posterior, standing)
             sources[name] = (SourceShare(source, 1.0, width, base.source_of(name)),)
     return replace(
@@ -238,7 +237,7 @@ def _times_on(
 
 def _over(time: Interval, main: Interval) -> Interval:
     """Return what ``main``, with its own interval, is multiplied with to give ``time``."""
-    wider = math.log(time.high / time.mid) - math.log(main.high / main.mid)
+    wider = time.log_width - main.log_width
     return around(time.mid / main.mid, max(0.0, wider))
 
 
@@ -272,7 +271,3 @@ def _what(name: str, posterior: Posterior, standing: Standing) -> str:
             "other programs here" if runs_here or runs_elsewhere else "of other programs here"
         )
     return f"{SOURCE}: {', '.join(parts) or 'wider intervals'}"
-
-
-def _log_width(point: Prediction) -> float:
-    return math.log(point.runtime_s.high / point.runtime_s.mid)

@@ -203,7 +203,7 @@ def config(data: bytes) -> None:
         is_encoder(raw)
         model = from_mapping(raw, source="config.json", name="x")
         sizes = (model.parameters, model.active_parameters, model.attending_width,
-                 model.cached_values(1000.0), model.cached_values_per_token)  # fmt: skip
+                 model.cached_values(1000.0))  # fmt: skip
         assert all(0 <= size < math.inf for size in sizes), sizes
 
 

@@ -151,10 +151,10 @@ def features_of(name: str) -> np.ndarray:
 def test_what_a_site_timed_is_known_there_and_nowhere_else(by_suite: Path) -> None:
     bundle = load(by_suite)
     single = features_of("Single_NBODY-1048576")
-    assert bundle.range_of(NODE).widening(single) == 1.0
-    assert bundle.range_of("quartz").widening(single) > 1.0
+    assert bundle.own_ranges[NODE].widening(single) == 1.0
+    assert bundle.range_check.widening(single) > 1.0
     loop = features_of("Stream_TRIAD-1048576")
-    assert bundle.range_of("quartz").widening(loop) == bundle.range_of(NODE).widening(loop) == 1.0
+    assert bundle.range_check.widening(loop) == bundle.own_ranges[NODE].widening(loop) == 1.0
 
 
 def test_a_single_precision_program_has_the_usual_interval_where_the_suite_ran(

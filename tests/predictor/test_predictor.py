@@ -261,7 +261,8 @@ def test_kernels_held_out_are_within_what_their_time_alone_says() -> None:
         own = example.profile.model_copy(update={"counters": bare})
 
         def estimates(one: Profile) -> list[Estimate]:
-            return estimate(*shipped.read(one, points, reference=HERE), shipped.bundle)
+            layout = shipped.layout(one, points, HERE)
+            return estimate(shipped.read(one, layout), layout, shipped.bundle)
 
         found = combined(stand_ins(own, without=example.kernel), estimates)
         for name, one in zip(entries, found, strict=True):

@@ -26,7 +26,6 @@ from berth.predictor.families.graph.latency.bundle import load as load_latency
 from berth.predictor.families.graph.model import (
     graph_of,
     is_model,
-    model_of,
     of_copies,
     places_by_units,
     point,
@@ -37,7 +36,7 @@ from berth.predictor.families.graph.sources import Source, SourceErrors
 from berth.predictor.families.graph.times import SOURCES, sources, times
 from berth.predictor.families.graph.transfer.bundle import DEFAULT_TRANSFER
 from berth.predictor.families.graph.transfer.bundle import verify as verify_transfer
-from berth.predictor.families.graph.workload import Mode
+from berth.predictor.families.graph.workload import Mode, ModelWorkload
 from berth.predictor.footprint.energy import energy
 from berth.predictor.footprint.footprint import Task, count, footprint
 from berth.predictor.graphs.roofline import Roofline
@@ -87,7 +86,7 @@ class GraphFamily:
     def forecast(self, question: Question) -> Answer:
         """Return a curve over cores for each CPU, and one point for each GPU or slice, or for as
         many whole GPUs as there are copies of the model."""
-        document = model_of(question)
+        document = question.document(ModelWorkload)
         copies = max(1, document.runs_on.gpus)
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
@@ -125,7 +124,7 @@ class GraphFamily:
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return the operators that take most of the roofline's time."""
-        document = model_of(question)
+        document = question.document(ModelWorkload)
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
         place = roof_of(platform, question.known, platform.cores)
@@ -184,7 +183,7 @@ class SeveralGpus(LearntFile):
         if gpus == 1:
             return seconds
         mid = seconds.mid / gpus * math.exp(self.log_loss * math.log2(gpus))
-        return around(mid, math.hypot(math.log(seconds.high / seconds.mid), self.log_width))
+        return around(mid, math.hypot(seconds.log_width, self.log_width))
 
 
 @cache

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.family import Question
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
 from berth.predictor.core.workload import Amount
@@ -56,13 +55,6 @@ def model_workload(
         runs_on=ANY_DEVICE,
         graph=to_lines(graph),
     )
-
-
-def model_of(question: Question) -> ModelWorkload:
-    """Return the workload's document, which a family has accepted."""
-    document = question.workload.document
-    assert isinstance(document, ModelWorkload)  # noqa: S101 - ``accepts`` was asked
-    return document
 
 
 def is_model(document: object, mode: Mode) -> bool:

@@ -135,7 +135,7 @@ def corrected(seconds: Interval, error: SourceError) -> Interval:
     """Return a source's time without its bias, in its interval for the situation."""
     width = error.log_width
     if error.source in (MEASURED, COMBINED):
-        width *= math.log(seconds.high / seconds.mid)
+        width *= seconds.log_width
     return around(seconds.mid * math.exp(error.log_bias), width)
 
 

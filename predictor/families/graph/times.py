@@ -8,7 +8,6 @@ platform and stands alone where no other error is known. Imported when called: n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -287,9 +286,9 @@ def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstim
     if error is None:
         return None
     seconds = corrected(answer.seconds, error)
-    width = math.log(seconds.high / seconds.mid)
+    width = seconds.log_width
     if answer.models and answer.source == TRANSFER:
-        width = max(width, math.log(answer.seconds.high / answer.seconds.mid))
+        width = max(width, answer.seconds.log_width)
     seconds = around(seconds.mid, width + answer.beyond)
     return SourceEstimate(answer.label, seconds, answer.basis, situation)
 

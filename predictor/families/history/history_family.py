@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.family import Answer, Explanation, Question
+from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import (
@@ -45,13 +45,18 @@ class HistoryFamily:
 
     name = "history"
 
+    @classmethod
+    def load(cls, _: Bundles) -> HistoryFamily:
+        """Make the family, which needs no bundle."""
+        return cls()
+
     def accepts(self, workload: Workload) -> bool:
         """Return whether it is a history."""
         return isinstance(workload.document, HistoryWorkload)
 
     def forecast(self, question: Question) -> Answer:
         """Return one point for each number of cores or GPUs that it ran with, where it ran."""
-        document = _document(question)
+        document = question.document(HistoryWorkload)
         runs = document.runs
         curves = {}
         sources = {}
@@ -76,14 +81,10 @@ class HistoryFamily:
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Say how many runs the forecast stands on."""
-        count = sum(run.platform == platform.name for run in _document(question).runs)
+        count = sum(
+            run.platform == platform.name for run in question.document(HistoryWorkload).runs
+        )
         return Explanation(f"{count} finished jobs ran on {platform.name}.")
-
-
-def _document(question: Question) -> HistoryWorkload:
-    document = question.workload.document
-    assert isinstance(document, HistoryWorkload)  # noqa: S101 - ``accepts`` was asked
-    return document
 
 
 def _curve(
@@ -166,7 +167,7 @@ def _held_in(question: Question, platform: Platform, units: int) -> float | None
     known = {**question.known, platform.name: platform}
     ran_on = (
         known[run.platform]
-        for run in _document(question).runs
+        for run in question.document(HistoryWorkload).runs
         if run.ended_well and 0 < run.gpus <= units and run.platform in known
     )
     return min(

@@ -8,23 +8,12 @@ numpy and onnxruntime only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from berth.predictor.core.family import FamilyEntry, load_from
 
-from berth.predictor.core.family import Bundles, FamilyEntry
-
-if TYPE_CHECKING:
-    from berth.predictor.families.language_model.language_model_family import LanguageModelFamily
-
-
-def _load(bundles: Bundles) -> LanguageModelFamily:
-    from berth.predictor.families.language_model.language_model_family import LanguageModelFamily  # noqa: PLC0415
-
-    return LanguageModelFamily.load(bundles)
-
-
+_HERE = "berth.predictor.families.language_model"
 FAMILY = FamilyEntry(
     "language_model",
     ("language-model",),
-    _load,
-    bundle_readers={"berth.llm-bundle/1": "berth.predictor.families.language_model.bundle"},
+    load_from(f"{_HERE}.language_model_family", "LanguageModelFamily"),
+    bundle_readers={"berth.llm-bundle/1": f"{_HERE}.bundle"},
 )

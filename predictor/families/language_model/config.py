@@ -106,11 +106,6 @@ class LanguageModel:
             self.attention_parameters + self.dense_parameters + routed + self.embedding_parameters
         )
 
-    @property
-    def cached_values_per_token(self) -> float:
-        """Return K and V of one more token over all layers whose cache grows without bound."""
-        return sum(a.layers * a.values_per_token for a in self.attention if a.window is None)
-
     def cached_values(self, tokens: float) -> float:
         """Return values in the cache of one sequence of so many tokens."""
         growing = sum(

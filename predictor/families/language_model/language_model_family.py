@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare, Unit
@@ -36,11 +34,11 @@ class LanguageModelFamily:
 
     def forecast(self, question: Question) -> Answer:
         """Return one point for each GPU platform whose accelerator is known, at the load's GPUs."""
-        document = _document(question)
+        document = question.document(LanguageModelWorkload)
         curves, sources = {}, {}
         for prediction in self._predict(question):
             curves[prediction.device] = PredictionCurve((_point(document, prediction),))
-            width = math.log(prediction.throughput.high / prediction.throughput.mid)
+            width = prediction.throughput.log_width
             sources[prediction.device] = (
                 SourceShare(
                     f"{self.name}: {prediction.source}", 1.0, width, prediction.basis.value
@@ -62,7 +60,7 @@ class LanguageModelFamily:
         )
 
     def _predict(self, question: Question) -> list[ServingPrediction]:
-        document = _document(question)
+        document = question.document(LanguageModelWorkload)
         model = from_mapping(document.config, source=document.name, name=document.name)
         places = [
             unit
@@ -87,12 +85,6 @@ def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
     )
 
 
-def _document(question: Question) -> LanguageModelWorkload:
-    document = question.workload.document
-    assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - ``accepts`` was asked
-    return document
-
-
 def _memory(prediction: ServingPrediction) -> Interval:
     """Return the memory of all its GPUs; a server needs room for the weights and one sequence."""
     least, peak = prediction.memory.least, prediction.memory.peak
@@ -111,7 +103,7 @@ def _point(document: LanguageModelWorkload, prediction: ServingPrediction) -> Pr
         gpus=prediction.gpus,
         basis=prediction.basis,
         speedup=Interval(1.0, 1.0, 1.0),
-        runtime_s=Interval(tokens / rate.high, tokens / rate.mid, tokens / rate.low),
+        runtime_s=rate.over(tokens),
         memory=MemoryUse(gpu_bytes=_memory(prediction)),
         energy_j=None if energy is None else energy.scaled(tokens),
         bound=prediction.bound,

@@ -281,17 +281,16 @@ def _join(
     # Both are of the same work: the parts are scaled so that they add up to the whole.
     agree = whole.mid / served.mid
     first, further = ttft.seconds.scaled(agree), tpot.seconds.scaled(agree)
-    rate = Interval(tokens / whole.high, tokens / whole.mid, tokens / whole.low)
+    rate = whole.over(tokens)
     fits = need.least <= device.memory_bytes
     energy = price = carbon = None
     if device.power_w is not None:
         watts = DRAWN_SHARE.scaled(device.power_w * load.gpus)
-        energy = Interval(watts.low / rate.high, watts.mid / rate.mid, watts.high / rate.low)
+        energy = watts.divided_by(rate)
         if carbon_g_per_kwh is not None:
             carbon = energy.scaled(1e6 / 3.6e6 * carbon_g_per_kwh)
     if device.price_per_hour is not None:
-        each = device.price_per_hour * load.gpus * 1e6 / 3600
-        price = Interval(each / rate.high, each / rate.mid, each / rate.low)
+        price = rate.over(device.price_per_hour * load.gpus * 1e6 / 3600)
     return ServingPrediction(
         device=device.name,
         gpus=load.gpus,
@@ -339,13 +338,9 @@ def _abstention(
         return f"nothing was measured with the framework {framework!r}"
     if situation is Situation.NEW and not by_sibling:
         return f"nothing was measured on {name}; physics only"
-    if _width(whole) > WIDEST:
+    if whole.log_width > WIDEST:
         return f"the interval on {name} is wider than a factor {math.exp(WIDEST):.0f} to each side"
     return None
-
-
-def _width(interval: Interval) -> float:
-    return math.log(interval.high / interval.mid)
 
 
 @cache

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from berth.pilot.profile import Profile
+from berth.predictor.core.family import FamilyEntry, load_from
+from berth.predictor.core.workload import WHOLE_JOB, Kind, Workload, digest_of
 
-from berth.predictor.core.family import Bundles, FamilyEntry
-
-if TYPE_CHECKING:
-    from berth.predictor.families.program.program_family import ProgramFamily
-
-
-def _load(bundles: Bundles) -> ProgramFamily:
-    from berth.predictor.families.program.program_family import ProgramFamily  # noqa: PLC0415 - when asked
-
-    return ProgramFamily.load(bundles)
-
-
+_HERE = "berth.predictor.families.program"
 FAMILY = FamilyEntry(
     "program",
     ("program",),
-    _load,
-    bundle_readers={"berth.bundle/1": "berth.predictor.families.program.bundle"},
+    load_from(f"{_HERE}.program_family", "ProgramFamily"),
+    bundle_readers={"berth.bundle/1": f"{_HERE}.bundle"},
 )
+
+
+def _describe(profile: Profile) -> Workload:
+    """Return the workload of a program that was measured once; its amount is that run."""
+    return Workload(
+        "program", profile.name, digest_of(profile), profile.runs_on, WHOLE_JOB, profile
+    )
+
+
+KIND = Kind("program", Profile, _describe)

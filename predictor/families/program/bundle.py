@@ -124,10 +124,6 @@ class Bundle:
     """Range data of labelled platforms on which other programs were timed than the bundle was
     trained on."""
 
-    def range_of(self, platform: str) -> RangeCheck:
-        """Return the range that a program must be in for the bundle to know it there."""
-        return self.own_ranges.get(platform, self.range_check)
-
     @property
     def id(self) -> str:
         """Return the bundle's digest."""

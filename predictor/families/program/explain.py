@@ -117,7 +117,8 @@ def explain(
 ) -> list[Explanation]:
     """Explain why each point gets its speedup, in their order. Raises UsageError as predicting
     does."""
-    reading, layout = predictor.read(profile, points, reference=reference)
+    layout = predictor.layout(profile, points, reference)
+    reading = predictor.read(profile, layout)
     game = Game(reading, layout, predictor.bundle)
     attribution = attribute(game.log_speedups, game.row, game.typical, game.groups)
     return [_explanation(point, reading, index, attribution) for index, point in enumerate(points)]

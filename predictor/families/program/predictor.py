@@ -16,7 +16,7 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer
 from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Bundle
@@ -31,7 +31,6 @@ LEAST_BUSY = 0.5
 """Processor time over time below which a program is said to wait,"""
 LEAST_JUDGED_S = 0.1
 """if it takes so long: starting a program is mostly waiting."""
-_MOST_LAYOUTS = 64
 
 
 class Predictor:
@@ -39,7 +38,6 @@ class Predictor:
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
-        self._layouts: dict[tuple[tuple[int, int], ...], Layout] = {}
 
     @classmethod
     def load(cls, folder: Path | None = None) -> Predictor:
@@ -103,11 +101,20 @@ class Predictor:
         self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
     ) -> list[Prediction]:
         """Predict one profile at every point, in their order."""
+        layout, growth = self.layout(profile, points, reference), _own_size(profile)
         if is_time_only(profile):
-            return self._by_time_alone(profile, points, reference)
-        reading, layout = self.read(profile, points, reference=reference)
-        growth, doubts = _own_size(profile), self._doubts(reading, points, reference)
-        return [
+            likely = stand_ins(profile)
+            estimates = combined(
+                likely, lambda other: estimate(self.read(other, layout), layout, self._bundle)
+            )
+            reading = self.read(likely[0], layout)
+            doubt = _incomplete(profile) or _elsewhere(profile, reference)
+            doubts = dict.fromkeys(_names(points), doubt or _waiting(profile, reference))
+        else:
+            reading = self.read(profile, layout)
+            estimates = estimate(reading, layout, self._bundle)
+            doubts = self._doubts(reading, points, reference)
+        predictions = [
             _prediction(
                 reading,
                 point,
@@ -117,44 +124,30 @@ class Predictor:
                 ran_on=reference,
                 doubt=doubts[point.platform.name] or _crowded(profile, point),
             )
-            for index, (point, point_estimate) in enumerate(
-                zip(points, estimate(reading, layout, self._bundle), strict=True)
-            )
+            for index, (point, point_estimate) in enumerate(zip(points, estimates, strict=True))
         ]
+        if is_time_only(profile):
+            return [replace(prediction, bound=Bound.UNKNOWN) for prediction in predictions]
+        return predictions
 
-    def _by_time_alone(
+    def layout(
         self, profile: Profile, points: Sequence[Point], reference: Platform | None
-    ) -> list[Prediction]:
-        def estimates(point_estimate: Profile) -> list[Estimate]:
-            return estimate(*self.read(point_estimate, points, reference=reference), self._bundle)
+    ) -> Layout:
+        """Return the ceilings of these points, of the reference's run and of labelled platforms."""
+        runs_on, asked = profile.runs_on, list(points)
+        if reference is not None:
+            asked.append(Point(reference, runs_on.threads * runs_on.ranks))
+        labelled = self._bundle.manifest.labelled
+        own = [Point(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
+        return Layout(
+            table=Ceilings.of([*asked, *own]),
+            count=len(points),
+            reference=-1 if reference is None else len(points),
+            labelled={p.platform.name: len(asked) + i for i, p in enumerate(own)},
+        )
 
-        likely = stand_ins(profile)
-        estimates_of_points = combined(likely, estimates)
-        reading, _ = self.read(likely[0], points, reference=reference)
-        growth, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
-        doubt = doubt or _waiting(profile, reference)
-        return [
-            replace(
-                _prediction(
-                    reading,
-                    point,
-                    point_estimate,
-                    index=index,
-                    growth=growth,
-                    ran_on=reference,
-                    doubt=doubt or _crowded(profile, point),
-                ),
-                bound=Bound.UNKNOWN,
-            )
-            for index, (point, point_estimate) in enumerate(
-                zip(points, estimates_of_points, strict=True)
-            )
-        ]
-
-    def read(
-        self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
-    ) -> tuple[Reading, Layout]:
-        """Read the profile as the estimator sees it at these points.
+    def read(self, profile: Profile, layout: Layout) -> Reading:
+        """Read the profile as the estimator sees it at the points of a layout.
 
         Raises UsageError for a profile without runtime or counters.
         """
@@ -163,41 +156,14 @@ class Predictor:
                 f"profile {profile.name!r} has no runtime",
                 hint="pilot it again; only a run that finished can be predicted from",
             )
-        runs_on = profile.runs_on
-        anchor = None if reference is None else Point(reference, runs_on.threads * runs_on.ranks)
-        layout = self._layout(points, anchor)
-        manifest = self._bundle.manifest
-        reading = read(profile, profile.runtime.median_s, layout, manifest.typical_log_efficiency)
-        return reading, layout
-
-    def _layout(self, points: Sequence[Point], anchor: Point | None) -> Layout:
-        """Return the ceiling table for these points, cached for the next profile."""
-        asked = [*points, *([anchor] if anchor else [])]
-        key = tuple((id(p.platform), p.units) for p in asked)
-        cached = self._layouts.get(key)
-        # The table holds the platforms, so their identities stay theirs while it is kept.
-        if cached is not None and (cached.reference < 0) == (anchor is None):
-            return cached
-        own = [
-            Point(entry.hardware, entry.cores or entry.gpus)
-            for entry in self._bundle.manifest.labelled
-        ]
-        layout = Layout(
-            table=Ceilings.of([*asked, *own]),
-            count=len(points),
-            reference=-1 if anchor is None else len(points),
-            labelled={p.platform.name: len(asked) + i for i, p in enumerate(own)},
-        )
-        if len(self._layouts) >= _MOST_LAYOUTS:
-            self._layouts.clear()
-        self._layouts[key] = layout
-        return layout
+        typical = self._bundle.manifest.typical_log_efficiency
+        return read(profile, profile.runtime.median_s, layout, typical)
 
     def _doubts(
         self, reading: Reading, points: Sequence[Point], reference: Platform | None
     ) -> dict[str, str | None]:
         """Return why a platform's prediction is not one to act on, by its name."""
-        names = dict.fromkeys(point.platform.name for point in points)
+        names = _names(points)
         why = self._doubt(reading) or _elsewhere(reading.profile, reference)
         if (why := why or _waiting(reading.profile, reference)) is not None:
             return dict.fromkeys(names, why)
@@ -215,6 +181,11 @@ class Predictor:
                 "file: nothing ties the prediction to its time (berth pilot bench makes one)"
             )
         return None
+
+
+def _names(points: Sequence[Point]) -> list[str]:
+    """Return the names of the points' platforms, each once."""
+    return list(dict.fromkeys(point.platform.name for point in points))
 
 
 def _waiting(profile: Profile, reference: Platform | None) -> str | None:
@@ -368,9 +339,7 @@ def _prediction(
         cores=point.cores,
         gpus=point.gpus,
         basis=estimated.basis,
-        speedup=Interval(
-            reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
-        ),
+        speedup=runtime.over(reference_s),
         runtime_s=runtime,
         memory=memory_on(platform, reading.profile, growth, ran_on),
         energy_j=runtime.scaled(platform.power_w * share) if platform.power_w else None,

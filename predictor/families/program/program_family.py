@@ -38,7 +38,7 @@ class ProgramFamily:
 
     def forecast(self, question: Question) -> Answer:
         """Return a curve over core counts for each platform. Raises UsageError."""
-        profile = _profile(question)
+        profile = question.document(Profile)
         answer = self._predictor.answer(one_node(profile), question.platforms, question.measured_on)
         speedups = {
             name: curve.nearest(usable_cores(one_node(profile), question.platforms[name])).speedup
@@ -58,7 +58,7 @@ class ProgramFamily:
     ) -> Sequence[Explanation]:
         """Explain several platforms by one game: their speedups are outputs of the same
         coalitions."""
-        profile = one_node(_profile(question))
+        profile = one_node(question.document(Profile))
         if is_time_only(profile):
             words = "only its time and memory are known: typical of the suite"
             return [Explanation(words, ()) for _ in platforms]
@@ -72,9 +72,3 @@ class ProgramFamily:
             )
             for explanation in explanations
         ]
-
-
-def _profile(question: Question) -> Profile:
-    document = question.workload.document
-    assert isinstance(document, Profile)  # noqa: S101 - ``accepts`` was asked
-    return document

@@ -6,27 +6,13 @@ family answers where the site names one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from berth.predictor.core.family import Bundles, FamilyEntry
-
-if TYPE_CHECKING:
-    from berth.predictor.families.relative.relative_family import RelativeFamily
+from berth.predictor.core.family import FamilyEntry, load_from
 
 SCHEMA = "berth.relative-bundle/1"
-
-
-def _load(bundles: Bundles) -> RelativeFamily | None:
-    if SCHEMA not in bundles:
-        return None
-    from berth.predictor.families.relative.relative_family import RelativeFamily  # noqa: PLC0415
-
-    return RelativeFamily.load(bundles[SCHEMA])
-
-
+_HERE = "berth.predictor.families.relative"
 FAMILY = FamilyEntry(
     "relative",
     ("program",),
-    _load,
-    bundle_readers={SCHEMA: "berth.predictor.families.relative.bundle"},
+    load_from(f"{_HERE}.relative_family", "RelativeFamily"),
+    bundle_readers={SCHEMA: f"{_HERE}.bundle"},
 )

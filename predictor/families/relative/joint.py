@@ -132,7 +132,7 @@ def joint_of(predictions: Sequence[Prediction]) -> Joint:
     np.fill_diagonal(correlation, 1.0)
     spread = np.array(
         [
-            0.0 if p.basis is Basis.MEASURED else min(_log_width(p), _WIDEST) / NORMAL_90
+            0.0 if p.basis is Basis.MEASURED else min(p.runtime_s.log_width, _WIDEST) / NORMAL_90
             for p in predictions
         ]
     )
@@ -161,7 +161,7 @@ def updated(
         if left == 0:
             moved_predictions.append(prediction)
             continue
-        width = _log_width(prediction) * after.deviation[index] / left
+        width = prediction.runtime_s.log_width * after.deviation[index] / left
         runtime = around(math.exp(after.mean[index]), width)
         moved_predictions.append(_moved(prediction, runtime, prediction.basis))
     return moved_predictions
@@ -175,17 +175,11 @@ def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Predictio
     return replace(
         prediction,
         runtime_s=runtime,
-        speedup=Interval(
-            reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
-        ),
+        speedup=runtime.over(reference_s),
         energy_j=None if energy is None else runtime.scaled(watts),
         basis=basis,
         abstained=None if basis is Basis.MEASURED else prediction.abstained,
     )
-
-
-def _log_width(prediction: Prediction) -> float:
-    return math.log(prediction.runtime_s.high / prediction.runtime_s.mid)
 
 
 DRAWS = 512

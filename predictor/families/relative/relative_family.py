@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
-
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.family import Answer, Effect, Explanation, Question
+from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
 from berth.predictor.core.sizes import memory_on
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.predictor import size_growth, usable_cores
-from berth.predictor.families.relative.bundle import RelativeModel, load
+from berth.predictor.families.relative.bundle import RELATIVE_SCHEMA, RelativeModel, load
 from berth.predictor.families.relative.explain import explain_row
 from berth.predictor.families.relative.predictor import answer
 from berth.predictor.families.relative.rows import Rows, row_of, values_of
@@ -31,9 +28,10 @@ class RelativeFamily:
         self._model = model
 
     @classmethod
-    def load(cls, folder: Path) -> RelativeFamily:
-        """Verify and load. Raises DocumentError."""
-        return cls(load(folder))
+    def load(cls, bundles: Bundles) -> RelativeFamily | None:
+        """Load the bundle that a site names; none is shipped. Raises DocumentError."""
+        folder = bundles.get(RELATIVE_SCHEMA)
+        return None if folder is None else cls(load(folder))
 
     def accepts(self, workload: Workload) -> bool:
         """Return whether it is a program that was piloted on the reference that the bundle learnt
@@ -47,7 +45,7 @@ class RelativeFamily:
 
     def forecast(self, question: Question) -> Answer:
         """Return one point for each platform of the bundle that is asked for."""
-        profile = _profile(question)
+        profile = question.document(Profile)
         manifest = self._model.manifest
         names = [name for name in manifest.platforms if name in question.platforms]
         if not names:
@@ -77,7 +75,7 @@ class RelativeFamily:
                     ),
                 )
             )
-            width = math.log(prediction.runtime_s.high / prediction.runtime_s.mid)
+            width = prediction.runtime_s.log_width
             sources[prediction.platform] = (
                 SourceShare(f"{self.name}: {manifest.family}", 1.0, width, UNSEEN),
             )
@@ -90,7 +88,9 @@ class RelativeFamily:
         platform."""
         if platform.name not in self._model.manifest.platforms:
             raise UsageError(f"the bundle does not know the platform {platform.name!r}")
-        (explanation,) = explain_row(self._model, self._row(_profile(question)), (platform.name,))
+        (explanation,) = explain_row(
+            self._model, self._row(question.document(Profile)), (platform.name,)
+        )
         return Explanation(
             explanation.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in explanation.effects)
         )
@@ -98,9 +98,3 @@ class RelativeFamily:
     def _row(self, profile: Profile) -> Rows:
         manifest = self._model.manifest
         return row_of(profile, manifest.counters, manifest.platforms, {})
-
-
-def _profile(question: Question) -> Profile:
-    document = question.workload.document
-    assert isinstance(document, Profile)  # noqa: S101 - ``accepts`` was asked
-    return document

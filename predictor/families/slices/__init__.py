@@ -9,18 +9,9 @@ puts them together with intervals; ``berth.policies.mig.recommend`` chooses a sl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from berth.predictor.core.family import Adjusted, Bundles, FamilyEntry, Question, load_from
 
-from berth.predictor.core.family import Adjusted, Bundles, FamilyEntry, Question
-
-if TYPE_CHECKING:
-    from berth.predictor.families.slices.slices_family import SlicesFamily
-
-
-def _load(bundles: Bundles) -> SlicesFamily:
-    from berth.predictor.families.slices.slices_family import SlicesFamily  # noqa: PLC0415
-
-    return SlicesFamily.load(bundles)
+_HERE = "berth.predictor.families.slices"
 
 
 def _adjust(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
@@ -34,7 +25,7 @@ def _adjust(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjuste
 FAMILY = FamilyEntry(
     "slices",
     ("slices",),
-    _load,
+    load_from(f"{_HERE}.slices_family", "SlicesFamily"),
     adjust=_adjust,
-    bundle_readers={"berth.slices-bundle/1": "berth.predictor.families.slices.bundle"},
+    bundle_readers={"berth.slices-bundle/1": f"{_HERE}.bundle"},
 )

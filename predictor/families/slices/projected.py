@@ -111,7 +111,7 @@ def _point(
     base = whole.runtime_s
     mid = base.mid * ratio.mid
     down = math.hypot(math.log(base.mid / base.low), math.log(ratio.mid / ratio.low))
-    up = math.hypot(math.log(base.high / base.mid), math.log(ratio.high / ratio.mid))
+    up = math.hypot(base.log_width, ratio.log_width)
     seconds = Interval(mid * math.exp(-down), mid, mid * math.exp(up))
     moved = own.runtime_s.mid / mid
     faster = own.speedup.mid * moved
@@ -130,7 +130,7 @@ def _sources(
     of_whole: tuple[SourceShare, ...], point: Prediction, known: bool
 ) -> tuple[SourceShare, ...]:
     """Return the sources of the whole GPU's time, with the width of this point."""
-    width = math.log(point.runtime_s.high / point.runtime_s.mid)
+    width = point.runtime_s.log_width
     situation = "slice of it" if known else "slice of it, unseen device"
     return tuple(
         replace(source, log_width=width, situation=f"{source.situation}; {situation}".strip("; "))

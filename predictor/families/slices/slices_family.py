@@ -5,13 +5,12 @@ A job's whole time is stretched as a batch's is: its parts beside the GPU make i
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.prediction import Interval, MemoryUse, Prediction, PredictionCurve
+from berth.predictor.core.prediction import MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, SLICES_SCHEMA, load
 from berth.predictor.families.slices.predictor import (
@@ -45,7 +44,7 @@ class SlicesFamily:
 
     def forecast(self, question: Question) -> Answer:
         """Return one point for each slice of the GPU model, and for the whole GPU."""
-        document = slice_workload_of(question.workload)
+        document = question.document(SliceWorkload)
         geometry = lookup(document.gpu)
         by_profile = predictions(document, geometry, self.predictor)
         places = profiles_of(geometry, question.platforms)
@@ -70,7 +69,7 @@ class SlicesFamily:
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Say how much slower than the whole GPU it is, and what a larger slice would not
         shorten."""
-        document = slice_workload_of(question.workload)
+        document = question.document(SliceWorkload)
         geometry = lookup(document.gpu)
         profile = profiles_of(geometry, {platform.name: platform}).get(platform.name)
         if profile is None:
@@ -92,15 +91,8 @@ class SlicesFamily:
             situation = "measured there"
         else:
             situation = "unseen model" if gpu in self.predictor.model.gpus else "unseen device"
-        width = math.log(prediction.slowdown.high / prediction.slowdown.mid)
+        width = prediction.slowdown.log_width
         return (SourceShare(f"{self.name}: {prediction.method}", 1.0, width, situation),)
-
-
-def slice_workload_of(workload: Workload) -> SliceWorkload:
-    """Return the workload's document, which the family has accepted."""
-    document = workload.document
-    assert isinstance(document, SliceWorkload)  # noqa: S101 - ``accepts`` was asked
-    return document
 
 
 def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
@@ -121,7 +113,7 @@ def _point(
         cores=1,
         gpus=1,
         basis=prediction.basis,
-        speedup=Interval(1 / slowdown.high, 1 / slowdown.mid, 1 / slowdown.low),
+        speedup=slowdown.over(1.0),
         runtime_s=prediction.step_s if seconds is None else slowdown.scaled(seconds),
         memory=memory,
         energy_j=None,

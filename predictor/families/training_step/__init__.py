@@ -6,23 +6,12 @@ learnt, ``predictor`` answers. Serving side: numpy and onnxruntime.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from berth.predictor.core.family import FamilyEntry, load_from
 
-from berth.predictor.core.family import Bundles, FamilyEntry
-
-if TYPE_CHECKING:
-    from berth.predictor.families.training_step.training_step_family import TrainingStepFamily
-
-
-def _load(bundles: Bundles) -> TrainingStepFamily:
-    from berth.predictor.families.training_step.training_step_family import TrainingStepFamily  # noqa: PLC0415
-
-    return TrainingStepFamily.load(bundles)
-
-
+_HERE = "berth.predictor.families.training_step"
 FAMILY = FamilyEntry(
     "training_step",
     ("model-graph",),
-    _load,
-    bundle_readers={"berth.dl-training-bundle/1": "berth.predictor.families.training_step.bundle"},
+    load_from(f"{_HERE}.training_step_family", "TrainingStepFamily"),
+    bundle_readers={"berth.dl-training-bundle/1": f"{_HERE}.bundle"},
 )

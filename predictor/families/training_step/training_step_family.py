@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from berth.pilot.platform import Platform
@@ -13,7 +12,6 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.families.graph.model import (
     graph_of,
     is_model,
-    model_of,
     of_copies,
     places_by_units,
     point,
@@ -54,7 +52,7 @@ class TrainingStepFamily:
     def forecast(self, question: Question) -> Answer:
         """Return a curve over cores for each CPU, and one point for each GPU or slice, or for as
         many whole GPUs as there are copies of the model."""
-        document = model_of(question)
+        document = question.document(ModelWorkload)
         copies = max(1, document.runs_on.gpus)
         graph, numbers = graph_of(document), precision_of(document)
         memory = {gpu: need.memory for gpu, need in step_memory(graph, numbers).items()}
@@ -78,7 +76,7 @@ class TrainingStepFamily:
                     own = _of_copies(own, copies, graph.parameters, link)
                 points.setdefault(step.platform, []).append(own)
                 known = step.basis is Basis.CALIBRATED
-                width = math.log(step.seconds.high / step.seconds.mid)
+                width = step.seconds.log_width
                 where = "unseen family" if known else "unseen device"
                 if numbers is not None and not is_usual(numbers, is_gpu=roof.is_gpu):
                     where = "other precision"
@@ -96,7 +94,7 @@ class TrainingStepFamily:
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Say on which device the rates of the step's parts were learnt."""
-        document = model_of(question)
+        document = question.document(ModelWorkload)
         (step,) = predict(
             graph_of(document), [platform.name], question.known, self._model,
             numbers=precision_of(document),

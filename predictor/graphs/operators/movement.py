@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from berth.predictor.graphs.limits import KNOWN_VALUES, Problem
-from berth.predictor.graphs.operators.base import Call, Family, add, nothing
+from berth.predictor.graphs.operators.base import Call, Family, add, like_first, nothing
 from berth.predictor.graphs.operators.elementwise import spread
 from berth.predictor.graphs.values import (
     INT64,
@@ -246,11 +246,6 @@ def _one_hot(call: Call) -> list[Tensor]:
     return [Tensor(values.dtype, checked((*first.shape[:axis], *depth, *first.shape[axis:])))]
 
 
-def _like_first(call: Call) -> list[Tensor]:
-    first = call.tensor(0)
-    return [Tensor(first.dtype, first.shape)]
-
-
 def _shape(call: Call) -> list[Tensor]:
     shape = call.tensor(0).shape
     end = call.attributes.get("end")
@@ -277,9 +272,9 @@ add("Expand", Family.MOVEMENT, _expand, nothing)
 add("Tile", Family.MOVEMENT, _tile, nothing)
 add("Pad", Family.MOVEMENT, _pad, nothing)
 add("DepthToSpace SpaceToDepth", Family.MOVEMENT, _depth_to_space, nothing)
-add("Trilu ReverseSequence", Family.MOVEMENT, _like_first, nothing)
+add("Trilu ReverseSequence", Family.MOVEMENT, like_first, nothing)
 add("Gather", Family.SELECTION, _gather, nothing)
 add("GatherElements", Family.SELECTION, _gather_each, nothing)
 add("GatherND", Family.SELECTION, _gather_nd, nothing)
-add("Scatter ScatterElements ScatterND TensorScatter", Family.SELECTION, _like_first, nothing)
+add("Scatter ScatterElements ScatterND TensorScatter", Family.SELECTION, like_first, nothing)
 add("OneHot", Family.SELECTION, _one_hot, nothing)

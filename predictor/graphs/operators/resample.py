@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 
 from berth.predictor.graphs.limits import Problem
-from berth.predictor.graphs.operators.base import Call, CostRule, Family, add, nothing, product
+from berth.predictor.graphs.operators.base import (
+    Call,
+    Family,
+    add,
+    each_input,
+    each_output,
+    nothing,
+    product,
+)
 from berth.predictor.graphs.values import Tensor, axis_of, checked
 
 
@@ -166,23 +174,12 @@ def _short_time_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return 0, 5 * outputs[0].elements // 2 * max(outputs[0].shape[2], 2).bit_length()
 
 
-def _blend(each: int) -> CostRule:
-    def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-        return 0, each * outputs[0].elements
-
-    return cost
-
-
-def _accumulate(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    return 0, call.tensor(0).elements
-
-
 add("Resize Upsample", Family.RESAMPLING, _resize, _resize_cost)
 add("GridSample", Family.RESAMPLING, _grid_sample, _grid_cost)
 add("RoiAlign MaxRoiPool", Family.RESAMPLING, _regions, _regions_cost)
-add("Col2Im", Family.RESAMPLING, _columns_to_image, _accumulate)
+add("Col2Im", Family.RESAMPLING, _columns_to_image, each_input(1))
 add("CenterCropPad", Family.MOVEMENT, _crop, nothing)
-add("AffineGrid", Family.RESAMPLING, _affine_grid, _blend(4))
+add("AffineGrid", Family.RESAMPLING, _affine_grid, each_output(4))
 add("MaxUnpool", Family.RESAMPLING, _unpool, nothing)
 add("DFT", Family.RESAMPLING, _fourier, _fourier_cost)
 add("STFT", Family.RESAMPLING, _short_time, _short_time_cost)

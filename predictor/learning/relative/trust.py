@@ -24,7 +24,7 @@ from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.relative.joint import expected_regret
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Difficulty, Neighbours, Trust, signals
-from berth.predictor.learning.relative.family import Family
+from berth.predictor.learning.relative.figures import log_regrets
 
 LEAST_APPLICATIONS = 4
 WIDTH = 0.5
@@ -38,17 +38,6 @@ _SCALES = 99
 """Quantiles that stand for the next application's scale."""
 _PRIOR_REGRET = 0.05
 """Log regret added to realised and expected regret before their ratio is taken."""
-
-
-def held_out_predictions(rows: Rows, family: Family, seed: int) -> Floats:
-    """Return rows x platforms: log seconds, each application by a model of all others."""
-    log_seconds = np.full(rows.log_seconds.shape, np.nan)
-    names = np.array(rows.applications)
-    for name in sorted(set(rows.applications)):
-        held = names == name
-        fitted = family.fit(rows.take(np.flatnonzero(~held).tolist()), seed)
-        log_seconds[held] = fitted.log_seconds(rows.take(np.flatnonzero(held).tolist()).knowing())
-    return log_seconds
 
 
 def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
@@ -70,7 +59,7 @@ def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
         joints = others.joints(rows.take(held).knowing(), log_held_out[held])
         expected[held] = [math.log(expected_regret(joint)) for joint in joints]
     weights = rows.weights()
-    realised = float(np.average(_regrets(rows, log_held_out), weights=weights))
+    realised = float(np.average(log_regrets(rows, log_held_out), weights=weights))
     signalled = float(np.average(expected, weights=weights))
     share = min(1.0, (realised + _PRIOR_REGRET) / (signalled + _PRIOR_REGRET))
     return replace(fit_residuals(rows, log_held_out), regret_share=share)
@@ -102,16 +91,6 @@ def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
         shrinkage=SHRINKAGE,
         regret_share=1.0,
     )
-
-
-def _regrets(rows: Rows, log_predicted: Floats) -> Floats:
-    """Return the log of the time on the pick over the least, among the platforms with a measured
-    time."""
-    known = np.isfinite(rows.log_seconds)
-    guess = np.where(known, log_predicted, np.inf)
-    guess[:, rows.reference_column] = rows.log_reference
-    picked = np.take_along_axis(rows.log_seconds, guess.argmin(axis=1)[:, None], axis=1)[:, 0]
-    return np.asarray(picked - np.where(known, rows.log_seconds, np.inf).min(axis=1))
 
 
 def fit_difficulty(signalled: Floats, errors: Floats, weights: Floats) -> Difficulty:

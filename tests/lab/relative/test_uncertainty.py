@@ -9,10 +9,10 @@ from sklearn.linear_model import Ridge
 from berth.pilot.errors import UsageError
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import covariance
+from berth.predictor.learning.relative.family import LEAVE_ONE_APPLICATION_OUT, held_out
 from berth.predictor.learning.relative.trust import (
     fit_residuals,
     fit_trust,
-    held_out_predictions,
     next_application_quantile,
 )
 from berth.predictor.learning.resume import Resume
@@ -156,12 +156,12 @@ def test_the_more_applications_differ_the_wider_the_interval() -> None:
 def test_few_applications_are_refused() -> None:
     data = rows(applications=3)
     with pytest.raises(UsageError, match="3 applications are too few"):
-        fit_trust(data, held_out_predictions(data, MeanSpeedup(), 0))
+        fit_trust(data, held_out(data, MeanSpeedup(), LEAVE_ONE_APPLICATION_OUT, seed=0))
 
 
 def test_a_platform_with_few_labels_is_served_too() -> None:
     data = rows()
-    guess = held_out_predictions(data, MeanSpeedup(), 0)
+    guess = held_out(data, MeanSpeedup(), LEAVE_ONE_APPLICATION_OUT, seed=0)
     data.log_seconds[3:, 3] = np.nan
     trust = fit_residuals(data, guess)
     assert np.isfinite(trust.log_widths(data.knowing(), guess)).all()

@@ -11,7 +11,6 @@ from berth.predictor.families.graph.operators.calls import Kind, calls_of
 from berth.predictor.families.graph.operators.predictor import (
     graph_times,
     operator_model,
-    operator_seconds,
 )
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
@@ -42,7 +41,7 @@ def one_convolution(*, groups: int, kernel: int, stride: int = 1) -> ModelGraph:
 
 def test_each_node_has_its_seconds_and_the_graph_their_sum() -> None:
     graph = network(8)
-    each = operator_seconds(graph, L4)
+    each = operator_model().operator_seconds(graph, L4)
     assert each.shape == (len(graph),)
     free = np.isin(graph.family, [FAMILIES.index(Family.VIEW), FAMILIES.index(Family.SHAPE)])
     assert (each[~free] > 0).all()
@@ -102,7 +101,7 @@ def test_a_bias_after_a_product_is_part_of_it() -> None:
     ]
     constants = [constant("w", 32, 32), constant("b", 32)]
     graph = graph_of(model(nodes, constants, [tensor("x", "N", 16, 32)]), batch=2)
-    assert (operator_seconds(graph, L4) > 0).tolist() == [True, False]
+    assert (operator_model().operator_seconds(graph, L4) > 0).tolist() == [True, False]
 
 
 def test_a_compiler_saves_kernels_and_never_costs() -> None:
@@ -126,7 +125,7 @@ def test_an_unknown_operator_is_its_bytes() -> None:
     node = helper.make_node("Frobnicate", ["x"], ["y"], domain="com.nobody")
     graph = graph_of(model([node]), batch=4)
     assert graph.unknown
-    assert (operator_seconds(graph, L4) > 0).all()
+    assert (operator_model().operator_seconds(graph, L4) > 0).all()
 
 
 def test_gpu_platforms_have_a_time_with_its_interval_and_cpus_none() -> None:

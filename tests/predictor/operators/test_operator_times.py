@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from berth.predictor.families.graph.operators.bundle import Group
 from berth.predictor.families.graph.operators.calls import (
     Calls,
     Kind,
@@ -117,9 +116,3 @@ def test_nothing_takes_nothing(model: OperatorModel) -> None:
     none = linears(np.zeros(0), np.zeros(0), np.zeros(0))
     assert model.seconds(none, GPUS).shape == (len(GPUS), 0)
     assert model.seconds(linears(1, 1, 1), []).shape == (0, 1)
-
-
-def test_intervals_hold_the_time(model: OperatorModel) -> None:
-    for group in Group:
-        found = model.operator_interval(group, 1e-3)
-        assert found.low < 1e-3 == found.mid < found.high

@@ -37,7 +37,6 @@ products with weights (``matmul``) and of two activations (``product``: attentio
 family."""
 MATRIX_GROUPS = 8
 """The first so many groups run on matrix units, where a precision has them."""
-_DEPTHWISE = GROUPS.index("depthwise")
 _OF_GROUP = ("nodes", "macs", "flops", "elements", "weights")
 """Features of each group, for a single image except weights and nodes."""
 _OVERALL = (

@@ -111,11 +111,6 @@ class OperatorModel:
         width = constants.model if is_language_in_fp32 else constants.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
-    def operator_interval(self, group: Group, seconds: float) -> Interval:
-        """Return the 90 % interval of a single operator on a GPU never seen."""
-        width = self.loaded.constants.widths[group]
-        return Interval(seconds * width.low, seconds, seconds * width.high)
-
     def _kinds(
         self,
         graph: ModelGraph,
@@ -134,13 +129,6 @@ class OperatorModel:
 def operator_model(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorModel:
     """Return the model of a bundle, which is verified and loaded once. Raises DocumentError."""
     return OperatorModel(bundles.load(folder))
-
-
-def operator_seconds(
-    graph: ModelGraph, gpu: Unit, numbers: Numbers | None = None, batch: int | None = None
-) -> Floats:
-    """Return [n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
-    return operator_model().operator_seconds(graph, gpu, numbers, batch)
 
 
 def graph_times(
