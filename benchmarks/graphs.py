@@ -21,7 +21,7 @@ from timing.calls import times_s
 
 from berth.predictor.families.graph.latency.bundle import load
 from berth.predictor.families.graph.latency.predictor import LatencyPredictor
-from berth.predictor.families.graph.sources import MEASURED, Time
+from berth.predictor.families.graph.sources import MEASURED, Time, shipped_errors
 from berth.predictor.families.graph.times import operators, times
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.child import encode
@@ -57,9 +57,10 @@ class Fresh:
     def __call__(
         self, graph: ModelGraph, places: Sequence[Roof], _: object, numbers: Numbers | None
     ) -> dict[str, list[Time]]:
+        above = shipped_errors().unlike_above
         told = LatencyPredictor(self.model).times(graph, places, numbers)
         return {
-            one.platform: [Time(one.seconds, one.basis, MEASURED, unlike=one.unlike)]
+            one.platform: [Time(one.seconds, one.basis, MEASURED, unlike=one.difficulty > above)]
             for one in told
         }
 
