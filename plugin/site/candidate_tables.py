@@ -74,9 +74,9 @@ class TranslationTable(Document):
     )
     keep_tasks: bool | None = Field(
         None,
-        description="true: tasks and cores of each stay as asked; false: such a request gets one "
-        "task a GPU, unless its script names its own numbers; none: only workloads that are said "
-        "to follow (--follows-shape) get another shape",
+        description="true: tasks and their cores stay as asked; false: such a request gets "
+        "one task a GPU, unless its script names its own numbers; absent: only "
+        "for workloads added with `--follows-shape`",
     )
     max_nodes: int | None = Field(None, ge=1, description="requests that need more do not fit")
     max_cores: int | None = Field(None, ge=1, description="requests for more cores do not fit")
@@ -147,9 +147,9 @@ class CandidateTable(Document):
     features: Names = Field((), description="features that all its nodes have")
     instruction_sets: Names | None = Field(
         None,
-        description="of its CPUs: a level, and what they have beyond it, for example "
-        '`["x86-64-v4", "avx512_bf16"]`; default: the platform\'s. Programs that need what they '
-        "lack are never sent here, unless they ran here",
+        description="of its CPUs: a [level](platforms.md#instruction-sets) and what they "
+        'have beyond it, for example `["x86-64-v4", "avx512_bf16"]`; default: '
+        "the platform's",
     )
     architecture: Name | None = Field(
         None, description="of its CPUs (`uname -m`); default: the platform's"
@@ -173,8 +173,8 @@ class CandidateTable(Document):
     )
     power_per_core_w: Positive | None = Field(
         None,
-        description="mean power of a core under a job; default: the platform's power / its cores "
-        "(CPU platforms); cores beside GPUs count only where this is given",
+        description="mean power of a core under a job; default: the platform's power / its "
+        "cores (CPU platforms)",
     )
     users: Names | None = Field(None, description="only these users; default: all")
     accounts: Names | None = Field(None, description="only these accounts; default: all")

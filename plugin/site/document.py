@@ -53,8 +53,8 @@ class SiteTable(Document):
     auto_partition: Text | None = Field(
         None,
         validation_alias=AliasChoices("auto_partition", "auto_queue"),
-        description="partition of the scheduler that means *Berth, choose*; it must exist there "
-        "with a safe set of nodes, because jobs run in it whenever Berth does not answer",
+        description="partition that means *Berth, choose*; it must exist with a safe set of "
+        "nodes, because its jobs run there whenever Berth does not answer",
     )
     currency: Text = Field("EUR", description="currency of all prices")
 
@@ -80,8 +80,9 @@ class ExploreTable(Document):
 
     core_hours: NonNegative = Field(
         0.0,
-        description="budget of a period: core-hours that such jobs may hold, by their upper "
-        "predicted times (a GPU counts as its share of its node's cores); 0: off",
+        description="core-hours that such jobs may hold in a period, by their upper "
+        "predicted times (a GPU counts as its share of its node's cores); 0: "
+        "off",
     )
     days: Positive = Field(
         7.0, description="period of the budget, and of `share`: the last so many"
@@ -93,15 +94,15 @@ class ExploreTable(Document):
         2.0,
         ge=1,
         le=10,
-        description="a job goes only where its upper predicted time (and score) is at most so many "
-        "times the median one of the best place",
+        description="a job is sent only where its upper predicted time is at most so many "
+        "times the best place's middle one",
     )
     next_jobs: int = Field(
         20,
         ge=1,
         le=10_000,
-        description="so many next jobs of the workload count in the value of what is learnt; those "
-        "that it had in the period, where these are fewer",
+        description="at most so many next jobs of the workload count in the value of what "
+        "is learnt",
     )
     excluded_users: Names = Field(
         (), description="never their jobs (nor any with `--comment=berth-explore:off`)"
@@ -134,36 +135,35 @@ class PolicyTable(Document):
         1.25,
         ge=1,
         le=10,
-        description="Slurm: places whose predicted finish is within this factor of the best, that "
-        "their intervals cannot tell apart and that need the same changes of the job, are given as "
-        "a list of partitions: the job starts where it can first; 1: never",
+        description="Slurm: where several places are nearly equally good (predicted finish "
+        "within this factor of the best, overlapping intervals, same changes of "
+        "the job), the job gets all of them as a list of partitions and starts "
+        "where it can first; 1: never",
     )
     list_by: ListBy = Field(
         ListBy.SCORE,
-        description="Slurm: which places make that list: by `score`, as `alike_within` says, or by "
-        "`start`: those where the job would run no longer than at the best place, but for as much "
-        "as it is expected to start later there, so that they only help where the best one is "
-        "late",
+        description="Slurm: which places are on that list: those by `score`, as "
+        "`alike_within` says, or by `start`: where the job runs at most as much longer as it is "
+        "expected to start later there, so that they help only where the best place starts late",
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"
     )
     slices: SliceAim = Field(
         SliceAim.SMALLEST,
-        description="which MIG slice of a GPU model is offered to the objective: the `smallest` "
-        "that will do, `throughput` (most predicted work for its part of the GPU), or `objective`: "
-        "all of them",
+        description="which MIG slice of a GPU model the objective may choose: the "
+        "`smallest` that will do, `throughput` (most predicted work for its "
+        "part of the GPU), or `objective`: any",
     )
     untyped_gpus: UntypedGpus = Field(
         UntypedGpus.TYPE,
-        description="jobs with `--gres=gpu:1`, which names no type, on nodes with MIG slices: "
-        "`type` (Berth names the slice that it chooses) or `leave` (such jobs never go to slices "
-        "by Berth)",
+        description="jobs with `--gres=gpu:1` on nodes with MIG slices: `type` (Berth names "
+        "the slice that it chooses) or `leave` (Berth sends none there)",
     )
     deadline_limits: Positive | None = Field(
         None,
-        description="objective `deadline`: a job without a deadline of its own is to end within so "
-        "many times its time limit from submission; default: it has none",
+        description="objective `deadline`: a job without a deadline of its own gets one of "
+        "so many times its time limit; default: none",
     )
     order: Names = Field((), description="objective `static-best`: names of candidates, best first")
     weights: WeightsTable = Field(
@@ -186,8 +186,8 @@ class EnergyTable(Document):
         1.0,
         ge=0,
         le=1,
-        description="part of what a load adds to the idle power that a job is taken to use, where "
-        "power is known by the platform's data sheet alone",
+        description="where power is known by a data sheet alone: the part of the difference "
+        "between idle and full power that a job uses",
     )
     carbon_g_per_kwh: NonNegative | None = Field(
         None, description="carbon intensity of the site's electricity, grams of CO2 equivalent"
@@ -248,8 +248,7 @@ class DaemonTable(Document):
     )
     waits_refresh_s: NonNegative = Field(
         60.0,
-        description="seconds between two look-aheads over the jobs that run and wait, for the "
-        "expected waits (only where the policy counts them); 0: never",
+        description="seconds between two look-aheads that give the expected waits; 0: never",
     )
     breaker_failures: int = Field(
         3, ge=1, le=1000, description="failures in a row after which the filter stops asking"
@@ -280,8 +279,9 @@ class LearningTable(Document):
     )
     everybody: bool = Field(
         False,
-        description="jobs of all users move everybody's forecasts of shared workloads; false: "
-        "only those of a workload's owner do, and each user's own jobs move that user's",
+        description="true: jobs of all users move everybody's forecasts of shared "
+        "workloads; false: only the owner's jobs do, and each user's own jobs "
+        "move that user's",
     )
 
 

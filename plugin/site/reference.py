@@ -86,6 +86,8 @@ def _table(title: str, model: type[BaseModel]) -> Iterator[str]:
     yield "| key | value | default | meaning |"
     yield "|---|---|---|---|"
     for name, field in model.model_fields.items():
+        if (field.description or "").startswith("see `["):
+            continue  # it has a table of its own below
         key = f"`{field.alias or name}`"
         yield f"| {key} | {_kind(name, model)} | {_default(field)} | {field.description} |"
     yield ""

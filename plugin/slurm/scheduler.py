@@ -53,14 +53,13 @@ class SlurmSettings(Document):
 
     read_with: Literal["commands", "pyslurm"] = Field(
         "commands",
-        description="how queues and nodes are read: by Slurm's own `commands`, or by `pyslurm` "
-        "(only where it is installed for the very Slurm that runs here)",
+        description="how queues and nodes are read: by Slurm's own `commands`, or by "
+        "`pyslurm` of the same version",
     )
     accounts_refresh_s: float = Field(
         60.0,
         ge=1,
-        description="how often associations and QOS are read (`sacctmgr`), in seconds; a user who "
-        "is new to a partition is sent there only after that",
+        description="seconds between two readings of associations and QOS (`sacctmgr`)",
     )
 
 

@@ -17,12 +17,14 @@ from flux_bench import load_filter
 from flux_daemon import FluxHarbour, flux_harbour
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "flux.md"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "flux.md"
+FLUXION = ROOT / "examples" / "fluxion-slices" / "README.md"
 BLOCK = re.compile(r"^```([\w ]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    return [text for kind, text in BLOCK.findall(DOCS.read_text()) if kind == language]
+def blocks(language: str, page: Path = DOCS) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
 
 
 class Shell:
@@ -118,7 +120,7 @@ def test_the_pages_configuration_is_toml() -> None:
 
 
 def test_slices_of_the_fluxion_example_are_flat_vertices_of_their_node() -> None:
-    (graph,) = [json.loads(block)["graph"] for block in blocks("json graph")]
+    (graph,) = [json.loads(block)["graph"] for block in blocks("json graph", FLUXION)]
     vertices = {vertex["id"]: vertex["metadata"] for vertex in graph["nodes"]}
     parents = {edge["target"]: edge["source"] for edge in graph["edges"]}
     assert set(parents) == set(vertices) - {"0"}  # a tree
@@ -133,7 +135,7 @@ def test_slices_of_the_fluxion_example_are_flat_vertices_of_their_node() -> None
 
 
 def test_a_job_that_asks_for_a_type_of_its_own_keeps_its_shape() -> None:
-    (spec,) = [json.loads(block) for block in blocks("json jobspec")]
+    (spec,) = [json.loads(block) for block in blocks("json jobspec", FLUXION)]
     shape = load_filter().Shape(spec)
     assert shape.fixed
     assert (shape.tasks, shape.gpus) == (1, 0)
@@ -142,7 +144,7 @@ def test_a_job_that_asks_for_a_type_of_its_own_keeps_its_shape() -> None:
 @pytest.mark.flux
 @pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}")
 def test_flux_takes_the_job_of_the_fluxion_example() -> None:
-    (spec,) = blocks("json jobspec")
+    (spec,) = blocks("json jobspec", FLUXION)
     with live_flux(frobnicators(), size=1) as flux:
         job = flux.run("job", "submit", "--urgency=0", stdin=spec).strip()
         assert flux.jobspec(job)["resources"] == json.loads(spec)["resources"]
@@ -161,7 +163,7 @@ def why_no_fluxion() -> str | None:
 @pytest.mark.flux
 @pytest.mark.skipif(why_no_fluxion() is not None, reason=f"NOT TESTED LIVE: {why_no_fluxion()}")
 def test_fluxion_gives_each_job_a_slice_of_the_example(tmp_path: Path) -> None:
-    (graph,), (spec,) = blocks("json graph"), blocks("json jobspec")
+    (graph,), (spec,) = blocks("json graph", FLUXION), blocks("json jobspec", FLUXION)
     (tmp_path / "graph.json").write_text(graph)
     job = json.loads(spec)
     job["tasks"][0]["command"] = ["sleep", "60"]
