@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.protobuf import Problem, scan, varint
 from berth.pilot.units import format_bytes
 
 NUMPY_TYPES = {
@@ -51,12 +52,12 @@ def external_tensors(path: Path) -> list[Stub]:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
             return [
                 stub
-                for number, start, end in _fields(data, 0, len(data))
+                for number, start, end in scan(data, 0, len(data))
                 if number == 7 and end >= 0
-                for inner, a, b in _fields(data, start, end)
+                for inner, a, b in scan(data, start, end)
                 if inner == 5 and b >= 0 and (stub := _stub(path, data, a, b)) is not None
             ]
-    except (IndexError, ValueError, OSError):
+    except (IndexError, ValueError, OSError, Problem):
         raise DocumentError(path, "is not an ONNX model, or is truncated") from None
 
 
@@ -64,13 +65,13 @@ def _stub(path: Path, data: mmap.mmap, start: int, end: int) -> Stub | None:
     dims: list[int] = []
     dtype = location = 0
     name = ""
-    for number, a, b in _fields(data, start, end):
+    for number, a, b in scan(data, start, end):
         if number == 1 and b < 0:
             dims.append(a)
         elif number == 1:
             at = a
             while at < b:
-                size, at = _varint(data, at)
+                size, at = varint(data, at)
                 dims.append(size)
         elif number == 2 and b < 0:
             dtype = a
@@ -83,38 +84,6 @@ def _stub(path: Path, data: mmap.mmap, start: int, end: int) -> Stub | None:
     if dtype not in NUMPY_TYPES:
         raise DocumentError(path, f"weight {name[:60]!r} is of ONNX type {dtype}, not made up here")
     return Stub(name, NUMPY_TYPES[dtype], tuple(dims))
-
-
-def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (number, start, end) of each field; a varint gives its value and -1."""
-    while at < end:
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield key >> 3, value, -1
-            continue
-        if kind == 2:
-            length, at = _varint(data, at)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"wire type {kind}")
-        if at + length > end:
-            raise ValueError("a part ends beyond its whole")
-        yield key >> 3, at, at + length
-        at += length
-
-
-def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-    raise ValueError("an endless number")
 
 
 POOL = 1 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,9 +31,11 @@ def array_of(values: Sequence[object], shape: tuple[int, ...], path: Path, key: 
     return array
 
 
-def row_of(values: Floats) -> Row:
-    """Return a vector as JSON holds it."""
-    return tuple(float(v) for v in values)
+def row_of(values: Floats) -> Any:
+    """Return an array as JSON holds it: tuples of tuples, None for what is not finite."""
+    if values.ndim > 1:
+        return tuple(row_of(row) for row in values)
+    return tuple(float(v) if math.isfinite(v) else None for v in values)
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, Any]:

@@ -21,22 +21,10 @@ from berth.predictor.footprint.storage import Storage, is_linear
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.operators import Family
 
-_BY_OUTPUT = frozenset(
-    {
-        "Relu",
-        "LeakyRelu",
-        "Clip",
-        "Elu",
-        "Selu",
-        "Sigmoid",
-        "Tanh",
-        "Softmax",
-        "LogSoftmax",
-        "Exp",
-        "Sqrt",
-        "Reciprocal",
-    }
-)
+_BY_OUTPUT = frozenset({
+    "Relu", "LeakyRelu", "Clip", "Elu", "Selu", "Sigmoid", "Tanh", "Softmax", "LogSoftmax", "Exp",
+    "Sqrt", "Reciprocal",
+})  # fmt: skip
 _NOTHING = frozenset({
     Family.VIEW, Family.SHAPE, Family.MOVEMENT, Family.SELECTION, Family.RESAMPLING,
     Family.QUANTISATION,

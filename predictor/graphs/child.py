@@ -21,9 +21,10 @@ import sys
 from array import array
 from itertools import chain
 
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.infer import Inferred
-from berth.predictor.graphs.limits import Limits, Problem
+from berth.predictor.graphs.limits import Limits
 
 
 def encode(graph: Inferred) -> bytes:

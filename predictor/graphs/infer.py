@@ -12,8 +12,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.kinds import Kind, describe
-from berth.predictor.graphs.limits import LIMITS, Limits, Problem
+from berth.predictor.graphs.limits import LIMITS, Limits
 from berth.predictor.graphs.onnx_file import Node, RawModel, subgraph
 from berth.predictor.graphs.onnx_parts import attributes, printable, shown
 from berth.predictor.graphs.operators import CATALOGUE, Call, Family

@@ -9,7 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from berth.predictor.graphs.limits import LARGEST_COUNT, Problem
+from berth.pilot.protobuf import Problem
+from berth.predictor.graphs.limits import LARGEST_COUNT
 from berth.predictor.graphs.operators import Call, Family
 from berth.predictor.graphs.values import FLOAT, Shape, Tensor
 

@@ -8,15 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-class Problem(Exception):
-    """The reason why a model is refused: one sentence without its subject, and what to do."""
-
-    def __init__(self, problem: str, hint: str | None = None) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.hint = hint
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Caps of one reading."""

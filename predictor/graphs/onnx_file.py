@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from berth.pilot import protobuf
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs import wire
-from berth.predictor.graphs.limits import LIMITS, Limits, Problem
+from berth.predictor.graphs.limits import LIMITS, Limits
 from berth.predictor.graphs.onnx_parts import integers, printable, read_tensor, shown, text
 from berth.predictor.graphs.values import FLOAT, Tensor, checked
 
@@ -135,7 +137,7 @@ def refuse_other_formats(head: bytes) -> None:
 def _model(data: bytes, limits: Limits) -> RawModel:
     producer, opset, graph = b"", 0, None
     functions: dict[tuple[str, str], Function] = {}
-    for number, start, end in wire.scan(data, 0, len(data)):
+    for number, start, end in protobuf.scan(data, 0, len(data)):
         if end < 0:
             continue
         if number == 2:
@@ -181,7 +183,7 @@ def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int,
     spans: dict[int, list[tuple[int, int]]] = {
         number: [] for number in (_NODES, _CONSTANTS, _INPUTS, _OUTPUTS, _NOTES, _SPARSE)
     }
-    for number, start, end in wire.scan(data, *graph):
+    for number, start, end in protobuf.scan(data, *graph):
         if end >= 0 and number in spans:
             spans[number].append((start, end))
     return spans
@@ -193,7 +195,7 @@ def subgraph(
     """Return nodes, constants and outputs of the graph in a node's attribute. Raises Problem."""
     try:
         for data in encoded:
-            parts = {number: (a, b) for number, a, b in wire.scan(data, 0, len(data)) if b >= 0}
+            parts = {number: (a, b) for number, a, b in protobuf.scan(data, 0, len(data)) if b >= 0}
             at, end = parts.get(1, (0, 0))
             if data[at:end] != name or _SUBGRAPH not in parts:
                 continue
@@ -211,7 +213,7 @@ def subgraph(
 def _opset(data: bytes, start: int, end: int) -> int:
     """Return the version of ONNX's own operators; 0 for another domain."""
     domain, version = b"", 0
-    for number, a, b in wire.scan(data, start, end):
+    for number, a, b in protobuf.scan(data, start, end):
         if number == 1 and b >= 0:
             domain = data[a:b]
         elif number == 2 and b < 0:
@@ -221,7 +223,7 @@ def _opset(data: bytes, start: int, end: int) -> int:
 
 def _node(data: bytes, start: int, end: int) -> Node:
     parts: tuple[list[bytes], ...] = ([], [], [], [], [], [], [], [])
-    for number, a, b in wire.scan(data, start, end):
+    for number, a, b in protobuf.scan(data, start, end):
         if number < 8 and b >= 0:
             parts[number].append(data[a:b])
     _, inputs, outputs, _, operator, attributes, _, domain = parts
@@ -233,7 +235,7 @@ def _node(data: bytes, start: int, end: int) -> Node:
 def _function(data: bytes, start: int, end: int) -> tuple[tuple[str, str], Function]:
     name = domain = b""
     function = Function()
-    for number, a, b in wire.scan(data, start, end):
+    for number, a, b in protobuf.scan(data, start, end):
         if b < 0:
             continue
         if number == 1:
@@ -252,7 +254,7 @@ def _function(data: bytes, start: int, end: int) -> tuple[tuple[str, str], Funct
 
 
 def _name(data: bytes, start: int, end: int) -> bytes:
-    for number, a, b in wire.scan(data, start, end):
+    for number, a, b in protobuf.scan(data, start, end):
         if number == 1 and b >= 0:
             return data[a:b]
     return b""
@@ -260,11 +262,11 @@ def _name(data: bytes, start: int, end: int) -> bytes:
 
 def _input(data: bytes, start: int, end: int) -> Input:
     name, dtype, shape = b"", 0, None
-    for number, a, b in wire.scan(data, start, end):
+    for number, a, b in protobuf.scan(data, start, end):
         if number == 1:
             name = data[a:b]
         elif number == 2:
-            for kind, c, d in wire.scan(data, a, b):
+            for kind, c, d in protobuf.scan(data, a, b):
                 if kind != 1:
                     raise Problem(f"has the input {shown(name)}, which is not a tensor")
                 dtype, shape = _tensor_type(data, c, d)
@@ -273,16 +275,16 @@ def _input(data: bytes, start: int, end: int) -> Input:
 
 def _tensor_type(data: bytes, start: int, end: int) -> tuple[int, tuple[int | str, ...] | None]:
     dtype, shape = FLOAT, None
-    for number, a, b in wire.scan(data, start, end):
+    for number, a, b in protobuf.scan(data, start, end):
         if number == 1 and b < 0:
             dtype = a
         elif number == 2 and b >= 0:
             sizes: list[int | str] = []
-            for _, c, d in wire.scan(data, a, b):
+            for _, c, d in protobuf.scan(data, a, b):
                 size: int | str = ""
-                for kind, e, f in wire.scan(data, c, d):
+                for kind, e, f in protobuf.scan(data, c, d):
                     if kind == 1 and f < 0:
-                        size = wire.signed(e)
+                        size = protobuf.signed(e)
                     elif kind == 2 and f >= 0:
                         size = printable(data[e:f])
                 sizes.append(size)
@@ -292,7 +294,7 @@ def _tensor_type(data: bytes, start: int, end: int) -> tuple[int, tuple[int | st
 
 def _sparse(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
     name, dtype, dims, stored = b"", FLOAT, [], 0
-    for number, a, b in wire.scan(data, start, end):
+    for number, a, b in protobuf.scan(data, start, end):
         if number == 1 and b >= 0:
             name, values = read_tensor(data, a, b)
             dtype, stored = values.dtype, values.elements

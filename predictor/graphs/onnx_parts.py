@@ -10,8 +10,9 @@ import struct
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from berth.predictor.graphs import wire
-from berth.predictor.graphs.limits import KNOWN_VALUES, Problem
+from berth.pilot import protobuf
+from berth.pilot.protobuf import Problem
+from berth.predictor.graphs.limits import KNOWN_VALUES
 from berth.predictor.graphs.values import BFLOAT16, BOOL, FLOAT, Tensor, Values, checked
 
 Attribute: TypeAlias = (
@@ -42,11 +43,11 @@ def text(raw: bytes) -> str:
 def integers(data: bytes, start: int, end: int) -> list[int]:
     """Read one varint, or packed ones."""
     if end < 0:
-        return [wire.signed(start)]
+        return [protobuf.signed(start)]
     numbers = []
     while start < end:
-        value, start = wire.varint(data, start)
-        numbers.append(wire.signed(value))
+        value, start = protobuf.varint(data, start)
+        numbers.append(protobuf.signed(value))
     return numbers
 
 
@@ -61,8 +62,8 @@ _LOCATION, _EXTERNAL = 14, 1
 def read_tensor(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
     """Read a TensorProto's name, type and shape, and its values where they are few and inside."""
     name, dtype, dims = b"", FLOAT, []
-    parts: list[wire.Field] = []
-    for part in wire.scan(data, start, end):
+    parts: list[protobuf.Field] = []
+    for part in protobuf.scan(data, start, end):
         number, a, b = part
         if number == 1:
             dims += integers(data, a, b)
@@ -78,7 +79,7 @@ def read_tensor(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
     return name, Tensor(dtype, shape, values, count)
 
 
-def _values(data: bytes, parts: Sequence[wire.Field], dtype: int, count: int) -> Values | None:
+def _values(data: bytes, parts: Sequence[protobuf.Field], dtype: int, count: int) -> Values | None:
     form = _FORMATS.get(dtype)
     if form is None:
         return None
@@ -121,7 +122,7 @@ def attribute(data: bytes) -> tuple[str, Attribute, str]:
 def _attribute(data: bytes) -> tuple[str, Attribute, str]:
     name, kind, reference = "", 0, ""
     spans: dict[int, list[tuple[int, int]]] = {}
-    for number, a, b in wire.scan(data, 0, len(data)):
+    for number, a, b in protobuf.scan(data, 0, len(data)):
         if number == 1 and b >= 0:
             name = text(data[a:b])
         elif number == _TYPE and b < 0:
@@ -142,7 +143,7 @@ def _attribute_value(data: bytes, kind: int, spans: dict[int, list[tuple[int, in
     if number == 2:
         value = struct.unpack("<f", data[parts[-1][0] : parts[-1][1]])[0] if parts else 0.0
     elif number == 3:
-        value = wire.signed(parts[-1][0]) if parts else 0
+        value = protobuf.signed(parts[-1][0]) if parts else 0
     elif number == 4:
         value = data[parts[-1][0] : parts[-1][1]][:4096] if parts else b""
     elif number == 5 and parts:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from berth.pilot import protobuf
+from berth.pilot.protobuf import Problem
 from berth.pilot.units import whole_number
-from berth.predictor.graphs import wire
-from berth.predictor.graphs.limits import Limits, Problem
+from berth.predictor.graphs.limits import Limits
 from berth.predictor.graphs.onnx_file import Function, Input, Node, RawModel
 from berth.predictor.graphs.onnx_parts import attribute, shown
 from berth.predictor.graphs.values import Tensor, checked
@@ -85,7 +86,7 @@ def _resolved(raw: bytes, arguments: dict[str, bytes]) -> bytes | None:
     if source is None:
         return None
     own = name.encode()
-    return b"\x0a" + wire.encode_varint(len(own)) + own + b"".join(_without_name(source))
+    return b"\x0a" + protobuf.encode_varint(len(own)) + own + b"".join(_without_name(source))
 
 
 def _without_name(data: bytes) -> list[bytes]:
@@ -93,13 +94,13 @@ def _without_name(data: bytes) -> list[bytes]:
     fields, at = [], 0
     while at < len(data):
         start = at
-        key, at = wire.varint(data, at)
+        key, at = protobuf.varint(data, at)
         kind = key & 7
         if kind == 2:
-            length, at = wire.varint(data, at)
+            length, at = protobuf.varint(data, at)
             at += length
         elif kind == 0:
-            _, at = wire.varint(data, at)
+            _, at = protobuf.varint(data, at)
         else:
             at += 8 if kind == 1 else 4
         if key >> 3 != 1:

@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from berth.predictor.graphs.limits import LIMITS, Problem
+from berth.pilot.protobuf import Problem
+from berth.predictor.graphs.limits import LIMITS
 
 Shape: TypeAlias = tuple[int, ...]
 Values: TypeAlias = tuple[float, ...]

@@ -27,6 +27,7 @@ from views import knowing_service
 from berth.pilot.documents import Document, parse_json, read_text, to_json
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
+from berth.pilot.protobuf import Problem
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.daemon.messages import MAX_REPLY_BYTES, Refusal, parse
 from berth.plugin.daemon.record import Answered, record_of
@@ -47,7 +48,6 @@ from berth.predictor.core.workload import Workload, read_workload
 from berth.predictor.families.graph.workload import ModelWorkload
 from berth.predictor.families.language_model.config import RawConfig, from_mapping, is_encoder
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
-from berth.predictor.graphs.limits import Problem
 from berth.predictor.graphs.stored import from_lines
 
 CORPUS = Path(__file__).with_name("corpus")

@@ -26,10 +26,11 @@ from onnx import AttributeProto, ModelProto, helper
 from small_models import attention, constant, convolutional, integers, model, tensor
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.child import encode
 from berth.predictor.graphs.graph import ModelGraph, decode
-from berth.predictor.graphs.limits import LIMITS, Problem
+from berth.predictor.graphs.limits import LIMITS
 from berth.predictor.graphs.operators import CATALOGUE
 from berth.predictor.graphs.reader import Reader
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from berth.predictor.families.program.estimate import Layout, Reading, log_times
 from berth.predictor.families.program.features import WORK_FEATURES, Reference
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.roofline import times
-from berth.predictor.families.program.work import WORD_BYTES, Levels, Work
+from berth.predictor.families.program.work import COUNTS, WORD_BYTES, Levels, Work
 from berth.predictor.hardware.ceilings import Point
 
 SHOWN = 3
@@ -190,6 +190,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 
 COLUMNS = tuple(column for _, _, columns in GROUPS for column in columns)
 _AT = {name: index for index, name in enumerate(COLUMNS)}
+_COUNTED = tuple(name for name in COUNTS if name in COLUMNS)
+"""Columns that are a field of ``Work`` for each instruction."""
 
 
 class Game:
@@ -238,16 +240,8 @@ def _row(work: Work, log_efficiency: float) -> Floats:
     total = work.instructions
     near, middle, far = work.read_misses
     near_w, middle_w, far_w = work.write_misses
-    values = {
-        "flops_f64": work.flops_f64 / total,
-        "flops_f32": work.flops_f32 / total,
-        "int_ops": work.int_ops / total,
-        "branches": work.branches / total,
-        "mispredicts": work.mispredicts / total,
-        "loads": work.loads / total,
-        "stores": work.stores / total,
+    values = {name: getattr(work, name) / total for name in _COUNTED} | {
         "load_bytes": (work.access_bytes - work.store_bytes) / total,
-        "store_bytes": work.store_bytes / total,
         "near_reads": near / total,
         "near_writes": near_w / total,
         "middle_reads": middle / total,
@@ -319,17 +313,11 @@ def _work(row: Floats, own: Work) -> Work:
     total = own.instructions
     value = {name: float(row[index]) for name, index in _AT.items()}
     regions, atomics = value["regions"], value["atomics"]
+    counts: dict[str, Any] = {name: value[name] * total for name in _COUNTED}
     return replace(
         own,
-        loads=value["loads"] * total,
-        stores=value["stores"] * total,
+        **counts,
         access_bytes=(value["load_bytes"] + value["store_bytes"]) * total,
-        store_bytes=value["store_bytes"] * total,
-        flops_f64=value["flops_f64"] * total,
-        flops_f32=value["flops_f32"] * total,
-        int_ops=value["int_ops"] * total,
-        branches=value["branches"] * total,
-        mispredicts=value["mispredicts"] * total,
         read_misses=_levels(value, "reads", total),
         write_misses=_levels(value, "writes", total),
         footprint_bytes=value["footprint_bytes"],

@@ -42,6 +42,12 @@ FEW_STORES = 500.0
 Levels = tuple[float, float, float]
 """Misses of the first-, second- and last-level cache."""
 
+COUNTS = (
+    "loads", "stores", "access_bytes", "store_bytes", "flops_f64", "flops_f32", "int_ops",
+    "branches", "mispredicts",
+)  # fmt: skip
+"""Fields of ``Work`` that grow with its instructions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -110,18 +116,10 @@ class Work:
 
     def scaled(self, factor: float) -> Work:
         """Return the same program running ``factor`` times as long over the same memory."""
+        counts = {name: getattr(self, name) * factor for name in ("instructions", *COUNTS)}
         return replace(
             self,
-            instructions=self.instructions * factor,
-            loads=self.loads * factor,
-            stores=self.stores * factor,
-            access_bytes=self.access_bytes * factor,
-            store_bytes=self.store_bytes * factor,
-            flops_f64=self.flops_f64 * factor,
-            flops_f32=self.flops_f32 * factor,
-            int_ops=self.int_ops * factor,
-            branches=self.branches * factor,
-            mispredicts=self.mispredicts * factor,
+            **counts,
             read_misses=_scaled(self.read_misses, factor),
             write_misses=_scaled(self.write_misses, factor),
             regions=None if self.regions is None else self.regions * factor,

@@ -213,7 +213,7 @@ def cost_model_file(model: CostModel) -> CostModelFile:
         platforms=model.platforms,
         reference=model.reference,
         terms=model.costs.terms,
-        log_cost=_matrix(model.costs.log_cost),
+        log_cost=row_of(model.costs.log_cost),
         residual=_gaussian_file(model.residual),
         trend=_gaussian_file(model.trend),
         trend_share=row_of(model.trend_share),
@@ -250,38 +250,19 @@ def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Ga
     rows, lengths = len(file.points), len(file.lengths)
     if len(file.groups) != rows:
         raise DocumentError(path, f"has {len(file.groups)} groups for {rows} points", key="groups")
-    return Gaussian(
-        centre=array_of(file.centre, (features,), path, "centre"),
-        scale=array_of(file.scale, (features,), path, "scale"),
-        points=array_of(file.points, (rows, features), path, "points"),
-        groups=file.groups,
-        lengths=np.array(file.lengths),
-        constant=array_of(file.constant, (outputs,), path, "constant"),
-        linear=array_of(file.linear, (features, outputs), path, "linear"),
-        near=array_of(file.near, (lengths, rows, outputs), path, "near"),
-        own=array_of(file.own, (rows, outputs), path, "own"),
-        own_near=array_of(file.own_near, (lengths, rows, outputs), path, "own_near"),
-        offset=array_of(file.offset, (outputs,), path, "offset"),
-        amplitude=array_of(file.amplitude, (outputs,), path, "amplitude"),
-    )
+    shapes = {
+        "centre": (features,), "scale": (features,), "points": (rows, features),
+        "lengths": (lengths,), "constant": (outputs,), "linear": (features, outputs),
+        "near": (lengths, rows, outputs), "own": (rows, outputs),
+        "own_near": (lengths, rows, outputs), "offset": (outputs,), "amplitude": (outputs,),
+    }  # fmt: skip
+    arrays = {key: array_of(getattr(file, key), shape, path, key) for key, shape in shapes.items()}
+    return Gaussian(groups=file.groups, **arrays)
 
 
 def _gaussian_file(gaussian: Gaussian) -> GaussianFile:
-    return GaussianFile(
-        centre=row_of(gaussian.centre),
-        scale=row_of(gaussian.scale),
-        points=_matrix(gaussian.points),
-        groups=gaussian.groups,
-        lengths=row_of(gaussian.lengths),
-        constant=row_of(gaussian.constant),
-        linear=_matrix(gaussian.linear),
-        near=tuple(_matrix(each) for each in gaussian.near),
-        own=_matrix(gaussian.own),
-        own_near=tuple(_matrix(each) for each in gaussian.own_near),
-        offset=row_of(gaussian.offset),
-        amplitude=row_of(gaussian.amplitude),
-    )
+    arrays = {name: row_of(getattr(gaussian, name)) for name in _ARRAYS}
+    return GaussianFile(groups=gaussian.groups, **arrays)
 
 
-def _matrix(values: Floats) -> Matrix:
-    return tuple(row_of(row) for row in values)
+_ARRAYS = tuple(name for name in GaussianFile.model_fields if name != "groups")

@@ -261,14 +261,14 @@ def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
         reference=trust.reference,
         centre=row_of(near.centre),
         scale=row_of(near.scale),
-        points=tuple(row_of(point) for point in near.points),
-        log_speedup=tuple(_holed(row) for row in near.log_speedup),
+        points=row_of(near.points),
+        log_speedup=row_of(near.log_speedup),
         weights=row_of(near.weights),
         platform_scale=row_of(hard.platform),
         signal_centre=row_of(hard.centre),
         signal_spread=row_of(hard.spread),
         slopes=row_of(hard.slopes),
-        residuals=tuple(_holed(row) for row in trust.residuals),
+        residuals=row_of(trust.residuals),
         quantile=trust.quantile,
         width=trust.width,
         shrinkage=trust.shrinkage,
@@ -277,9 +277,9 @@ def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
             names=check.names,
             centre=row_of(check.centre),
             scale=row_of(check.scale),
-            rows=tuple(_holed(row) for row in check.rows),
-            low=_holed(check.low),
-            high=_holed(check.high),
+            rows=row_of(check.rows),
+            low=row_of(check.low),
+            high=row_of(check.high),
             threshold=min(check.threshold, _WIDE),
         ),
     )
@@ -335,7 +335,3 @@ def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
         threshold=known.threshold,
     )
     return trust, check
-
-
-def _holed(values: Floats) -> Holed:
-    return tuple(float(v) if math.isfinite(v) else None for v in values)

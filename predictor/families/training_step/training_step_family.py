@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
@@ -95,10 +96,13 @@ class TrainingStepFamily:
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Say on which device the rates of the step's parts were learnt."""
         document = question.document(ModelWorkload)
-        (step,) = predict(
+        steps = predict(
             graph_of(document), [platform.name], question.known, self._model,
             numbers=precision_of(document),
         )  # fmt: skip
+        if not steps:
+            raise UsageError(f"{platform.name} does not compute in {document.precision}")
+        step = steps[0]
         return Explanation(
             f"Forward, backward and SGD with momentum in {step.precision}, at rates learnt on "
             f"{step.learnt_on}."

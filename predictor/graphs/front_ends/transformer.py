@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from berth.predictor.graphs.wire import encode_varint
+from berth.pilot.protobuf import encode_varint
 
 _FLOAT, _INT64 = 1, 7
 _INTS = 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from berth.predictor.graphs.limits import Problem
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.operators.base import Call, Family, add, each_output, like_first
 from berth.predictor.graphs.values import Tensor, checked
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.predictor.graphs.limits import Problem
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.operators.base import Call, Family, add, ceil_div, product
 from berth.predictor.graphs.values import INT32, Shape, Tensor, checked
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.predictor.graphs.limits import Problem
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.operators.base import Call, Family, add, product
 from berth.predictor.graphs.values import INT32, Shape, Tensor, broadcast, checked
 

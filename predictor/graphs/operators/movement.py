@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from berth.predictor.graphs.limits import KNOWN_VALUES, Problem
+from berth.pilot.protobuf import Problem
+from berth.predictor.graphs.limits import KNOWN_VALUES
 from berth.predictor.graphs.operators.base import Call, Family, add, like_first, nothing
 from berth.predictor.graphs.operators.elementwise import spread
 from berth.predictor.graphs.values import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from berth.predictor.graphs.limits import Problem
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.operators.base import (
     Call,
     Family,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from berth.predictor.graphs.limits import KNOWN_VALUES, Problem
+from berth.pilot.protobuf import Problem
+from berth.predictor.graphs.limits import KNOWN_VALUES
 from berth.predictor.graphs.operators.base import Call, Family, add, nothing
 from berth.predictor.graphs.values import FLOAT, FLOATS, INT64, STRING, Tensor, Values, checked
 

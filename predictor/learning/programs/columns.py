@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -68,16 +68,12 @@ class Columns:
     def take(self, index: Floats | Sequence[int]) -> Columns:
         """Return some of the rows."""
         chosen = np.asarray(index, dtype=np.intp)
-        return Columns(
-            self.features[chosen],
-            self.fixed_s[chosen],
-            self.parallel_s[chosen],
-            self.reductions[chosen],
-            self.log_efficiency[chosen],
-            self.log_reference[chosen],
-            self.log_time[chosen],
-            tuple(self.kernels[i] for i in chosen),
-        )
+        columns = {
+            column.name: getattr(self, column.name)[chosen]
+            for column in fields(self)
+            if column.name != "kernels"
+        }
+        return Columns(**columns, kernels=tuple(self.kernels[i] for i in chosen))
 
     def __len__(self) -> int:
         return len(self.kernels)

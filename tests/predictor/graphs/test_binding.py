@@ -6,7 +6,7 @@ import pytest
 from onnx import helper
 from small_models import constant, graph_of, model, tensor
 
-from berth.predictor.graphs.limits import Problem
+from berth.pilot.protobuf import Problem
 
 
 def relu(*inputs):

@@ -15,9 +15,9 @@ from small_models import (
     tensor,
 )
 
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.graph import MalformedGraph, decode, repeated
 from berth.predictor.graphs.infer import infer
-from berth.predictor.graphs.limits import Problem
 
 
 def names(graph) -> list[str]:

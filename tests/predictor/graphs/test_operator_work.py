@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.predictor.graphs.limits import Problem
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.operators import CATALOGUE, Call
 from berth.predictor.graphs.values import FLOAT, FLOAT16, INT8, INT64, UINT8, Tensor
 

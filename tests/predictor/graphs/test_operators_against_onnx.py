@@ -13,8 +13,8 @@ from onnx import ModelProto, helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.reference.ops import op_pool_common
 
+from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.infer import Walk
-from berth.predictor.graphs.limits import Problem
 from berth.predictor.graphs.onnx_file import RawModel, read
 from berth.predictor.graphs.operators import CATALOGUE
 

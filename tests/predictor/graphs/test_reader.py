@@ -16,8 +16,8 @@ import pytest
 from onnx import helper
 from small_models import attention, constant, convolutional, integers, model, tensor
 
+from berth.pilot import protobuf
 from berth.pilot.errors import BerthError, DocumentError
-from berth.predictor.graphs import wire
 from berth.predictor.graphs.limits import Limits
 from berth.predictor.graphs.reader import Reader
 
@@ -125,8 +125,8 @@ def test_a_child_that_hangs_costs_one_sentence_and_is_replaced(tmp_path: Path) -
 def of_empty_names(count: int) -> bytes:
     """A node of so many inputs: two bytes each in the file, some hundred in memory."""
     many = b"\x0a\x00" * count
-    node = b"\x0a" + wire.encode_varint(len(many)) + many
-    return b"\x08\x09\x42\x02\x10\x14\x3a" + wire.encode_varint(len(node)) + node
+    node = b"\x0a" + protobuf.encode_varint(len(many)) + many
+    return b"\x08\x09\x42\x02\x10\x14\x3a" + protobuf.encode_varint(len(node)) + node
 
 
 def test_a_child_that_needs_too_much_memory_says_so(tmp_path: Path) -> None:

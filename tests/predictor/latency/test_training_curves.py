@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from small_models import convolutional, graph_of
 
+from berth.pilot.errors import UsageError
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.core.workload import workload_of
@@ -40,6 +39,15 @@ def test_what_bounds_a_step_is_said(forecast) -> None:  # type: ignore[no-untype
 def test_a_measured_device_has_the_width_of_unseen_families(forecast) -> None:  # type: ignore[no-untyped-def]
     (point,) = forecast.curves["rtx-3090-24gb"].points
     assert point.basis is Basis.CALIBRATED
-    width = math.log(point.runtime_s.high / point.runtime_s.mid)
+    width = point.runtime_s.log_width
     assert width >= family_widths()["rtx-3090-24gb"].log_width - 1e-9
     assert forecast.sources["rtx-3090-24gb"][0].situation == "unseen family, amp"
+
+
+def test_a_platform_without_the_precision_has_no_explanation_and_says_so() -> None:
+    graph = to_lines(graph_of(convolutional(), batch=8))
+    document = ModelWorkload(
+        name="small", mode=Mode.TRAINING, batch=8, precision="fp16", graph=graph
+    )
+    with pytest.raises(UsageError, match="epyc-genoa-vm does not compute in fp16"):
+        Forecaster().explain(workload_of(document), KNOWN["epyc-genoa-vm"], KNOWN)
