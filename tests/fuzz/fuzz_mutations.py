@@ -9,7 +9,7 @@ import re
 from json_mutations import ODD, mutate
 from model_mutations import broken_bytes, broken_parts
 
-from berth.predictor.graphs.wire import scan
+from berth.pilot.protobuf import scan
 
 ODD_JSON = (*ODD, 10**400, 2**31, 2**63, 5e-324, "9" * 400, "x" * 2000, "berth.profile/2")
 ODD_TEXTS = (
