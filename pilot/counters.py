@@ -696,7 +696,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "other_load",
         "count",
-        "Processors that other work kept busy meanwhile, on average.",
+        "Processors that other work used meanwhile, on average.",
         "parallel",
         {},
         {"proc": "/proc/stat minus the program's processor time"},
@@ -851,7 +851,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "int_arith_ratio",
         "ratio",
-        "Integer arithmetic instructions to all instructions.",
+        "Integer arithmetic instructions as a share of all instructions.",
         "compute",
         {TABLE_I: "Ratio Int Arith. to Total Instr.", TABLE_II: "Arithmetic Intensity"},
         {"derived": "int_ops / instructions"},
@@ -859,7 +859,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "fp32_ratio",
         "ratio",
-        "Single-precision floating-point instructions to all instructions.",
+        "Single-precision floating-point instructions as a share of all instructions.",
         "compute",
         {TABLE_II: "Single Floating Point Intensity"},
         {"derived": "fp32_instructions / instructions"},
@@ -867,7 +867,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "fp64_ratio",
         "ratio",
-        "Double-precision floating-point instructions to all instructions.",
+        "Double-precision floating-point instructions as a share of all instructions.",
         "compute",
         {TABLE_II: "Double Floating Point Intensity"},
         {"derived": "fp64_instructions / instructions"},
@@ -875,7 +875,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "float_arith_ratio",
         "ratio",
-        "Floating-point instructions of both precisions to all instructions.",
+        "Floating-point instructions of both precisions as a share of all instructions.",
         "compute",
         {TABLE_I: "Ratio Float Arith. to Total Instr."},
         {"derived": "(fp32_instructions + fp64_instructions) / instructions"},
@@ -883,7 +883,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "load_ratio",
         "ratio",
-        "Loads to all instructions.",
+        "Loads as a share of all instructions.",
         "memory",
         {TABLE_II: "Load Intensity"},
         {"derived": "loads / instructions"},
@@ -891,7 +891,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "store_ratio",
         "ratio",
-        "Stores to all instructions.",
+        "Stores as a share of all instructions.",
         "memory",
         {TABLE_II: "Store Intensity"},
         {"derived": "stores / instructions"},
@@ -899,7 +899,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "memory_ratio",
         "ratio",
-        "Loads and stores to all instructions.",
+        "Loads and stores as a share of all instructions.",
         "memory",
         {TABLE_I: "Ratio Mem. to Total Instr."},
         {"derived": "(loads + stores) / instructions"},
@@ -907,7 +907,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "branch_ratio",
         "ratio",
-        "Branches to all instructions.",
+        "Branches as a share of all instructions.",
         "control",
         {TABLE_II: "Branch Intensity"},
         {"derived": "branches / instructions"},
@@ -915,7 +915,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "control_ratio",
         "ratio",
-        "Control instructions to all instructions.",
+        "Control instructions as a share of all instructions.",
         "control",
         {TABLE_I: "Ratio Control to Total Instr."},
         {"derived": "control_instructions / instructions"},
