@@ -6,20 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import run
 from toy_profiles import profile
 
 from berth.pilot.documents import write_json
-from berth.plugin.cli import main
 
 FEW = ("--platform", "v100-pcie-32gb", "--platform", "mi50-32gb", "--platform", "p100-16gb")
-
-
-def run(*arguments: object) -> int:
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import run
 from toy_profiles import examples, profile
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli import main
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, load
 from berth.predictor.families.program.features import work_features
@@ -230,14 +230,6 @@ def test_a_changed_bundle_is_not_adapted(tmp_path, toy_bundle) -> None:
     known = platforms.load()
     with pytest.raises(DocumentError):
         adapt(broken, campaign(2), known[NEW], known, tmp_path / "o", seed=0, command="t")
-
-
-def run(*arguments: object) -> int:
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
 
 
 def test_the_command_takes_single_profiles_and_lines_of_them(tmp_path, toy_bundle, capsys) -> None:

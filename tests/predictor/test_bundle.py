@@ -26,39 +26,6 @@ def edit(folder: Path, **changes: object) -> None:
     (folder / MANIFEST).write_text(json.dumps(data))
 
 
-def test_a_whole_bundle_loads(copy: Path) -> None:
-    assert bundles.load(copy).id.startswith("berth-")
-
-
-@pytest.mark.parametrize(
-    "name", ["residual-quartz.onnx", "residual-lassen-v100.onnx", RANGE, "CARD.md"]
-)
-def test_a_changed_file_is_named(copy: Path, name: str) -> None:
-    raw = bytearray((copy / name).read_bytes())
-    raw[len(raw) // 2] ^= 1
-    (copy / name).write_bytes(raw)
-    with pytest.raises(DocumentError, match="checksum") as raised:
-        bundles.load(copy)
-    assert name in raised.value.message
-
-
-def test_a_missing_file_is_named(copy: Path) -> None:
-    (copy / "residual-quartz.onnx").unlink()
-    with pytest.raises(DocumentError, match="residual-quartz"):
-        bundles.load(copy)
-
-
-def test_a_manifest_changed_by_hand_no_longer_fits_its_id(copy: Path) -> None:
-    edit(copy, reference="another-machine")
-    with pytest.raises(DocumentError, match="its own id"):
-        bundles.load(copy)
-
-
-def test_the_date_and_the_command_are_not_part_of_the_id(copy: Path) -> None:
-    edit(copy, created="2001-01-01", command="by hand")
-    bundles.load(copy)
-
-
 def test_a_newer_schema_is_named_as_such(copy: Path) -> None:
     edit(copy, schema="berth.bundle/2")
     with pytest.raises(DocumentError, match="newer Berth"):

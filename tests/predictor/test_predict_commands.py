@@ -6,21 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import run
 from toy_profiles import examples, profile
 
 from berth.pilot.documents import write_json
-from berth.plugin.cli import main
 from berth.predictor.hardware import platforms
 from lab.__main__ import main as lab
 from lab.datasets.rajaperf import rows
-
-
-def run(*arguments: object) -> int:
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
 
 
 @pytest.fixture

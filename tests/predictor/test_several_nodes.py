@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import run
 from hypothesis import given
 from hypothesis import strategies as st
 from toy_profiles import profile
@@ -18,7 +19,6 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Interconnect
 from berth.pilot.profile import NodePoint, Profile
-from berth.plugin.cli import main
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
@@ -253,14 +253,6 @@ def test_memory_is_never_more_than_the_same_on_every_node() -> None:
         memory = scaling.ratio(HOME, nodes).memory
         assert memory.mid >= low
         assert memory.high == pytest.approx(high)
-
-
-def run(*arguments: object) -> int:
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from small_models import convolutional, graph_of
 from small_network import networked
+from toy_configs import LLAMA
 from toy_profiles import profile
 
 from berth.pilot.profile import RunsOn, Target
@@ -16,15 +17,6 @@ from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWor
 from berth.predictor.graphs.stored import to_lines
 
 GIB = 2.0**30
-SMALL_LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "vocab_size": 128256,
-}
 
 
 def model(name: str, mode: Mode, steps: float | None = None) -> ModelWorkload:
@@ -49,7 +41,7 @@ def workloads(cpu: str, gpu: str, gpu_model: str) -> dict[str, Workload]:
         model("inference", Mode.INFERENCE),
         model("training", Mode.TRAINING, steps=1000),
         LanguageModelWorkload(
-            name="service", config=SMALL_LLAMA, amount=Amount(unit=Unit.REQUEST, count=100)
+            name="service", config=LLAMA, amount=Amount(unit=Unit.REQUEST, count=100)
         ),
         SliceWorkload(
             name="sliced",

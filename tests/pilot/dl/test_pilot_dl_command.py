@@ -7,21 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from command_line import run
 from small_models import convolutional
 
 from berth.pilot.dl.document import Outcome, Task
-from berth.plugin.cli import main
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.learning.graphs.adapt import run_seconds
 from lab.graphs.model_runs import DATA, runs
-
-
-def run(*arguments: object) -> int:
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from typing import Any
 
 import onnx
 import pytest
-from every_kind import SMALL_LLAMA, workloads
+from every_kind import workloads
 from small_models import convolutional
+from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
 from berth.plugin import cli
@@ -29,7 +30,7 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "resnet.json").write_text(block)
     onnx.save(convolutional(blocks=8, channels=64), tmp_path / "resnet50.onnx")
     (tmp_path / "llama").mkdir()
-    (tmp_path / "llama" / "config.json").write_text(json.dumps(SMALL_LLAMA))
+    (tmp_path / "llama" / "config.json").write_text(json.dumps(LLAMA))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "resnet.json"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import onnx
 import pytest
-from every_kind import SMALL_LLAMA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_strategies import gpu_states
 from small_models import convolutional
 from thorough import examples
+from toy_configs import LLAMA
 
 from berth.pilot.documents import parse_json, read_json, to_json, validate, write_json
 from berth.pilot.errors import DocumentError
@@ -184,7 +184,7 @@ def test_the_pages_fleet_and_jobs_make_a_plan(
     (tmp_path / "jobs.json").write_text(blocks["berth.mig-jobs/1"])
     onnx.save(convolutional(blocks=8, channels=64), tmp_path / "resnet50.onnx")
     (tmp_path / "llama").mkdir()
-    (tmp_path / "llama" / "config.json").write_text(json.dumps(SMALL_LLAMA))
+    (tmp_path / "llama" / "config.json").write_text(json.dumps(LLAMA))
     monkeypatch.chdir(tmp_path)
     lines = [x.split()[1:] for x in re.findall(r"^    (berth mig .*)$", text, re.M)]
     assert len(lines) >= 6

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from toy_configs import LLAMA
 from toy_profiles import profile
 
 from berth.pilot.errors import DocumentError, UsageError
@@ -21,15 +22,6 @@ from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.hardware import platforms
 
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "vocab_size": 128256,
-}
 KNOWN: Mapping[str, Platform] = platforms.load()
 RUNS = tuple(PastRun(platform="rome-7742", cores=8, runtime_s=s) for s in (100.0, 120.0, 110.0))
 WORKLOADS = {

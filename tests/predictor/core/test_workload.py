@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from toy_configs import LLAMA
 from toy_profiles import profile
 
 from berth.pilot.documents import to_json
@@ -20,16 +21,6 @@ from berth.predictor.core.workload import (
 )
 from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
-
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "vocab_size": 128256,
-}
 
 
 def test_a_profile_is_a_program_whose_amount_is_its_run() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toy_profiles
+from command_line import run
 from onnx import helper
 from small_models import constant, convolutional, graph_of, model, tensor
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import ToolMissing, UsageError
-from berth.plugin.cli import main
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import Roofline, load_of, operator_times, roofline, shares
@@ -162,14 +162,6 @@ def test_shares_are_those_that_the_measurements_give() -> None:
     kept = [one.covered for one in roof_shares.held_out(rows)]
     assert min(kept) > 0.7
     assert np.mean(kept) > 0.85
-
-
-def run(*arguments: object) -> int:
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
 
 
 @pytest.fixture

@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 import toy_profiles
+from command_line import run
 from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
-from berth.plugin.cli import main
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import units
-
-
-def run(*arguments: object) -> int:
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
 
 
 @pytest.fixture

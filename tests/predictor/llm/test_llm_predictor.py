@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from berth.pilot.errors import DocumentError
-from berth.predictor.core.bundle import MANIFEST
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import (
     DEFAULT_LLM_BUNDLE,
-    EFFECTS,
     Situation,
-    residual_file,
 )
 from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT
+from berth.predictor.families.language_model.physics import OFFLINE, TPOT
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import unit_named, units
@@ -39,11 +32,6 @@ present = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def predictor() -> LlmPredictor:
     return LlmPredictor.load()
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(DEFAULT_LLM_BUNDLE, tmp_path / "copy"))
 
 
 def test_more_bandwidth_serves_more(predictor: LlmPredictor) -> None:
@@ -116,29 +104,6 @@ def test_the_data_sets_are_read_as_their_notes_say() -> None:
     assert len({(r.block, r.precision, r.input_tokens, r.output_tokens, r.ttft_s, r.tpot_s)
                 for r in served}) == len(served)  # fmt: skip
     assert {r.system for r in served} == {"b200_sxm", "b300_sxm", "gb200", "h100_sxm"}
-
-
-@pytest.mark.parametrize("name", [EFFECTS, "CARD.md", *(residual_file(h) for h in HEADS)])
-def test_a_changed_file_is_named(copy: Path, name: str) -> None:
-    raw = bytearray((copy / name).read_bytes())
-    raw[len(raw) // 2] ^= 1
-    (copy / name).write_bytes(raw)
-    with pytest.raises(DocumentError, match="checksum") as raised:
-        bundles.load(copy)
-    assert name in raised.value.message
-
-
-def test_a_manifest_changed_by_hand_no_longer_fits_its_id(copy: Path) -> None:
-    data = json.loads((copy / MANIFEST).read_text())
-    data["heads"][0]["widths"]["block"]["log_width"] = 0.001
-    (copy / MANIFEST).write_text(json.dumps(data))
-    with pytest.raises(DocumentError, match="its own id"):
-        bundles.load(copy)
-
-
-def test_a_bundle_of_another_kind_is_refused() -> None:
-    with pytest.raises(DocumentError, match="schema"):
-        bundles.load(DEFAULT_LLM_BUNDLE.parent / "default")
 
 
 def test_the_bundle_is_small_and_says_its_figures() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from toy_configs import LLAMA
 
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.language_model.config import from_mapping
@@ -12,19 +13,7 @@ from berth.predictor.families.language_model.predictor import LlmPredictor, Serv
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import units
 
-MODEL = from_mapping(
-    {
-        "model_type": "llama",
-        "hidden_size": 4096,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "intermediate_size": 14336,
-        "vocab_size": 128256,
-    },
-    source="test",
-    name="llama",
-)
+MODEL = from_mapping(LLAMA, source="test", name="llama")
 DEVICES = units(platforms.shipped())
 MEASURED = ("a100-sxm-40gb", "h100-sxm-80gb", "mi250-128gb")
 

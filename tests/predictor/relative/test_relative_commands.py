@@ -80,14 +80,3 @@ def test_training_shows_baselines_beside_the_cost_model(site, tmp_path) -> None:
     ours, always = figures[0], figures[1]
     assert always["method"] == "static best platform"
     assert ours["median_time_error"] < always["median_time_error"]
-
-
-@pytest.mark.slow
-def test_names_of_earlier_versions_are_understood_and_hidden(site, tmp_path) -> None:
-    words = ("train", "--task", "relative-performance", site, "--out")
-    one = run(*words, tmp_path / "a")
-    words = ("train", "--task", "relative-performance", site, "--out")
-    assert run(*words, tmp_path / "b").output.split()[0] == one.output.split()[0]
-    shown = run("train", "--help").output
-    assert "relative-performance" in shown
-    assert "kernels" not in shown
