@@ -95,46 +95,40 @@ prints these quantities and writes them to a [Profile](profile.md). Each has one
 meaning, whatever measured it. The Profile says which source gave a value, and whether it was
 measured, emulated or derived. What no source could give is *missing*, with the reason, never zero.
 
-- `perf:FAMILY`: hardware events of a processor family (`perf:*`: the same of all families).
-- `emulator`: Berth's own valgrind tool; else `callgrind`, `cachegrind`, `lackey`.
-- `proc` (/proc and getrusage), `cgroup` (version 2), `nvml`.
-- `derived`: a formula over other counters; `suite`: a reference kernel's own account.
+- *pilot*: what `berth pilot run` measures it with: `perf` (hardware events), `emulator` (Berth's
+  valgrind tool, or `callgrind`, `cachegrind` and `lackey`), `proc` (/proc and getrusage), `cgroup`,
+  `nvml`, `derived` (from other counters), `suite` (a reference kernel's own account). The formulas
+  are in `pilot/counters.py`.
 - Names that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files),
   `caliper`, `rajaperf` (a kernel's own account), `likwid`, `perf`, `ncu`, `nsys`, `imported`.
 
-Of alternatives divided by `|` the first that a file can answer counts. Formulas of the pilot's own
-sources are in `pilot/counters.py`.
+Of alternatives divided by `|` the first that a file can answer counts.
 """
 
 
-_FAMILIES = 4
-"""Processor families that ``perf`` events are written for: Intel, AMD, Arm, Power."""
-_OWN = frozenset(
-    ("emulator", "callgrind", "cachegrind", "lackey", "proc", "cgroup", "nvml", "derived", "suite")
-)
-"""Sources that the pilot asks itself: the page names them without their formulas."""
-
-
-def _listed(sources: list[str]) -> str:
-    """Return sources in one line, ``perf:*`` for all four processor families."""
-    families = [source for source in sources if source.startswith("perf:")]
-    if len(families) == _FAMILIES:
-        sources = ["perf:*", *(source for source in sources if source not in families)]
-    return ", ".join(sources)
+_OF_TOOLS = frozenset(("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "nsys", "imported"))
+"""Sources whose names the page gives, because somebody else asks the tool for them."""
+_STAND_INS = frozenset(("callgrind", "cachegrind", "lackey"))
+"""Tools of valgrind that count where Berth's own cannot be built."""
 
 
 def _entry(entry: Counter) -> list[str]:
     """Return one counter of the page: definition, sources, its names in other tools."""
     sources_of: dict[str, list[str]] = {}
     for source, formula in entry.sources.items():
-        if source not in _OWN:
+        if source in _OF_TOOLS:
             sources_of.setdefault(formula, []).append(source)
-    own = ", ".join(source for source in entry.sources if source in _OWN)
+    in_tools = "; ".join(f"{', '.join(by)} `{formula}`" for formula, by in sources_of.items())
+    own = dict.fromkeys(
+        source.partition(":")[0]
+        for source in entry.sources
+        if source not in _OF_TOOLS and not (source in _STAND_INS and "emulator" in entry.sources)
+    )
     return [
         f"### `{entry.name}` ({entry.unit})\n",
         f"{entry.definition}\n",
-        *([f"- {own}"] if own else []),
-        *(f"- {_listed(by)}: `{formula}`" for formula, by in sources_of.items()),
+        *([f"- pilot: {', '.join(own)}"] if own else []),
+        *([f"- {in_tools}"] if in_tools else []),
         "",
     ]
 
