@@ -1,10 +1,10 @@
 """Learns and predicts: from a Profile and a Platform to a Prediction with an interval.
 
-What *serves* needs numpy and onnxruntime only; what *trains* lives in ``predictor.training``
-and is never imported by the serving side. Knows nothing of schedulers and queues.
+What *serves* needs numpy and onnxruntime only; what *trains* lives in ``predictor.learning`` and in
+``lab/`` and is never imported by the serving side. Knows nothing of schedulers and queues.
 
-``from berth.predictor import predict`` tells the time, memory and energy of a deep-learning model
-on platforms in one call (see ``model_prediction``); nothing is imported until it is asked for.
+``from berth.predictor import predict`` predicts the time, memory and energy of a deep-learning
+model on platforms in one call (``families.graph.prediction``); nothing is imported before.
 
 No data leaves the machine: onnxruntime's own telemetry (a device id and a database in the user's
 home, uploads by the daemon) is switched off here, before any module of this room can load it.

@@ -20,7 +20,7 @@ from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.training_step.data_parallel import (
+from berth.predictor.families.training_step.training_step_family import (
     FILE,
     GRADIENT_BYTES,
     DataParallel,

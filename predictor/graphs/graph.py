@@ -8,7 +8,7 @@ those at the graph's batch. One multiply-accumulate (MAC) is two flops; see ``op
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -21,7 +21,6 @@ from berth.predictor.graphs.operators import Family
 
 Integers: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.int32]
-Numbers: TypeAlias = NDArray[np.float64]
 
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _VIEW = FAMILIES.index(Family.VIEW)
@@ -160,12 +159,6 @@ class ModelGraph:
         return self.column("moved_bytes")
 
     @cached_property
-    def intensity(self) -> Numbers:
-        """Return [n] flops a moved byte; 0 where nothing moves."""
-        moved = self.moved_bytes.astype(np.float64)
-        return np.divide(self.flops, moved, out=np.zeros(len(self)), where=moved > 0)
-
-    @cached_property
     def total_macs(self) -> int:
         """Return the MACs of the whole graph at its batch."""
         return self._total("macs")
@@ -229,13 +222,6 @@ class ModelGraph:
         Recognised by kinds in the order of the nodes, so blocks of different widths differ.
         """
         return repeated(self.kind)
-
-    def codes(self, vocabulary: Sequence[str]) -> Integers:
-        """Return [n] each operator's place in ``vocabulary``; its length where it is not there."""
-        place = {name: n for n, name in enumerate(vocabulary)}
-        known = np.array([place.get(name, len(place)) for name in self.operators], np.int64)
-        codes: Integers = known[self.operator]
-        return codes
 
     def count(self, operator: str) -> int:
         """Count the nodes of this operator."""

@@ -68,7 +68,7 @@ def learnt_forecast(
         if learnt_curve is not None:
             curves[name] = learnt_curve
             width = learnt_curve.points[0].runtime_s.log_width
-            source = _what(name, posterior, standing)
+            source = _source_of(name, posterior, standing)
             sources[name] = (SourceShare(source, 1.0, width, base.source_of(name)),)
     return replace(
         base,
@@ -260,7 +260,7 @@ def _same_row(run: Cell, asked: Cell) -> bool:
     return run.row.part == asked.row.part and max(sizes, units, nodes) < _SAME_UNITS
 
 
-def _what(name: str, posterior: Posterior, standing: Standing) -> str:
+def _source_of(name: str, posterior: Posterior, standing: Standing) -> str:
     runs_here = sum(run.cell.place.platform == name for run in posterior.runs)
     runs_elsewhere = len(posterior.runs) - runs_here
     parts = [f"{runs_here} here"] * bool(runs_here) + [f"{runs_elsewhere} elsewhere"] * bool(

@@ -87,7 +87,7 @@ NO_EFFECTS = Effects()
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Of the next run in each target cell."""
+    """What is expected of the next run in each target cell."""
 
     mean: Floats
     """Log of its time over the forecast without learning."""
@@ -96,7 +96,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """At each scale of the forecast's error; the first axis is the scale."""
+    """The posterior at each scale of the forecast's error; the first axis is the scale."""
 
     log_likelihood: Floats
     solved: Floats

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.pilot.errors import BerthError
-from berth.predictor.families.training_step.data_parallel import shipped
+from berth.predictor.families.training_step.training_step_family import shipped_data_parallel
 from lab.__main__ import lab
 from lab.datasets.gavel import Scaled
 from lab.steps.data_parallel import (
@@ -64,7 +64,7 @@ def test_what_is_shipped_is_what_the_data_say() -> None:
         rows, aside = measured_steps()
     except BerthError as error:
         pytest.skip(error.message)
-    learnt, file = fit(rows), shipped()
+    learnt, file = fit(rows), shipped_data_parallel()
     assert (learnt.overhead, learnt.seen) == pytest.approx((file.overhead, file.seen), abs=0.002)
     assert width(rows) == pytest.approx(file.log_width, rel=0.01)
     assert other_link_width(aside, learnt) == pytest.approx(file.other_link_log_width, rel=0.01)

@@ -43,7 +43,7 @@ COMBINED = "combined"
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Of one run at the graph's batch, by one source."""
+    """The time of one run at the graph's batch, by one source."""
 
     seconds: Interval
     """Time with the interval that the source itself states."""

@@ -55,7 +55,7 @@ class Calibration(Document):
     reduction_s: float = Field(ge=0)
     """Fetching the result of one reduction (GPU)."""
     score_quantile: Positive
-    """90 % quantile of ``|log error| / difficulty`` of this prior alone, see ``conformal``."""
+    """90 % quantile of ``|log error| / difficulty`` of this prior alone, see ``core.intervals``."""
 
 
 class Labelled(Document):

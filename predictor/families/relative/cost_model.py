@@ -171,7 +171,7 @@ Matrix = tuple[Row, ...]
 
 
 class GaussianFile(Document):
-    """A ``Gaussian``."""
+    """The document of a ``Gaussian``."""
 
     centre: Row
     scale: Row

@@ -127,7 +127,7 @@ class Trust:
     residuals: Floats
     """Training rows x platforms: held-out log error over its scale, signed; NaN: no label."""
     quantile: float
-    """90 % of a new application's ``|residual|`` stay below, see ``training.relative.trust``."""
+    """90 % of a new application's ``|residual|`` stay below, see ``learning.relative.trust``."""
     width: float
     """Bandwidth of the rows whose residuals count for a row's covariance."""
     shrinkage: float
@@ -207,7 +207,7 @@ Holed = tuple[float | None, ...]
 
 
 class RangeFile(Document):
-    """A ``RangeCheck`` over logarithms of counters."""
+    """The document of a ``RangeCheck`` over logarithms of counters."""
 
     names: tuple[str, ...] = Field(min_length=1)
     centre: Row

@@ -205,7 +205,7 @@ WIDTHS = Path(__file__).with_name("step_widths.json")
 
 
 class FamilyWidth(Document):
-    """Of one device that was measured."""
+    """The width for families of models never measured, on one device that was measured."""
 
     log_width: float = Field(gt=0)
     groups: int = Field(ge=1)

@@ -1,11 +1,23 @@
-"""Training steps of model graphs behind the Family protocol."""
+"""Training steps of model graphs behind the Family protocol, on one GPU or on several of a node.
+
+On several GPUs each does the step on a batch of its own; then every gradient crosses its link
+2 (n - 1) / n times (a ring's all-reduce: Patarasuk and Yuan, 2009). ``data_parallel.json``, written
+by ``python -m lab data-parallel --train``, has how much of that is seen, and what else it costs.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
+from pydantic import Field
+
+from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
+from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction, PredictionCurve
@@ -18,7 +30,6 @@ from berth.predictor.families.graph.model import (
     point,
 )
 from berth.predictor.families.graph.workload import Mode, ModelWorkload
-from berth.predictor.families.training_step import data_parallel
 from berth.predictor.families.training_step.bundle import (
     DEFAULT_STEPS_BUNDLE,
     STEPS_SCHEMA,
@@ -119,8 +130,8 @@ def link_of(platform: Platform, known: Mapping[str, Platform]) -> float | None:
 def _of_copies(own: Prediction, copies: int, parameters: float, link: float | None) -> Prediction:
     """Return the point of copies: gradients are summed by all, and beside its own each GPU may hold
     those that it sends."""
-    together = data_parallel.shipped()
-    sent = parameters * data_parallel.GRADIENT_BYTES
+    together = shipped_data_parallel()
+    sent = parameters * GRADIENT_BYTES
     need, why_not = own.memory.gpu_bytes, None
     with_sent = None if need is None else Interval(need.low, need.mid + sent, need.high + sent)
     if link is None:
@@ -130,7 +141,7 @@ def _of_copies(own: Prediction, copies: int, parameters: float, link: float | No
     return of_copies(
         own,
         copies,
-        seconds=together.shared(own.runtime_s, copies, sent, link or data_parallel.PCIE_MOST),
+        seconds=together.shared(own.runtime_s, copies, sent, link or PCIE_MOST),
         memory=MemoryUse(gpu_bytes=with_sent),
         energy_j=own.energy_j,
         why_not=why_not,
@@ -153,3 +164,71 @@ def step_memory(graph: ModelGraph, numbers: Numbers | None) -> dict[bool, Footpr
         )
         for gpu in (True, False)
     }  # fmt: skip
+
+
+FILE = Path(__file__).with_name("data_parallel.json")
+PCIE_MOST = 64e9
+"""Bytes a second, one direction: 16 lanes of PCIe 5.0. Faster links are of other kinds."""
+GRADIENT_BYTES = 4
+"""A parameter: mixed precision keeps weights and their gradients in fp32."""
+
+
+class DataParallel(LearntFile):
+    """A step on n GPUs is (1 + overhead) times one GPU's, and the seen part of the ring's time."""
+
+    schema_: str = Field(default="berth.data-parallel/1", alias="schema")
+    overhead: float = Field(ge=0)
+    """Share of the step that waiting for the slowest and starting collective operations take."""
+    seen: float = Field(ge=0)
+    """Seconds seen of a second that the ring takes at the link's rate by the data sheet."""
+    log_width: float = Field(gt=0)
+    """Half width of the 90 % interval of the ratio over PCIe, for each unit of ``difficulty``."""
+    other_link_log_width: float = Field(gt=0)
+    """Half width of the 90 % interval of the ratio over any other link."""
+    most: int = Field(ge=2)
+    """GPUs that were measured together."""
+
+    def log_ratio(self, one_s: float, gpus: int, gradient_bytes: float, link: float) -> float:
+        """Return the log of a step's seconds on so many GPUs over its seconds on one.
+
+        ``link``: bytes a second, one direction, of a GPU.
+        """
+        if gpus == 1:
+            return 0.0
+        return log_ratio(self.overhead, self.seen, ring(gpus, gradient_bytes, link) / one_s)
+
+    def shared(self, alone: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
+        """Return the seconds from step to step of all together: n GPUs do n batches in a step."""
+        if gpus == 1:
+            return alone
+        ends = (alone.low, alone.mid, alone.high)
+        ratios = [self.log_ratio(seconds, gpus, gradient_bytes, link) for seconds in ends]
+        low, mid, high = (
+            seconds / gpus * math.exp(ratio) for seconds, ratio in zip(ends, ratios, strict=True)
+        )
+        own = self.log_width * difficulty(ratios[1])
+        if link > PCIE_MOST:
+            own = max(own, self.other_link_log_width)
+        down, up = (math.hypot(math.log(end / mid), own) for end in (low, high))
+        return Interval(mid * math.exp(-down), mid, mid * math.exp(up))
+
+
+def log_ratio(overhead: float, seen: float, ring_share: float) -> float:
+    """Return the log ratio; ``ring_share`` is the ring's time over that of a step on one GPU."""
+    return math.log(1 + overhead + seen * ring_share)
+
+
+def ring(gpus: int, gradient_bytes: float, link: float) -> float:
+    """Return seconds of a ring's all-reduce at the link's rate."""
+    return 2 * (gpus - 1) / gpus * gradient_bytes / link
+
+
+def difficulty(log_ratio: float) -> float:
+    """Return the factor on intervals: the more a step is lengthened, the less it is known."""
+    return 0.1 + log_ratio
+
+
+@cache
+def shipped_data_parallel() -> DataParallel:
+    """Return the file that comes with Berth. Raises DocumentError."""
+    return read_json(FILE, DataParallel)

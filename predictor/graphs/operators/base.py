@@ -9,7 +9,6 @@ one; moving, selecting and casting is none.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -172,8 +171,3 @@ def like_first(call: Call) -> list[Tensor]:
 def ceil_div(numerator: int, denominator: int) -> int:
     """Divide and round up."""
     return -(-numerator // denominator)
-
-
-def product(sizes: Sequence[int]) -> int:
-    """Return the product of all sizes, 1 for none."""
-    return math.prod(sizes)

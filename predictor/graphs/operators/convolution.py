@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from berth.pilot.protobuf import Problem
-from berth.predictor.graphs.operators.base import Call, Family, add, ceil_div, product
+from berth.predictor.graphs.operators.base import Call, Family, add, ceil_div
 from berth.predictor.graphs.values import INT32, Shape, Tensor, checked
 
 
@@ -69,7 +70,7 @@ def _conv_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     weight = call.tensor(3 if call.operator == "QLinearConv" else 1).shape
     biased = call.optional(8 if call.operator == "QLinearConv" else 2) is not None
     elements = outputs[0].elements
-    return elements * product(weight[1:]), elements if biased else 0
+    return elements * math.prod(weight[1:]), elements if biased else 0
 
 
 def _transposed(call: Call) -> list[Tensor]:
@@ -104,7 +105,7 @@ def _transposed(call: Call) -> list[Tensor]:
 
 def _transposed_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     biased = outputs[0].elements if call.optional(2) is not None else 0
-    return call.tensor(0).elements * product(call.tensor(1).shape[1:]), biased
+    return call.tensor(0).elements * math.prod(call.tensor(1).shape[1:]), biased
 
 
 def _deformable(call: Call) -> list[Tensor]:
@@ -117,8 +118,8 @@ def _deformable(call: Call) -> list[Tensor]:
 def _deformable_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     # A bilinear sample (7 operations a channel) at each offset, then the convolution.
     data, weight, out = call.tensor(0).shape, call.tensor(1).shape, outputs[0]
-    samples = out.elements // max(out.shape[1], 1) * data[1] * product(weight[2:])
-    return out.elements * product(weight[1:]), 7 * samples
+    samples = out.elements // max(out.shape[1], 1) * data[1] * math.prod(weight[2:])
+    return out.elements * math.prod(weight[1:]), 7 * samples
 
 
 def _causal(call: Call) -> list[Tensor]:
@@ -128,7 +129,7 @@ def _causal(call: Call) -> list[Tensor]:
 
 
 def _causal_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    return outputs[0].elements * product(call.tensor(1).shape[1:]), 0
+    return outputs[0].elements * math.prod(call.tensor(1).shape[1:]), 0
 
 
 add("Conv ConvInteger QLinearConv", Family.CONVOLUTION, _conv, _conv_cost)

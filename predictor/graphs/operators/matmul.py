@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from berth.pilot.protobuf import Problem
-from berth.predictor.graphs.operators.base import Call, Family, add, product
+from berth.predictor.graphs.operators.base import Call, Family, add
 from berth.predictor.graphs.values import INT32, Shape, Tensor, broadcast, checked
 
 
@@ -101,7 +103,7 @@ def _einsum_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
         return 0, call.tensor(0).elements if len(result) < len(set(spelt[0])) else 0
     macs, left = 0, set(spelt[0])
     for position, term in enumerate(spelt[1:], 1):
-        macs += product([sizes[letter] for letter in left | set(term)])
+        macs += math.prod(sizes[letter] for letter in left | set(term))
         later = set(result).union(*spelt[position + 1 :])
         left = (left | set(term)) & later
     return macs, 0

@@ -13,7 +13,6 @@ from berth.predictor.graphs.operators.base import (
     each_input,
     each_output,
     like_first,
-    product,
 )
 from berth.predictor.graphs.operators.convolution import windows
 from berth.predictor.graphs.operators.elementwise import fitted
@@ -31,7 +30,7 @@ def _pool(call: Call) -> list[Tensor]:
 
 
 def _pool_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    return 0, product(call.integers("kernel_shape") or ()) * outputs[0].elements
+    return 0, math.prod(call.integers("kernel_shape") or ()) * outputs[0].elements
 
 
 def _global(call: Call) -> list[Tensor]:

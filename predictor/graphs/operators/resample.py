@@ -12,7 +12,6 @@ from berth.predictor.graphs.operators.base import (
     each_input,
     each_output,
     nothing,
-    product,
 )
 from berth.predictor.graphs.values import Tensor, axis_of, checked
 
@@ -89,9 +88,9 @@ def _regions_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 def _columns_to_image(call: Call) -> list[Tensor]:
     first = call.tensor(0)
     image, block = call.known(1, "image's shape"), call.known(2, "block's shape")
-    if len(first.shape) != 3 or product(block) < 1 or first.shape[1] % product(block):
+    if len(first.shape) != 3 or math.prod(block) < 1 or first.shape[1] % math.prod(block):
         raise Problem(f"makes an image {list(image)} of {list(first.shape)}")
-    channels = first.shape[1] // product(block)
+    channels = first.shape[1] // math.prod(block)
     return [Tensor(first.dtype, checked((first.shape[0], channels, *image)))]
 
 

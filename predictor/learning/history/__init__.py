@@ -1,9 +1,8 @@
 """Run time of the next job from past jobs alone: nobody piloted the program.
 
-``jobs`` says what is known of a job, ``rings`` remembers ended ones within bounds, ``evidence``
-weighs them for a new job, ``run_time`` predicts its time, ``intervals`` holds the coverage of the
-interval online, ``confidence`` says which predictions are worth acting on; ``replay`` learns from
-jobs that ended long ago as if they ended now.
+``rings`` remembers ended jobs within bounds, ``evidence`` weighs them for a new job, ``run_time``
+predicts its time, ``intervals`` holds the coverage of the interval online and says which
+predictions are worth acting on.
 """
 
 from berth.predictor.learning.history.rings import AskedJob, EndedJob

@@ -191,7 +191,7 @@ REDUCTION_DEVIATION_S = 2e-5
 LABEL_SCALE = 0.3
 """Scale of a Cauchy distribution of log errors around the prior: odd kernels move it little."""
 TYPICAL_DIFFICULTY = 0.8
-"""Mean of ``conformal.difficulty`` over the training kernels."""
+"""Mean of ``core.intervals.difficulty`` over the training kernels."""
 ENOUGH_KERNELS = CALIBRATED_KERNELS
 """Kernels from which on the interval is the labels' own."""
 _BIASES = np.arange(-2.0, 2.0001, 0.02)

@@ -6,7 +6,7 @@ scale of its own, the next application's scale is drawn from a Student t on the 
 seen, and the interval is the quantile of that mixture of scales with the residuals' own shape.
 Exact conformal: Lee, Barber, Willett 2023; Dunn, Wasserman, Ramdas 2022 (subsampling within
 groups). This one is not distribution-free; its coverage is measured, see
-``evaluation.relative.intervals``.
+``lab.relative.uncertainty``.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.graph.model import graph_of
 from berth.predictor.families.graph.workload import Mode
-from berth.predictor.families.training_step.data_parallel import (
+from berth.predictor.families.training_step.training_step_family import (
     GRADIENT_BYTES,
     PCIE_MOST,
     ring,
-    shipped,
+    shipped_data_parallel,
 )
 from berth.predictor.hardware import platforms
 
@@ -49,7 +49,7 @@ def test_gpus_share_the_steps_and_lose_to_their_gradients(forecaster: Forecaster
         (point,) = found.curves["rtx-3090-24gb"].points
         assert found.gpus == point.gpus == gpus
         lost = point.runtime_s.mid * gpus / before.runtime_s.mid
-        assert 1 + shipped().overhead < lost < 3
+        assert 1 + shipped_data_parallel().overhead < lost < 3
         assert (
             point.runtime_s.high / point.runtime_s.low
             > before.runtime_s.high / before.runtime_s.low
@@ -74,7 +74,7 @@ def test_a_job_of_so_many_steps_takes_them_together(forecaster: Forecaster) -> N
 
 
 def test_more_than_were_measured_together_abstain(forecaster: Forecaster) -> None:
-    (point,) = forecast(forecaster, 2 * shipped().most).curves["rtx-3090-24gb"].points
+    (point,) = forecast(forecaster, 2 * shipped_data_parallel().most).curves["rtx-3090-24gb"].points
     assert point.abstained == "no more than 8 GPUs were measured together in training"
 
 
@@ -97,21 +97,25 @@ def test_a_gpu_whose_link_is_not_known_abstains(forecaster: Forecaster) -> None:
 
 def test_a_faster_link_loses_less_and_its_interval_is_wider() -> None:
     one, sent = Interval(0.05, 0.06, 0.07), 1e8
-    slow, fast = (shipped().shared(one, 4, sent, link) for link in (PCIE_MOST, 5 * PCIE_MOST))
+    slow, fast = (
+        shipped_data_parallel().shared(one, 4, sent, link) for link in (PCIE_MOST, 5 * PCIE_MOST)
+    )
     assert fast.mid < slow.mid
     assert math.log(fast.high / fast.mid) > math.log(slow.high / slow.mid)
 
 
 def test_more_gpus_are_never_slower_for_more_gradients_never_faster() -> None:
     one = Interval(0.05, 0.06, 0.07)
-    by_number = [shipped().shared(one, n, 1e7, 16e9).mid for n in (1, 2, 4, 8)]
+    by_number = [shipped_data_parallel().shared(one, n, 1e7, 16e9).mid for n in (1, 2, 4, 8)]
     assert all(more < fewer for fewer, more in pairwise(by_number))
-    by_size = [shipped().shared(one, 4, size, 16e9).mid for size in (0.0, 1e7, 1e8, 1e9)]
+    by_size = [
+        shipped_data_parallel().shared(one, 4, size, 16e9).mid for size in (0.0, 1e7, 1e8, 1e9)
+    ]
     assert all(more > fewer for fewer, more in pairwise(by_size))
 
 
 def test_one_gpu_is_left_as_it_is_and_a_ring_of_one_sends_nothing() -> None:
     time = Interval(1.0, 2.0, 3.0)
-    assert shipped().shared(time, 1, 1e9, 16e9) == time
+    assert shipped_data_parallel().shared(time, 1, 1e9, 16e9) == time
     assert ring(1, 1e9, 16e9) == 0.0
     assert ring(4, 1e9, 16e9) == pytest.approx(1.5 / 16)

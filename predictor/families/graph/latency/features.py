@@ -93,7 +93,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class GraphWork(Work):
-    """With the graph that it is of."""
+    """The work of a graph, with the graph."""
 
     graph: ModelGraph
     kinds: Integers

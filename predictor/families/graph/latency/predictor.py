@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.bounded import BoundedCache
-from berth.predictor.core import intervals as conformal
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.bundle import (
     DEFAULT_LATENCY,
@@ -43,7 +43,7 @@ BATCH_SLACK = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LearntTime:
-    """Of one run at the graph's batch on a platform."""
+    """The time of one run at the graph's batch on a platform."""
 
     platform: str
     setting: str
@@ -63,24 +63,6 @@ class LatencyPredictor:
         self._model = model
         self._answered: BoundedCache[Hashable, tuple[LearntTime, ...]] = BoundedCache(
             _REMEMBERED, by_use=True
-        )
-
-    @property
-    def id(self) -> str:
-        """Return the bundle's id."""
-        return self._model.id
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """Return the platforms that the bundle knows."""
-        return tuple(dict.fromkeys(setting.entry.platform for setting in self._model.settings))
-
-    def settings(self, platform: str) -> tuple[str, ...]:
-        """Return the settings that were measured on a platform."""
-        return tuple(
-            setting.entry.name
-            for setting in self._model.settings
-            if setting.entry.platform == platform
         )
 
     def times(
@@ -134,7 +116,7 @@ class LatencyPredictor:
             notes.insert(0, "unlike every model measured there")
         return LearntTime(
             entry.platform, entry.software,
-            conformal.around(batch * math.exp(float(learnt.log_seconds[0])), width),
+            around(batch * math.exp(float(learnt.log_seconds[0])), width),
             Basis.PRIOR if guessed else Basis.CALIBRATED, "; ".join(notes) or None, difficulty,
         )  # fmt: skip
 

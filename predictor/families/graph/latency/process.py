@@ -113,7 +113,7 @@ def similarity(asked: Floats, points: Floats, length: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LearntTimes:
-    """[rows] each."""
+    """What the process says of rows: an array of [rows] each."""
 
     log_seconds: Floats
     """Log seconds of one image."""

@@ -55,7 +55,7 @@ MATRIX_KINDS = (Kind.PRODUCT, Kind.LINEAR, Kind.CONVOLUTION)
 
 @dataclass(frozen=True)
 class Calls:
-    """[n] each. Bytes are those read and written once."""
+    """Columns of n calls. Bytes are those read and written once."""
 
     kind: Integers
     groups: Floats
