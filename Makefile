@@ -12,7 +12,7 @@ CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 .PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential differential-flux matrix \
   mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
-  lowest newest-python clean
+  lowest newest-python nightly clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -198,6 +198,9 @@ fuzz: venv  ## every reader of others' input under Atheris; TARGET=, COUNT=, or 
 
 fuzz-models: venv  ## 100,000 broken model files, each read or refused in one sentence
 	PYTHONPATH=tests/support $(PY) tests/support/model_mutations.py --count 100000
+
+nightly: venv tools slurm  ## what make test and .ci/run leave out, one after the other, and a table of it; hours; NAMES= of targets
+	$(PY) tests/nightly.py $(NAMES)
 
 clean:  ## remove the environment and build output
 	rm -rf $(VENV) build dist *.egg-info

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import nightly
+
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT_ALL = """
 import runpy, sys
@@ -40,6 +42,18 @@ def test_files_that_recipes_run_are_there() -> None:
     named = re.findall(r"\b(?:tests|benchmarks|deploy)/[\w./-]+", text)
     assert len(named) > 8
     assert [name for name in named if not (ROOT / name.rstrip(".")).exists()] == []
+
+
+def test_the_nightly_checks_are_targets_and_go_on_after_a_failure() -> None:
+    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    assert set(nightly.TARGETS) <= set(phony[1].split())
+    assert [status for _, _, status in nightly.run(["no-such-target", "help"])] == [2, 0]
+    lines = nightly.table([("soak", 61.4, 0), ("chaos", 5.0, 2)]).splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["soak", "61", "passed"],
+        ["chaos", "5", "FAILED"],
+    ]
 
 
 @pytest.mark.slow
