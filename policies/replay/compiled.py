@@ -24,7 +24,7 @@ from berth.policies.replay.settings import Backfill
 
 _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
-    "priority", "queues", "claims", "profile", "holes", "jobs", "passes", "loop",
+    "state", "priority", "queues", "claims", "profile", "holes", "jobs", "passes", "loop",
 )  # fmt: skip
 _PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative",
            Backfill.REPLANNED: "replanned"}  # fmt: skip

@@ -10,71 +10,46 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.kernel.state import (
-    BACKFILL,
-    C_ALLOC,
-    C_BEFORE,
-    C_NEXT,
-    C_OWNER,
-    D_BEGIN,
-    D_END,
-    E_HOLE,
-    E_LIMIT,
-    E_PLAN,
-    J_COUNT,
-    J_FIRST,
-    N_BLOCKED,
-    N_HEAD,
-    O_ALLOC_AT,
-    O_PART,
-    O_UNITS,
-    P_AT,
-    P_TRIED,
-    R_HOLE,
-    R_UNITS,
-    RESOLUTION,
-    S_LIMIT,
-    S_PLAN,
-    S_RESERVED,
-    State,
-)
+from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.profile import lacks
+from berth.policies.replay.kernel.state import State, claims_of, options_of, units_of
 from berth.policies.replay.trace import Floats, Ints
 
 
 def claim(s: State, k: int, begin: float, end: float) -> None:
     """Put claim ``k`` on its node, for ``[begin, end)``."""
-    u = s.claims[k, C_ALLOC]
-    s.claim_times[k, D_BEGIN] = begin
-    s.claim_times[k, D_END] = end
-    head = s.nodes[u, N_HEAD]
-    s.claims[k, C_NEXT] = head
-    s.claims[k, C_BEFORE] = -1
+    u = s.claims[k, at.C_ALLOC]
+    s.claim_times[k, at.D_BEGIN] = begin
+    s.claim_times[k, at.D_END] = end
+    head = s.nodes[u, at.N_HEAD]
+    s.claims[k, at.C_NEXT] = head
+    s.claims[k, at.C_BEFORE] = -1
     if head >= 0:
-        s.claims[head, C_BEFORE] = k
-    s.nodes[u, N_HEAD] = k
+        s.claims[head, at.C_BEFORE] = k
+    s.nodes[u, at.N_HEAD] = k
 
 
 def unclaim(s: State, k: int) -> None:
     """Take claim ``k`` off its node."""
-    before, behind = s.claims[k, C_BEFORE], s.claims[k, C_NEXT]
+    before, behind = s.claims[k, at.C_BEFORE], s.claims[k, at.C_NEXT]
     if before >= 0:
-        s.claims[before, C_NEXT] = behind
+        s.claims[before, at.C_NEXT] = behind
     else:
-        s.nodes[s.claims[k, C_ALLOC], N_HEAD] = behind
+        s.nodes[s.claims[k, at.C_ALLOC], at.N_HEAD] = behind
     if behind >= 0:
-        s.claims[behind, C_BEFORE] = before
+        s.claims[behind, at.C_BEFORE] = before
 
 
 def fits_at(s: State, u: int, o: int, moment: float) -> bool:
     """Return whether the node has room for the option at a moment, beside all claims."""
     for r in range(s.need.shape[1]):
         left = s.capacity[u, r] - s.need[o, r]
-        k = s.nodes[u, N_HEAD]
+        k = s.nodes[u, at.N_HEAD]
         while k >= 0:
-            if s.claim_times[k, D_BEGIN] <= moment < s.claim_times[k, D_END]:
-                owner = s.claims[k, C_OWNER]
+            if s.claim_times[k, at.D_BEGIN] <= moment < s.claim_times[k, at.D_END]:
+                owner = s.claims[k, at.C_OWNER]
                 left -= s.capacity[u, r] if owner < 0 else s.need[owner, r]
-            k = s.claims[k, C_NEXT]
+            k = s.claims[k, at.C_NEXT]
         # A node that is claimed whole has no room, whatever is asked of it.
         if left < 0:
             return False
@@ -88,29 +63,29 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
     """
     if not fits_at(s, u, o, begin):
         return False
-    end = begin + s.spans[o, S_PLAN] + s.clock[RESOLUTION]
+    end = begin + s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION]
     latest = end
-    if s.counters[BACKFILL] != 3 and s.spans[o, S_LIMIT] < np.inf:
-        latest = begin + s.spans[o, S_LIMIT]
-    k = s.nodes[u, N_HEAD]
+    if s.counters[at.BACKFILL] != 3 and s.spans[o, at.S_LIMIT] < np.inf:
+        latest = begin + s.spans[o, at.S_LIMIT]
+    k = s.nodes[u, at.N_HEAD]
     while k >= 0:
-        opens = s.claim_times[k, D_BEGIN]
-        if s.claims[k, C_OWNER] < 0:
-            if begin < s.claim_times[k, D_END] and opens < latest:
+        opens = s.claim_times[k, at.D_BEGIN]
+        if s.claims[k, at.C_OWNER] < 0:
+            if begin < s.claim_times[k, at.D_END] and opens < latest:
                 return False
         elif begin < opens < end and not fits_at(s, u, o, opens):
             return False
-        k = s.claims[k, C_NEXT]
+        k = s.claims[k, at.C_NEXT]
     return True
 
 
 def hopeless(s: State, p: int, o: int) -> bool:
     """Return whether an option that needs no more and runs no longer found no room in this pass."""
-    for k in range(s.parts[p, P_TRIED]):
+    for k in range(s.parts[p, at.P_TRIED]):
         if (
-            s.options[o, O_UNITS] >= s.tried[p, k, R_UNITS]
-            and s.spans[o, S_PLAN] >= s.tried_spans[p, k, E_PLAN]
-            and s.spans[o, S_LIMIT] >= s.tried_spans[p, k, E_LIMIT]
+            s.options[o, at.O_UNITS] >= s.tried[p, k, at.R_UNITS]
+            and s.spans[o, at.S_PLAN] >= s.tried_spans[p, k, at.E_PLAN]
+            and s.spans[o, at.S_LIMIT] >= s.tried_spans[p, k, at.E_LIMIT]
             and needs_no_less(s.tried[p], k, s.need, o)
         ):
             return True
@@ -119,50 +94,48 @@ def hopeless(s: State, p: int, o: int) -> bool:
 
 def remember(s: State, p: int, o: int, full: bool) -> None:
     """Remember that the option found no room now; ``full``: however short it were."""
-    plan = 0.0 if full else s.spans[o, S_PLAN]
-    limit = 0.0 if full else s.spans[o, S_LIMIT]
-    at = s.parts[p, P_TRIED]
-    for k in range(s.parts[p, P_TRIED]):
+    plan = 0.0 if full else s.spans[o, at.S_PLAN]
+    limit = 0.0 if full else s.spans[o, at.S_LIMIT]
+    row = s.parts[p, at.P_TRIED]
+    for k in range(s.parts[p, at.P_TRIED]):
         if (
-            s.options[o, O_UNITS] <= s.tried[p, k, R_UNITS]
-            and plan <= s.tried_spans[p, k, E_PLAN]
-            and limit <= s.tried_spans[p, k, E_LIMIT]
+            s.options[o, at.O_UNITS] <= s.tried[p, k, at.R_UNITS]
+            and plan <= s.tried_spans[p, k, at.E_PLAN]
+            and limit <= s.tried_spans[p, k, at.E_LIMIT]
             and needs_no_more(s.tried[p], k, s.need, o)
         ):
-            at = k
+            row = k
             break
-    if at < s.tried.shape[1]:
-        s.parts[p, P_TRIED] = max(s.parts[p, P_TRIED], at + 1)
-        put_tried(s.tried[p], s.tried_spans[p], at, s.need[o], s.options[o, O_UNITS], plan, limit)
+    if row < s.tried.shape[1]:
+        s.parts[p, at.P_TRIED] = max(s.parts[p, at.P_TRIED], row + 1)
+        put_tried(
+            s.tried[p], s.tried_spans[p], row, s.need[o], s.options[o, at.O_UNITS], plan, limit
+        )
 
 
 def choose(s: State, o: int, begin: float, now: float) -> bool:
     """Choose nodes for the option from ``begin``, the first that have room, into ``alloc``;
     False: too few."""
-    p = s.options[o, O_PART]
+    p = s.options[o, at.O_PART]
     if begin == now and hopeless(s, p, o):
         return False
-    at = s.options[o, O_ALLOC_AT]
+    first = s.options[o, at.O_ALLOC_AT]
     chosen = able = 0
-    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
+    for place in units_of(s.parts, p):
         u = s.part_units[place]
-        if s.nodes[u, N_BLOCKED]:
+        if s.nodes[u, at.N_BLOCKED]:
             continue
         if begin == now:
-            room = True
-            for r in range(s.need.shape[1]):
-                if s.need[o, r] > s.free[u, r]:
-                    room = False
-            if not room:
+            if lacks(s.free, u, s.need[o]):
                 continue
             able += 1
         if has_room(s, u, o, begin):
-            s.claims[at + chosen, C_ALLOC] = u
+            s.claims[first + chosen, at.C_ALLOC] = u
             chosen += 1
-            if chosen == s.options[o, O_UNITS]:
+            if chosen == s.options[o, at.O_UNITS]:
                 return True
     if begin == now:
-        remember(s, p, o, able < s.options[o, O_UNITS])
+        remember(s, p, o, able < s.options[o, at.O_UNITS])
     return False
 
 
@@ -176,35 +149,35 @@ def enough(left: Ints, u: int) -> bool:
 
 def room_from(s: State, o: int, now: float) -> float:
     """Return from when enough nodes have room beside what is claimed now; infinite: never."""
-    p = s.options[o, O_PART]
+    p = s.options[o, at.O_PART]
     left = np.empty((len(s.free), s.need.shape[1]), np.int64)
     ending = np.empty(len(s.times), np.int64)
     n = able = 0
-    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
+    for place in units_of(s.parts, p):
         u = s.part_units[place]
         for r in range(s.need.shape[1]):
             left[u, r] = s.capacity[u, r] - s.need[o, r]
-        k = s.nodes[u, N_HEAD]
+        k = s.nodes[u, at.N_HEAD]
         while k >= 0:
-            if s.claim_times[k, D_BEGIN] <= now < s.claim_times[k, D_END]:
-                owner = s.claims[k, C_OWNER]
+            if s.claim_times[k, at.D_BEGIN] <= now < s.claim_times[k, at.D_END]:
+                owner = s.claims[k, at.C_OWNER]
                 for r in range(s.need.shape[1]):
                     left[u, r] -= s.capacity[u, r] if owner < 0 else s.need[owner, r]
-                s.times[n], ending[n] = s.claim_times[k, D_END], k
+                s.times[n], ending[n] = s.claim_times[k, at.D_END], k
                 n += 1
-            k = s.claims[k, C_NEXT]
+            k = s.claims[k, at.C_NEXT]
         able += enough(left, u)
-    if able >= s.options[o, O_UNITS]:
+    if able >= s.options[o, at.O_UNITS]:
         return now
     for each in np.argsort(s.times[:n]):
         k = ending[each]
-        u, owner = s.claims[k, C_ALLOC], s.claims[k, C_OWNER]
+        u, owner = s.claims[k, at.C_ALLOC], s.claims[k, at.C_OWNER]
         had = enough(left, u)
         for r in range(s.need.shape[1]):
             left[u, r] += s.capacity[u, r] if owner < 0 else s.need[owner, r]
         if not had and enough(left, u):
             able += 1
-            if able == s.options[o, O_UNITS]:
+            if able == s.options[o, at.O_UNITS]:
                 return float(s.times[each])
     return float(np.inf)
 
@@ -215,7 +188,7 @@ def earliest(s: State, o: int, now: float) -> float:
     The moments that are tried are the ends of claims, as in conservative backfill (Mu'alem and
     Feitelson, IEEE TPDS 12(6), 2001).
     """
-    p = s.options[o, O_PART]
+    p = s.options[o, at.O_PART]
     # Not before enough nodes have room, beside what is reserved for later.
     first = room_from(s, o, now)
     if first == np.inf:
@@ -223,13 +196,13 @@ def earliest(s: State, o: int, now: float) -> float:
     if choose(s, o, first, now):
         return first
     n = 0
-    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
-        k = s.nodes[s.part_units[place], N_HEAD]
+    for place in units_of(s.parts, p):
+        k = s.nodes[s.part_units[place], at.N_HEAD]
         while k >= 0:
-            if s.claim_times[k, D_END] > first:
-                s.times[n] = s.claim_times[k, D_END]
+            if s.claim_times[k, at.D_END] > first:
+                s.times[n] = s.claim_times[k, at.D_END]
                 n += 1
-            k = s.claims[k, C_NEXT]
+            k = s.claims[k, at.C_NEXT]
     moments = np.sort(s.times[:n])
     last = first
     for moment in moments:
@@ -241,24 +214,22 @@ def earliest(s: State, o: int, now: float) -> float:
 
 def reserve(s: State, o: int, begin: float) -> None:
     """Reserve the nodes in ``alloc`` for the option from ``begin``; replanned: all of each node."""
-    for k in range(s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]):
-        if s.counters[BACKFILL] == 3:
-            s.claims[k, C_OWNER] = -1
-        claim(s, k, begin, begin + s.spans[o, S_PLAN] + s.clock[RESOLUTION])
-    s.spans[o, S_RESERVED] = begin
+    for k in claims_of(s.options, o):
+        if s.counters[at.BACKFILL] == 3:
+            s.claims[k, at.C_OWNER] = -1
+        claim(s, k, begin, begin + s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION])
+    s.spans[o, at.S_RESERVED] = begin
 
 
 def forget(s: State, i: int) -> None:
     """Drop the reservation of a waiting job."""
     had = False
-    for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
-        if s.spans[o, S_RESERVED] < np.inf:
-            for k in range(
-                s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]
-            ):
+    for o in options_of(s.jobs, i):
+        if s.spans[o, at.S_RESERVED] < np.inf:
+            for k in claims_of(s.options, o):
                 unclaim(s, k)
-                s.claims[k, C_OWNER] = o
-            s.spans[o, S_RESERVED] = np.inf
+                s.claims[k, at.C_OWNER] = o
+            s.spans[o, at.S_RESERVED] = np.inf
             had = True
     if had:
         try_anew(s)
@@ -267,7 +238,7 @@ def forget(s: State, i: int) -> None:
 def try_anew(s: State) -> None:
     """Forget which jobs found no room: there may be room again."""
     for p in range(len(s.part_values)):
-        s.parts[p, P_TRIED] = 0
+        s.parts[p, at.P_TRIED] = 0
 
 
 def needs_no_less(tried: Ints, k: int, need: Ints, o: int) -> bool:
@@ -292,8 +263,8 @@ def put_tried(
     """Write into row ``k`` what needs so much of so many nodes, and runs so long."""
     for r in range(len(need)):
         tried[k, r] = need[r]
-        tried[k, R_HOLE + r] = 0
-    tried[k, R_UNITS] = units
-    spans[k, E_PLAN] = plan
-    spans[k, E_LIMIT] = limit
-    spans[k, E_HOLE] = np.inf
+        tried[k, at.R_HOLE + r] = 0
+    tried[k, at.R_UNITS] = units
+    spans[k, at.E_PLAN] = plan
+    spans[k, at.E_LIMIT] = limit
+    spans[k, at.E_HOLE] = np.inf

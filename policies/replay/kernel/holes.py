@@ -12,29 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import needs_no_less, needs_no_more, put_tried
 from berth.policies.replay.kernel.profile import Profile, lacks, profile_of, segment_from, take
-from berth.policies.replay.kernel.state import (
-    E_HOLE,
-    E_LIMIT,
-    E_PLAN,
-    H_BEGIN,
-    H_END,
-    H_PLACE,
-    O_AFTER_ME,
-    O_PLACE,
-    O_UNITS,
-    P_HOLE_COUNT,
-    P_HOLE_OLD,
-    P_PLACES,
-    P_SEG_COUNT,
-    P_TRIED,
-    R_HOLE,
-    S_PLAN,
-    S_RESERVED,
-    V_WAKE,
-    State,
-)
+from berth.policies.replay.kernel.state import State
 from berth.policies.replay.trace import Floats, Ints
 
 
@@ -47,15 +28,15 @@ def pass_over(
     partition.
     """
     while o >= 0:
-        was = spans[o, S_RESERVED]
+        was = spans[o, at.S_RESERVED]
         if was <= now or was == np.inf:
             return o
         if may_gain(f, options, spans, need, o) and not stays(f, options, spans, need, o):
             return o
-        f.counts[P_PLACES] += 1
-        options[o, O_PLACE] = f.counts[P_PLACES]
-        values[V_WAKE] = min(values[V_WAKE], was)
-        o = options[o, O_AFTER_ME]
+        f.counts[at.P_PLACES] += 1
+        options[o, at.O_PLACE] = f.counts[at.P_PLACES]
+        values[at.V_WAKE] = min(values[at.V_WAKE], was)
+        o = options[o, at.O_AFTER_ME]
     return -1
 
 
@@ -65,12 +46,12 @@ def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
     Before the holes appeared it was as early as it could be: now it starts so that it would still
     run in one of them, or not earlier at all.
     """
-    was, lasts = s.spans[o, S_RESERVED], s.spans[o, S_PLAN]
+    was, lasts = s.spans[o, at.S_RESERVED], s.spans[o, at.S_PLAN]
     first, last = np.inf, -np.inf
-    for h in range(f.counts[P_HOLE_COUNT]):
+    for h in range(f.counts[at.P_HOLE_COUNT]):
         if fits_hole(f, s.options, s.spans, s.need, o, h):
-            first = min(first, f.hole_times[h, H_BEGIN])
-            last = max(last, f.hole_times[h, H_END])
+            first = min(first, f.hole_times[h, at.H_BEGIN])
+            last = max(last, f.hole_times[h, at.H_END])
     time, free, need = f.time, f.free, s.need[o]
     own = segment_from(f, was)  # room up to its own reservation is enough
     j = segment_from(f, first - lasts) if first - lasts > now else 0
@@ -90,12 +71,12 @@ def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
 
 def move(s: State, f: Profile, o: int, begin: float) -> None:
     """Begin the option's reservation earlier; room changes where the two do not overlap."""
-    was, lasts = s.spans[o, S_RESERVED], s.spans[o, S_PLAN]
+    was, lasts = s.spans[o, at.S_RESERVED], s.spans[o, at.S_PLAN]
     need = s.need[o]
     take(f, need, begin, min(begin + lasts, was), 1)
     take(f, need, max(begin + lasts, was), was + lasts, -1)
-    s.spans[o, S_RESERVED] = begin
-    add_hole(f, max(begin + lasts, was), was + lasts, float(f.counts[P_PLACES]))
+    s.spans[o, at.S_RESERVED] = begin
+    add_hole(f, max(begin + lasts, was), was + lasts, float(f.counts[at.P_PLACES]))
 
 
 def give_back(s: State, p: int, o: int, begin: float, lasts: float) -> None:
@@ -111,18 +92,18 @@ def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
     ``place``: jobs that are looked at later in this pass find it there. A hole that begins no
     earlier than another and has no more room only makes that one longer.
     """
-    h = f.counts[P_HOLE_COUNT]
+    h = f.counts[at.P_HOLE_COUNT]
     if h == len(f.hole_times):
         h -= 1
-        begin = min(begin, f.hole_times[h, H_BEGIN])
-        end = max(end, f.hole_times[h, H_END])
-        place = max(place, f.hole_times[h, H_PLACE])
-    f.hole_times[h, H_BEGIN] = begin
-    f.hole_times[h, H_END] = end
-    f.hole_times[h, H_PLACE] = place
+        begin = min(begin, f.hole_times[h, at.H_BEGIN])
+        end = max(end, f.hole_times[h, at.H_END])
+        place = max(place, f.hole_times[h, at.H_PLACE])
+    f.hole_times[h, at.H_BEGIN] = begin
+    f.hole_times[h, at.H_END] = end
+    f.hole_times[h, at.H_PLACE] = place
     for r in range(f.free.shape[1]):
         f.hole_free[h, r] = 0
-    n = f.counts[P_SEG_COUNT]
+    n = f.counts[at.P_SEG_COUNT]
     i = segment_from(f, begin)
     if i > 0 and (i == n or f.time[i] > begin):
         i -= 1
@@ -131,40 +112,39 @@ def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
             f.hole_free[h, r] = max(f.hole_free[h, r], f.free[i, r])
         i += 1
     help_tried(f, h)
-    for other in range(f.counts[P_HOLE_OLD], h):
+    for other in range(f.counts[at.P_HOLE_OLD], h):
         if covers(f, other, h):
             outlast(f, other, h)
             return
-    count = f.counts[P_HOLE_OLD]
-    for other in range(f.counts[P_HOLE_OLD], h):
+    count = f.counts[at.P_HOLE_OLD]
+    for other in range(f.counts[at.P_HOLE_OLD], h):
         if covers(f, h, other):
             outlast(f, h, other)
         else:
             copy_hole(f, other, count)
             count += 1
     copy_hole(f, h, count)
-    f.counts[P_HOLE_COUNT] = count + 1
+    f.counts[at.P_HOLE_COUNT] = count + 1
 
 
 def help_tried(f: Profile, h: int) -> None:
     """Tell rows of ``tried`` that the hole appeared after their jobs were tried in vain."""
-    for k in range(f.counts[P_TRIED]):
-        f.tried_spans[k, E_HOLE] = min(f.tried_spans[k, E_HOLE], f.hole_times[h, H_BEGIN])
+    for k in range(f.counts[at.P_TRIED]):
+        f.tried_spans[k, at.E_HOLE] = min(f.tried_spans[k, at.E_HOLE], f.hole_times[h, at.H_BEGIN])
         for r in range(f.free.shape[1]):
-            f.tried[k, R_HOLE + r] = max(f.tried[k, R_HOLE + r], f.hole_free[h, r])
+            f.tried[k, at.R_HOLE + r] = max(f.tried[k, at.R_HOLE + r], f.hole_free[h, r])
 
 
 def covers(f: Profile, h: int, other: int) -> bool:
     """Return whether whoever could gain by the other hole could by this one, too."""
-    for r in range(f.hole_free.shape[1]):
-        if f.hole_free[h, r] < f.hole_free[other, r]:
-            return False
-    return bool(f.hole_times[h, H_BEGIN] <= f.hole_times[other, H_BEGIN])
+    if lacks(f.hole_free, h, f.hole_free[other]):
+        return False
+    return bool(f.hole_times[h, at.H_BEGIN] <= f.hole_times[other, at.H_BEGIN])
 
 
 def outlast(f: Profile, h: int, other: int) -> None:
     """Let the hole stand for the other one, too."""
-    for column in (H_END, H_PLACE):
+    for column in (at.H_END, at.H_PLACE):
         f.hole_times[h, column] = max(f.hole_times[h, column], f.hole_times[other, column])
 
 
@@ -178,31 +158,28 @@ def copy_hole(f: Profile, h: int, to: int) -> None:
 
 def forget_old_holes(f: Profile) -> None:
     """Drop the holes that were there before this pass: all jobs have seen them."""
-    old = f.counts[P_HOLE_OLD]
-    for h in range(old, f.counts[P_HOLE_COUNT]):
+    old = f.counts[at.P_HOLE_OLD]
+    for h in range(old, f.counts[at.P_HOLE_COUNT]):
         copy_hole(f, h, h - old)
-    f.counts[P_HOLE_COUNT] -= old
-    f.counts[P_HOLE_OLD] = 0
+    f.counts[at.P_HOLE_COUNT] -= old
+    f.counts[at.P_HOLE_OLD] = 0
 
 
 def fits_hole(f: Profile, options: Ints, spans: Floats, need: Ints, o: int, h: int) -> bool:
     """Return whether the hole is new to the job, begins before it would end, and has room for
     it."""
     if (
-        f.hole_times[h, H_PLACE] <= options[o, O_PLACE]
-        or f.hole_times[h, H_BEGIN] >= spans[o, S_RESERVED] + spans[o, S_PLAN]
+        f.hole_times[h, at.H_PLACE] <= options[o, at.O_PLACE]
+        or f.hole_times[h, at.H_BEGIN] >= spans[o, at.S_RESERVED] + spans[o, at.S_PLAN]
     ):
         return False
-    for r in range(need.shape[1]):
-        if f.hole_free[h, r] < need[o, r]:
-            return False
-    return True
+    return not lacks(f.hole_free, h, need[o])
 
 
 def may_gain(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
     """Return whether some room that appeared could let the job start earlier than it is
     reserved."""
-    for h in range(f.counts[P_HOLE_COUNT]):
+    for h in range(f.counts[at.P_HOLE_COUNT]):
         if fits_hole(f, options, spans, need, o, h):
             return True
     return False
@@ -214,12 +191,12 @@ def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
     Easier: it needs no more, runs no longer and is reserved no earlier. By its own room a job is
     moved only where what is just before its reservation is free, too.
     """
-    was = spans[o, S_RESERVED]
+    was = spans[o, at.S_RESERVED]
     worse = False
-    for k in range(f.counts[P_TRIED]):
+    for k in range(f.counts[at.P_TRIED]):
         if (
-            spans[o, S_PLAN] >= f.tried_spans[k, E_PLAN]
-            and was <= f.tried_spans[k, E_LIMIT]
+            spans[o, at.S_PLAN] >= f.tried_spans[k, at.E_PLAN]
+            and was <= f.tried_spans[k, at.E_LIMIT]
             and needs_no_less(f.tried, k, need, o)
             and not gains_since(f, spans, need, k, o)
         ):
@@ -227,8 +204,8 @@ def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
             break
     if not worse:
         return False
-    for h in range(f.counts[P_HOLE_COUNT]):
-        inside = f.hole_times[h, H_BEGIN] < was <= f.hole_times[h, H_END]
+    for h in range(f.counts[at.P_HOLE_COUNT]):
+        inside = f.hole_times[h, at.H_BEGIN] < was <= f.hole_times[h, at.H_END]
         if inside and fits_hole(f, options, spans, need, o, h):
             return lacks(f.free, segment_from(f, was) - 1, need[o])
     return True
@@ -236,27 +213,27 @@ def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
 
 def gains_since(f: Profile, spans: Floats, need: Ints, k: int, o: int) -> bool:
     """Return whether the job could be earlier by a hole that appeared after row ``k`` was tried."""
-    if f.tried_spans[k, E_HOLE] >= spans[o, S_RESERVED] + spans[o, S_PLAN]:
+    if f.tried_spans[k, at.E_HOLE] >= spans[o, at.S_RESERVED] + spans[o, at.S_PLAN]:
         return False
     for r in range(need.shape[1]):
-        if f.tried[k, R_HOLE + r] < need[o, r]:
+        if f.tried[k, at.R_HOLE + r] < need[o, r]:
             return False
     return True
 
 
 def remember_it_stays(s: State, f: Profile, o: int) -> None:
     """Remember that the job could not be earlier; an easier one replaces a harder one, or any."""
-    rows, plan, was = len(f.tried), s.spans[o, S_PLAN], s.spans[o, S_RESERVED]
-    at = f.counts[P_TRIED]
-    if at == rows:
-        at = f.counts[P_PLACES] % rows
-    for k in range(f.counts[P_TRIED]):
+    rows, plan, was = len(f.tried), s.spans[o, at.S_PLAN], s.spans[o, at.S_RESERVED]
+    row = f.counts[at.P_TRIED]
+    if row == rows:
+        row = f.counts[at.P_PLACES] % rows
+    for k in range(f.counts[at.P_TRIED]):
         if (
-            plan <= f.tried_spans[k, E_PLAN]
-            and was >= f.tried_spans[k, E_LIMIT]
+            plan <= f.tried_spans[k, at.E_PLAN]
+            and was >= f.tried_spans[k, at.E_LIMIT]
             and needs_no_more(f.tried, k, s.need, o)
         ):
-            at = k
+            row = k
             break
-    f.counts[P_TRIED] = max(f.counts[P_TRIED], at + 1)
-    put_tried(f.tried, f.tried_spans, at, s.need[o], s.options[o, O_UNITS], plan, was)
+    f.counts[at.P_TRIED] = max(f.counts[at.P_TRIED], row + 1)
+    put_tried(f.tried, f.tried_spans, row, s.need[o], s.options[o, at.O_UNITS], plan, was)

@@ -4,51 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import claim, unclaim
 from berth.policies.replay.kernel.jobs import exceed, finish, interrupt, submit
 from berth.policies.replay.kernel.passes import conservative, easy, fcfs, pass_nodes, replanned
 from berth.policies.replay.kernel.priority import rank
 from berth.policies.replay.kernel.queues import pop, push
-from berth.policies.replay.kernel.state import (
-    BACKFILL,
-    C_ALLOC,
-    CYCLE,
-    DOWN,
-    END,
-    EXCEEDED,
-    F_CLAIM,
-    F_UNIT,
-    HEAP,
-    KINDS,
-    NEXT,
-    NOW,
-    O_ALLOC_AT,
-    O_UNITS,
-    P_DELAYED,
-    P_DIRTY,
-    P_FRESH,
-    P_HEAD,
-    P_RUN_AT,
-    P_RUN_COUNT,
-    P_WAITING,
-    PASS_AT,
-    PENDING,
-    POOLED,
-    QUEUES,
-    T_SUBMIT,
-    UNTIL,
-    UP,
-    V_WAKE,
-    State,
-)
+from berth.policies.replay.kernel.state import State, claims_of
 
 
 def grows(s: State, q: int) -> bool:
     """Return whether the profile of a pool may lack room for all reservations."""
     # A job begins and ends a segment where it is, and where it was before this pass; and those
     # that end before the next one begin one each.
-    most = 8 * (s.parts[q, P_WAITING] + s.parts[q, P_RUN_COUNT]) + 8
-    return bool(s.counters[BACKFILL] >= 2 and most > s.seg_time.shape[1])
+    most = 8 * (s.parts[q, at.P_WAITING] + s.parts[q, at.P_RUN_COUNT]) + 8
+    return bool(s.counters[at.BACKFILL] >= 2 and most > s.seg_time.shape[1])
 
 
 def pass_all(s: State) -> bool:
@@ -57,25 +27,25 @@ def pass_all(s: State) -> bool:
     again = True
     while again:
         again = False
-        for q in range(s.counters[QUEUES]):
-            if s.parts[q, P_HEAD] < 0:
-                s.parts[q, P_FRESH] = -1
-                s.part_values[q, V_WAKE] = np.inf
-                if s.counters[BACKFILL] != 2 or not s.counters[POOLED]:
-                    s.parts[q, P_DIRTY] = 0
+        for q in range(s.counters[at.QUEUES]):
+            if s.parts[q, at.P_HEAD] < 0:
+                s.parts[q, at.P_FRESH] = -1
+                s.part_values[q, at.V_WAKE] = np.inf
+                if s.counters[at.BACKFILL] != 2 or not s.counters[at.POOLED]:
+                    s.parts[q, at.P_DIRTY] = 0
                     continue
-            if not s.parts[q, P_DIRTY] and s.parts[q, P_FRESH] < 0:
+            if not s.parts[q, at.P_DIRTY] and s.parts[q, at.P_FRESH] < 0:
                 continue
             again = True
-            if not s.counters[POOLED]:
+            if not s.counters[at.POOLED]:
                 pass_nodes(s)
-            elif s.counters[BACKFILL] == 0:
+            elif s.counters[at.BACKFILL] == 0:
                 fcfs(s, q)
-            elif s.counters[BACKFILL] == 1:
+            elif s.counters[at.BACKFILL] == 1:
                 easy(s, q)
             elif grows(s, q):
                 return False
-            elif s.counters[BACKFILL] == 2:
+            elif s.counters[at.BACKFILL] == 2:
                 conservative(s, q)
             else:
                 replanned(s, q)
@@ -84,16 +54,14 @@ def pass_all(s: State) -> bool:
 
 def node_fails(s: State, f: int) -> None:
     """Break a node: its jobs are interrupted, and nothing fits until it works again."""
-    u, k = s.failures[f, F_UNIT], s.failures[f, F_CLAIM]
+    u, k = s.failures[f, at.F_UNIT], s.failures[f, at.F_CLAIM]
     for p in range(len(s.part_values)):
-        place = s.parts[p, P_RUN_AT]
-        while place < s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT]:
+        place = s.parts[p, at.P_RUN_AT]
+        while place < s.parts[p, at.P_RUN_AT] + s.parts[p, at.P_RUN_COUNT]:
             o = s.run_options[place]
             hit = False
-            for each in range(
-                s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]
-            ):
-                if s.claims[each, C_ALLOC] == u:
+            for each in claims_of(s.options, o):
+                if s.claims[each, at.C_ALLOC] == u:
                     hit = True
             if hit:
                 interrupt(s, o)
@@ -101,49 +69,49 @@ def node_fails(s: State, f: int) -> None:
                 place += 1
     for r in range(s.free.shape[1]):
         s.free[u, r] -= s.capacity[u, r]
-    claim(s, k, s.clock[NOW], s.fail_end[f])
-    push(s, s.fail_end[f], KINDS * f + UP)
-    s.parts[0, P_DELAYED] = 1
-    s.parts[0, P_DIRTY] = 1
+    claim(s, k, s.clock[at.NOW], s.fail_end[f])
+    push(s, s.fail_end[f], at.KINDS * f + at.UP)
+    s.parts[0, at.P_DELAYED] = 1
+    s.parts[0, at.P_DIRTY] = 1
 
 
 def node_works(s: State, f: int) -> None:
     """Repair a node: it is whole and empty."""
-    u = s.failures[f, F_UNIT]
+    u = s.failures[f, at.F_UNIT]
     for r in range(s.free.shape[1]):
         s.free[u, r] += s.capacity[u, r]
-    unclaim(s, s.failures[f, F_CLAIM])
-    s.parts[0, P_DIRTY] = 1
+    unclaim(s, s.failures[f, at.F_CLAIM])
+    s.parts[0, at.P_DIRTY] = 1
 
 
 def happen(s: State, now: float) -> None:
     """Handle all events of this moment."""
-    s.clock[NOW] = now
-    while s.counters[HEAP] > 0 and s.heap_time[0] <= now:
+    s.clock[at.NOW] = now
+    while s.counters[at.HEAP] > 0 and s.heap_time[0] <= now:
         code = pop(s)
-        subject, kind = code // KINDS, code % KINDS
-        if kind == END:
+        subject, kind = code // at.KINDS, code % at.KINDS
+        if kind == at.END:
             finish(s, subject)
-        elif kind == EXCEEDED:
+        elif kind == at.EXCEEDED:
             exceed(s, subject)
-        elif kind == DOWN:
+        elif kind == at.DOWN:
             node_fails(s, subject)
-        elif kind == UP:
+        elif kind == at.UP:
             node_works(s, subject)
         else:
-            s.parts[0, P_DIRTY] = 1
-    for q in range(s.counters[QUEUES]):
-        if s.part_values[q, V_WAKE] <= now:
-            s.parts[q, P_DIRTY] = 1
+            s.parts[0, at.P_DIRTY] = 1
+    for q in range(s.counters[at.QUEUES]):
+        if s.part_values[q, at.V_WAKE] <= now:
+            s.parts[q, at.P_DIRTY] = 1
 
 
 def look(s: State) -> None:
     """Note that waiting jobs must be looked at: now, or when the scheduler's next cycle begins."""
-    if s.counters[PENDING]:
+    if s.counters[at.PENDING]:
         return
-    s.counters[PENDING] = 1
-    if s.clock[CYCLE] > 0:
-        s.clock[PASS_AT] = np.ceil(s.clock[NOW] / s.clock[CYCLE]) * s.clock[CYCLE]
+    s.counters[at.PENDING] = 1
+    if s.clock[at.CYCLE] > 0:
+        s.clock[at.PASS_AT] = np.ceil(s.clock[at.NOW] / s.clock[at.CYCLE]) * s.clock[at.CYCLE]
 
 
 def run(s: State, stop: int) -> bool:
@@ -154,20 +122,20 @@ def run(s: State, stop: int) -> bool:
     """
     jobs = len(s.jobs)
     while True:
-        if s.counters[PENDING] and s.clock[NOW] >= s.clock[PASS_AT]:
+        if s.counters[at.PENDING] and s.clock[at.NOW] >= s.clock[at.PASS_AT]:
             if not pass_all(s):
                 return False
-            s.counters[PENDING] = 0
-        i = s.counters[NEXT]
-        coming = s.moments[i, T_SUBMIT] if i < jobs else np.inf
-        due = s.heap_time[0] if s.counters[HEAP] > 0 else np.inf
-        if s.counters[PENDING]:
-            due = min(due, s.clock[PASS_AT])
+            s.counters[at.PENDING] = 0
+        i = s.counters[at.NEXT]
+        coming = s.moments[i, at.T_SUBMIT] if i < jobs else np.inf
+        due = s.heap_time[0] if s.counters[at.HEAP] > 0 else np.inf
+        if s.counters[at.PENDING]:
+            due = min(due, s.clock[at.PASS_AT])
         else:
-            for q in range(s.counters[QUEUES]):
-                due = min(due, s.part_values[q, V_WAKE])
-        if min(due, coming) > s.clock[UNTIL]:
-            s.clock[NOW] = s.clock[UNTIL]
+            for q in range(s.counters[at.QUEUES]):
+                due = min(due, s.part_values[q, at.V_WAKE])
+        if min(due, coming) > s.clock[at.UNTIL]:
+            s.clock[at.NOW] = s.clock[at.UNTIL]
             return True
         if due <= coming:
             if due == np.inf:
@@ -177,8 +145,8 @@ def run(s: State, stop: int) -> bool:
         elif i >= stop:
             return True
         else:
-            s.clock[NOW] = coming
+            s.clock[at.NOW] = coming
             submit(s, i)
-            s.counters[NEXT] = i + 1
-            if i + 1 >= jobs or s.moments[i + 1, T_SUBMIT] > coming:
+            s.counters[at.NEXT] = i + 1
+            if i + 1 >= jobs or s.moments[i + 1, at.T_SUBMIT] > coming:
                 look(s)

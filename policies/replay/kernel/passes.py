@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.kernel.claims import choose, earliest, forget, reserve, try_anew
+from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.claims import choose, earliest, enough, forget, reserve, try_anew
 from berth.policies.replay.kernel.holes import (
     find_earlier,
     forget_old_holes,
@@ -20,107 +21,64 @@ from berth.policies.replay.kernel.jobs import start
 from berth.policies.replay.kernel.profile import (
     advance,
     find,
+    lacks,
     profile_of,
     rebuild,
     take,
     take_all,
 )
-from berth.policies.replay.kernel.state import (
-    BACKFILL,
-    BACKFILL_EVERY,
-    J_COUNT,
-    J_FIRST,
-    N_BLOCKED,
-    NOW,
-    O_AFTER_ME,
-    O_JOB,
-    O_PART,
-    O_PLACE,
-    P_AT,
-    P_BLOCKED,
-    P_DELAYED,
-    P_DIRTY,
-    P_FRESH,
-    P_HEAD,
-    P_HOLE_COUNT,
-    P_HOLE_OLD,
-    P_PLACES,
-    P_RUN_AT,
-    P_RUN_COUNT,
-    P_TRIED,
-    RESOLUTION,
-    S_PLAN,
-    S_PLAN_END,
-    S_RESERVED,
-    V_BACKFILL,
-    V_SHADOW,
-    V_WAKE,
-    WHOLE,
-    State,
-)
+from berth.policies.replay.kernel.state import State, options_of, units_of
 
 
 def fits(s: State, p: int, o: int) -> bool:
     """Return whether there is room in the pool now."""
-    u = s.part_units[s.parts[p, P_AT]]
-    for r in range(s.need.shape[1]):
-        if s.need[o, r] > s.free[u, r]:
-            return False
-    return True
+    u = s.part_units[s.parts[p, at.P_AT]]
+    return not lacks(s.free, u, s.need[o])
 
 
 def start_heads(s: State, p: int) -> int:
     """Start jobs in order until one does not fit; return that one, or -1."""
-    o = int(s.parts[p, P_HEAD])
+    o = int(s.parts[p, at.P_HEAD])
     while o >= 0 and fits(s, p, o):
         start(s, o)
-        o = int(s.parts[p, P_HEAD])
+        o = int(s.parts[p, at.P_HEAD])
     return o
 
 
 def foresee(s: State, p: int, o: int) -> None:
     """Compute when the head can start by the planned ends (the *shadow time*), and what is left
     beside it."""
-    u = s.part_units[s.parts[p, P_AT]]
+    u = s.part_units[s.parts[p, at.P_AT]]
     for r in range(s.need.shape[1]):
         s.extra[p, r] = s.free[u, r] - s.need[o, r]
-    s.part_values[p, V_SHADOW] = np.inf
-    last = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT]
-    place = s.parts[p, P_RUN_AT]
+    s.part_values[p, at.V_SHADOW] = np.inf
+    last = s.parts[p, at.P_RUN_AT] + s.parts[p, at.P_RUN_COUNT]
+    place = s.parts[p, at.P_RUN_AT]
     while place < last:
-        at = s.spans[s.run_options[place], S_PLAN_END]
+        moment = s.spans[s.run_options[place], at.S_PLAN_END]
         # All that ends at one moment is free then.
-        while place < last and s.spans[s.run_options[place], S_PLAN_END] == at:
+        while place < last and s.spans[s.run_options[place], at.S_PLAN_END] == moment:
             for r in range(s.need.shape[1]):
                 s.extra[p, r] += s.need[s.run_options[place], r]
             place += 1
-        enough = True
-        for r in range(s.need.shape[1]):
-            if s.extra[p, r] < 0:
-                enough = False
-        if enough:
-            s.part_values[p, V_SHADOW] = at
+        if enough(s.extra, p):
+            s.part_values[p, at.V_SHADOW] = moment
             return
 
 
 def backfill(s: State, p: int, o: int) -> None:
     """Start those from ``o`` on that do not delay the head."""
-    u = s.part_units[s.parts[p, P_AT]]
-    now = s.clock[NOW]
+    u = s.part_units[s.parts[p, at.P_AT]]
+    now = s.clock[at.NOW]
     while o >= 0:
-        behind = s.options[o, O_AFTER_ME]
+        behind = s.options[o, at.O_AFTER_ME]
         if fits(s, p, o):
-            if now + s.spans[o, S_PLAN] <= s.part_values[p, V_SHADOW]:
+            if now + s.spans[o, at.S_PLAN] <= s.part_values[p, at.V_SHADOW]:
                 start(s, o)
-            else:
-                beside = True
+            elif not lacks(s.extra, p, s.need[o]):
                 for r in range(s.need.shape[1]):
-                    if s.need[o, r] > s.extra[p, r]:
-                        beside = False
-                if beside:
-                    for r in range(s.need.shape[1]):
-                        s.extra[p, r] -= s.need[o, r]
-                    start(s, o)
+                    s.extra[p, r] -= s.need[o, r]
+                start(s, o)
             if s.free[u, 0] == 0 and s.capacity[u, 1] == 0:
                 return  # every job here needs a core
         o = behind
@@ -131,26 +89,26 @@ def easy(s: State, p: int) -> None:
 
     Where nothing ended since the last pass only new jobs are looked at.
     """
-    fresh = s.parts[p, P_FRESH]
-    full = s.parts[p, P_DIRTY] or s.parts[p, P_HEAD] == fresh
-    s.parts[p, P_DIRTY] = 0
-    s.parts[p, P_FRESH] = -1
+    fresh = s.parts[p, at.P_FRESH]
+    full = s.parts[p, at.P_DIRTY] or s.parts[p, at.P_HEAD] == fresh
+    s.parts[p, at.P_DIRTY] = 0
+    s.parts[p, at.P_FRESH] = -1
     if not full:
         backfill(s, p, fresh)
         return
     o = start_heads(s, p)
-    s.parts[p, P_FRESH] = -1
+    s.parts[p, at.P_FRESH] = -1
     if o >= 0:
         foresee(s, p, o)
-        backfill(s, p, s.options[o, O_AFTER_ME])
+        backfill(s, p, s.options[o, at.O_AFTER_ME])
 
 
 def fcfs(s: State, p: int) -> None:
     """Start jobs in order until one does not fit."""
-    s.parts[p, P_DIRTY] = 0
-    s.parts[p, P_FRESH] = -1
+    s.parts[p, at.P_DIRTY] = 0
+    s.parts[p, at.P_FRESH] = -1
     start_heads(s, p)
-    s.parts[p, P_FRESH] = -1
+    s.parts[p, at.P_FRESH] = -1
 
 
 def conservative(s: State, p: int) -> None:
@@ -158,43 +116,43 @@ def conservative(s: State, p: int) -> None:
 
     Every waiting job has a reservation; one is made anew where it could be earlier (``holes``).
     """
-    now = s.clock[NOW]
+    now = s.clock[at.NOW]
     f = profile_of(s, p)
     advance(f, now)
-    fresh = f.counts[P_FRESH]
-    again = f.counts[P_DIRTY]
-    f.counts[P_DIRTY] = 0
-    f.counts[P_FRESH] = -1
-    if f.counts[P_DELAYED]:
+    fresh = f.counts[at.P_FRESH]
+    again = f.counts[at.P_DIRTY]
+    f.counts[at.P_DIRTY] = 0
+    f.counts[at.P_FRESH] = -1
+    if f.counts[at.P_DELAYED]:
         rebuild(s, p, now)
-        f.counts[P_DELAYED] = 0
-    f.counts[P_TRIED] = 0
+        f.counts[at.P_DELAYED] = 0
+    f.counts[at.P_TRIED] = 0
     if again:  # what appears in this pass is for the next, too, if need be in the last row
-        f.counts[P_HOLE_OLD] = min(f.counts[P_HOLE_COUNT], len(f.hole_times) - 1)
-    o = f.counts[P_HEAD] if again else fresh
+        f.counts[at.P_HOLE_OLD] = min(f.counts[at.P_HOLE_COUNT], len(f.hole_times) - 1)
+    o = f.counts[at.P_HEAD] if again else fresh
     values = s.part_values[p]
-    values[V_WAKE] = np.inf if again else values[V_WAKE]
+    values[at.V_WAKE] = np.inf if again else values[at.V_WAKE]
     o = pass_over(f, s.options, s.spans, s.need, values, o, now)
     while o >= 0:
-        behind = s.options[o, O_AFTER_ME]
-        f.counts[P_PLACES] += 1
-        was = s.spans[o, S_RESERVED]
+        behind = s.options[o, at.O_AFTER_ME]
+        f.counts[at.P_PLACES] += 1
+        was = s.spans[o, at.S_RESERVED]
         begin = was
         if was == np.inf:
-            begin = find(f, s.need[o], now, s.spans[o, S_PLAN])
-            take(f, s.need[o], begin, begin + s.spans[o, S_PLAN], 1)
-            s.spans[o, S_RESERVED] = begin
+            begin = find(f, s.need[o], now, s.spans[o, at.S_PLAN])
+            take(f, s.need[o], begin, begin + s.spans[o, at.S_PLAN], 1)
+            s.spans[o, at.S_RESERVED] = begin
         elif was > now:
             begin = find_earlier(s, f, o, now)
             if begin == was:
                 remember_it_stays(s, f, o)
             else:
                 move(s, f, o, begin)
-        s.options[o, O_PLACE] = f.counts[P_PLACES]
+        s.options[o, at.O_PLACE] = f.counts[at.P_PLACES]
         if begin <= now and fits(s, p, o):
             start(s, o)
         else:
-            values[V_WAKE] = min(values[V_WAKE], begin)
+            values[at.V_WAKE] = min(values[at.V_WAKE], begin)
         o = pass_over(f, s.options, s.spans, s.need, values, behind, now)
     if again:
         forget_old_holes(f)
@@ -205,40 +163,40 @@ def replanned(s: State, p: int) -> None:
 
     Jobs start in order; where a backfill is due, all that wait are planned anew behind them.
     """
-    now = s.clock[NOW]
-    s.parts[p, P_DIRTY] = 0
-    s.parts[p, P_DELAYED] = 0
-    due = now >= s.part_values[p, V_BACKFILL]
+    now = s.clock[at.NOW]
+    s.parts[p, at.P_DIRTY] = 0
+    s.parts[p, at.P_DELAYED] = 0
+    due = now >= s.part_values[p, at.V_BACKFILL]
     if due:
-        s.part_values[p, V_BACKFILL] = now + s.clock[BACKFILL_EVERY]
+        s.part_values[p, at.V_BACKFILL] = now + s.clock[at.BACKFILL_EVERY]
     o = start_heads(s, p)
-    s.parts[p, P_FRESH] = -1
-    s.part_values[p, V_WAKE] = np.inf if o < 0 or due else s.part_values[p, V_BACKFILL]
+    s.parts[p, at.P_FRESH] = -1
+    s.part_values[p, at.V_WAKE] = np.inf if o < 0 or due else s.part_values[p, at.V_BACKFILL]
     if o < 0 or not due:
         return
     rebuild(s, p, now)
     f = profile_of(s, p)
     while o >= 0:
-        behind = s.options[o, O_AFTER_ME]
-        lasts = s.spans[o, S_PLAN] + s.clock[RESOLUTION]
+        behind = s.options[o, at.O_AFTER_ME]
+        lasts = s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION]
         begin = find(f, s.need[o], now, lasts)
         if begin <= now and fits(s, p, o):
             take(f, s.need[o], begin, begin + lasts, 1)
             start(s, o)
         else:
             take(f, s.need[o], begin, begin + lasts, 1)
-            if s.counters[WHOLE]:
+            if s.counters[at.WHOLE]:
                 take_all(f, begin, begin + lasts)
-            begin = max(begin, s.part_values[p, V_BACKFILL])
-            s.part_values[p, V_WAKE] = min(s.part_values[p, V_WAKE], begin)
+            begin = max(begin, s.part_values[p, at.V_BACKFILL])
+            s.part_values[p, at.V_WAKE] = min(s.part_values[p, at.V_WAKE], begin)
         o = behind
 
 
 def start_somewhere(s: State, i: int, strict: bool) -> bool:
     """Start the job by the first of its options that has room now; ``strict``: passing nobody."""
-    now = s.clock[NOW]
-    for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
-        if strict and s.parts[s.options[o, O_PART], P_BLOCKED]:
+    now = s.clock[at.NOW]
+    for o in options_of(s.jobs, i):
+        if strict and s.parts[s.options[o, at.O_PART], at.P_BLOCKED]:
             continue
         if choose(s, o, now, now):
             start(s, o)
@@ -248,65 +206,65 @@ def start_somewhere(s: State, i: int, strict: bool) -> bool:
 
 def hold_up(s: State, i: int) -> None:
     """Keep the nodes of the job's partitions from all behind it (FCFS)."""
-    for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
-        p = s.options[o, O_PART]
-        if not s.parts[p, P_BLOCKED]:
-            s.parts[p, P_BLOCKED] = 1
-            for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
-                s.nodes[s.part_units[place], N_BLOCKED] = 1
+    for o in options_of(s.jobs, i):
+        p = s.options[o, at.O_PART]
+        if not s.parts[p, at.P_BLOCKED]:
+            s.parts[p, at.P_BLOCKED] = 1
+            for place in units_of(s.parts, p):
+                s.nodes[s.part_units[place], at.N_BLOCKED] = 1
 
 
 def reserve_earliest(s: State, i: int) -> None:
     """Reserve where the job can start first. EASY: only the first waiting job of a partition."""
-    now = s.clock[NOW]
+    now = s.clock[at.NOW]
     best, begin = -1, np.inf
-    for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
-        if s.counters[BACKFILL] == 1 and s.parts[s.options[o, O_PART], P_BLOCKED]:
+    for o in options_of(s.jobs, i):
+        if s.counters[at.BACKFILL] == 1 and s.parts[s.options[o, at.O_PART], at.P_BLOCKED]:
             continue
         moment = earliest(s, o, now)
         if moment < begin:
             best, begin = o, moment
     if best >= 0:
-        s.parts[s.options[best, O_PART], P_BLOCKED] = 1
+        s.parts[s.options[best, at.O_PART], at.P_BLOCKED] = 1
         reserve(s, best, begin)
-        s.part_values[0, V_WAKE] = min(s.part_values[0, V_WAKE], begin)
+        s.part_values[0, at.V_WAKE] = min(s.part_values[0, at.V_WAKE], begin)
 
 
 def mode_now(s: State) -> int:
     """Return the backfill of this pass: between two replanned ones jobs start in order (0)."""
-    mode = int(s.counters[BACKFILL])
+    mode = int(s.counters[at.BACKFILL])
     if mode != 3:
         return mode
-    s.parts[0, P_DIRTY] = 1
-    if s.clock[NOW] < s.part_values[0, V_BACKFILL]:
+    s.parts[0, at.P_DIRTY] = 1
+    if s.clock[at.NOW] < s.part_values[0, at.V_BACKFILL]:
         return 0
-    s.part_values[0, V_BACKFILL] = s.clock[NOW] + s.clock[BACKFILL_EVERY]
+    s.part_values[0, at.V_BACKFILL] = s.clock[at.NOW] + s.clock[at.BACKFILL_EVERY]
     return mode
 
 
 def pass_nodes(s: State) -> None:
     """Make one pass over the queue; where nothing ended since the last, only over new jobs."""
     mode = mode_now(s)
-    o = s.parts[0, P_FRESH]
-    if s.parts[0, P_DIRTY] or s.parts[0, P_HEAD] == o:
-        o = s.parts[0, P_HEAD]
-        s.part_values[0, V_WAKE] = np.inf
+    o = s.parts[0, at.P_FRESH]
+    if s.parts[0, at.P_DIRTY] or s.parts[0, at.P_HEAD] == o:
+        o = s.parts[0, at.P_HEAD]
+        s.part_values[0, at.V_WAKE] = np.inf
         for p in range(len(s.part_values)):
-            s.parts[p, P_BLOCKED] = 0
+            s.parts[p, at.P_BLOCKED] = 0
         for u in range(len(s.nodes)):
-            s.nodes[u, N_BLOCKED] = 0
-        if mode != 2 or s.parts[0, P_DELAYED]:
+            s.nodes[u, at.N_BLOCKED] = 0
+        if mode != 2 or s.parts[0, at.P_DELAYED]:
             each = o
             while each >= 0:
-                forget(s, s.options[each, O_JOB])
-                each = s.options[each, O_AFTER_ME]
-    s.parts[0, P_DIRTY] = 0
-    s.parts[0, P_DELAYED] = 0
-    s.parts[0, P_FRESH] = -1
+                forget(s, s.options[each, at.O_JOB])
+                each = s.options[each, at.O_AFTER_ME]
+    s.parts[0, at.P_DIRTY] = 0
+    s.parts[0, at.P_DELAYED] = 0
+    s.parts[0, at.P_FRESH] = -1
     try_anew(s)
     while o >= 0:
-        behind = s.options[o, O_AFTER_ME]
-        i = s.options[o, O_JOB]
+        behind = s.options[o, at.O_AFTER_ME]
+        i = s.options[o, at.O_JOB]
         forget(s, i)
         if not start_somewhere(s, i, mode == 0):
             if mode == 0:
@@ -314,6 +272,6 @@ def pass_nodes(s: State) -> None:
             else:
                 reserve_earliest(s, i)
         o = behind
-    if s.counters[BACKFILL] == 3 and s.parts[0, P_HEAD] >= 0:
-        wake = s.part_values[0, V_WAKE] if mode == 3 else 0.0
-        s.part_values[0, V_WAKE] = max(wake, s.part_values[0, V_BACKFILL])
+    if s.counters[at.BACKFILL] == 3 and s.parts[0, at.P_HEAD] >= 0:
+        wake = s.part_values[0, at.V_WAKE] if mode == 3 else 0.0
+        s.part_values[0, at.V_WAKE] = max(wake, s.part_values[0, at.V_BACKFILL])

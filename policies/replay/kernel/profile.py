@@ -11,19 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.policies.replay.kernel.state import (
-    O_AFTER_ME,
-    P_AT,
-    P_HEAD,
-    P_HOLE_COUNT,
-    P_HOLE_OLD,
-    P_RUN_AT,
-    P_RUN_COUNT,
-    P_SEG_COUNT,
-    S_PLAN_END,
-    S_RESERVED,
-    State,
-)
+from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.state import State, running_of
 from berth.policies.replay.trace import Floats, Ints
 
 
@@ -62,7 +51,7 @@ def profile_of(s: State, p: int) -> Profile:
 def segment_from(f: Profile, moment: float) -> int:
     """Return the first segment that begins at ``moment`` or later; their count where there is
     none."""
-    low, high = 0, f.counts[P_SEG_COUNT]
+    low, high = 0, f.counts[at.P_SEG_COUNT]
     while low < high:
         middle = (low + high) // 2
         if f.time[middle] < moment:
@@ -73,7 +62,7 @@ def segment_from(f: Profile, moment: float) -> int:
 
 
 def lacks(free: Ints, j: int, need: Ints) -> bool:
-    """Return whether segment ``j`` has too little of some resource."""
+    """Return whether row ``j`` of what is free has too little of some resource."""
     for r in range(len(need)):
         if free[j, r] < need[r]:
             return True
@@ -83,7 +72,7 @@ def lacks(free: Ints, j: int, need: Ints) -> bool:
 def cut(f: Profile, moment: float) -> int:
     """Return the segment that begins at ``moment``, splitting one where there is none."""
     low = segment_from(f, moment)
-    n = f.counts[P_SEG_COUNT]
+    n = f.counts[at.P_SEG_COUNT]
     if low < n and f.time[low] == moment:
         return low
     for i in range(n, low, -1):
@@ -94,7 +83,7 @@ def cut(f: Profile, moment: float) -> int:
     if low > 0:
         for r in range(f.free.shape[1]):
             f.free[low, r] = f.free[low - 1, r]
-    f.counts[P_SEG_COUNT] = n + 1
+    f.counts[at.P_SEG_COUNT] = n + 1
     return int(low)
 
 
@@ -126,7 +115,7 @@ def take_all(f: Profile, begin: float, end: float) -> None:
 def advance(f: Profile, now: float) -> None:
     """Forget what is past, so that the first segment begins now, and join segments that are
     equal."""
-    n = f.counts[P_SEG_COUNT]
+    n = f.counts[at.P_SEG_COUNT]
     first = 0
     while first + 1 < n and f.time[first + 1] <= now:
         first += 1
@@ -141,13 +130,13 @@ def advance(f: Profile, now: float) -> None:
             for r in range(f.free.shape[1]):
                 f.free[count, r] = f.free[i, r]
             count += 1
-    f.counts[P_SEG_COUNT] = count
+    f.counts[at.P_SEG_COUNT] = count
     f.time[0] = now
 
 
 def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
     """Return the first moment from now on at which there is room for ``lasts`` seconds."""
-    n = f.counts[P_SEG_COUNT]
+    n = f.counts[at.P_SEG_COUNT]
     begin = now
     j = 0
     while j < n and f.time[j] < begin + lasts:
@@ -161,16 +150,16 @@ def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
 def rebuild(s: State, p: int, now: float) -> None:
     """Build the profile from the running jobs alone; no waiting job has a reservation any more."""
     f = profile_of(s, p)
-    f.counts[P_SEG_COUNT] = 1
+    f.counts[at.P_SEG_COUNT] = 1
     f.time[0] = now
-    f.counts[P_HOLE_COUNT] = f.counts[P_HOLE_OLD] = 0
-    u = s.part_units[f.counts[P_AT]]
+    f.counts[at.P_HOLE_COUNT] = f.counts[at.P_HOLE_OLD] = 0
+    u = s.part_units[f.counts[at.P_AT]]
     for r in range(s.need.shape[1]):
         f.free[0, r] = s.capacity[u, r]
-    for place in range(f.counts[P_RUN_AT], f.counts[P_RUN_AT] + f.counts[P_RUN_COUNT]):
+    for place in running_of(s.parts, p):
         o = s.run_options[place]
-        take(f, s.need[o], now, s.spans[o, S_PLAN_END], 1)
-    o = f.counts[P_HEAD]
+        take(f, s.need[o], now, s.spans[o, at.S_PLAN_END], 1)
+    o = f.counts[at.P_HEAD]
     while o >= 0:
-        s.spans[o, S_RESERVED] = np.inf
-        o = s.options[o, O_AFTER_ME]
+        s.spans[o, at.S_RESERVED] = np.inf
+        o = s.options[o, at.O_AFTER_ME]

@@ -10,46 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.priority import rank_one
-from berth.policies.replay.kernel.state import (
-    HEAP,
-    J_COUNT,
-    J_FIRST,
-    J_STATUS,
-    O_AFTER_ME,
-    O_BEFORE_ME,
-    O_JOB,
-    O_PART,
-    O_QUEUED,
-    P_DIRTY,
-    P_FRESH,
-    P_HEAD,
-    P_RUN_AT,
-    P_RUN_COUNT,
-    P_TAIL,
-    P_WAITING,
-    POOLED,
-    QUEUED,
-    S_PLAN_END,
-    S_PRIORITY,
-    S_RESERVED,
-    T_ELIGIBLE,
-    State,
-)
+from berth.policies.replay.kernel.state import State
 
 
 def queue_of(s: State, o: int) -> int:
     """Return the queue of an option."""
-    return int(s.options[o, O_PART]) if s.counters[POOLED] else 0
+    return int(s.options[o, at.O_PART]) if s.counters[at.POOLED] else 0
 
 
 def ahead(s: State, a: int, b: int) -> bool:
     """Return whether option ``a`` stands before ``b``."""
-    if s.spans[a, S_PRIORITY] != s.spans[b, S_PRIORITY]:
-        return bool(s.spans[a, S_PRIORITY] > s.spans[b, S_PRIORITY])
-    i, j = s.options[a, O_JOB], s.options[b, O_JOB]
-    if s.moments[i, T_ELIGIBLE] != s.moments[j, T_ELIGIBLE]:
-        return bool(s.moments[i, T_ELIGIBLE] < s.moments[j, T_ELIGIBLE])
+    if s.spans[a, at.S_PRIORITY] != s.spans[b, at.S_PRIORITY]:
+        return bool(s.spans[a, at.S_PRIORITY] > s.spans[b, at.S_PRIORITY])
+    i, j = s.options[a, at.O_JOB], s.options[b, at.O_JOB]
+    if s.moments[i, at.T_ELIGIBLE] != s.moments[j, at.T_ELIGIBLE]:
+        return bool(s.moments[i, at.T_ELIGIBLE] < s.moments[j, at.T_ELIGIBLE])
     return bool(i < j)
 
 
@@ -57,59 +34,59 @@ def insert(s: State, o: int) -> None:
     """Put an option at its place in the queue, looking from the end."""
     q = queue_of(s, o)
     behind = -1
-    before = s.parts[q, P_TAIL]
+    before = s.parts[q, at.P_TAIL]
     while before >= 0 and ahead(s, o, before):
         behind = before
-        before = s.options[before, O_BEFORE_ME]
-    s.options[o, O_BEFORE_ME] = before
-    s.options[o, O_AFTER_ME] = behind
+        before = s.options[before, at.O_BEFORE_ME]
+    s.options[o, at.O_BEFORE_ME] = before
+    s.options[o, at.O_AFTER_ME] = behind
     if before >= 0:
-        s.options[before, O_AFTER_ME] = o
+        s.options[before, at.O_AFTER_ME] = o
     else:
-        s.parts[q, P_HEAD] = o
+        s.parts[q, at.P_HEAD] = o
     if behind >= 0:
-        s.options[behind, O_BEFORE_ME] = o
-        s.parts[q, P_DIRTY] = 1
+        s.options[behind, at.O_BEFORE_ME] = o
+        s.parts[q, at.P_DIRTY] = 1
     else:
-        s.parts[q, P_TAIL] = o
-        if s.parts[q, P_FRESH] < 0:
-            s.parts[q, P_FRESH] = o
-    s.options[o, O_QUEUED] = 1
-    s.spans[o, S_RESERVED] = np.inf
-    s.parts[s.options[o, O_PART], P_WAITING] += 1
+        s.parts[q, at.P_TAIL] = o
+        if s.parts[q, at.P_FRESH] < 0:
+            s.parts[q, at.P_FRESH] = o
+    s.options[o, at.O_QUEUED] = 1
+    s.spans[o, at.S_RESERVED] = np.inf
+    s.parts[s.options[o, at.O_PART], at.P_WAITING] += 1
 
 
 def unlink(s: State, o: int) -> None:
     """Take an option out of its queue."""
     q = queue_of(s, o)
-    before, behind = s.options[o, O_BEFORE_ME], s.options[o, O_AFTER_ME]
+    before, behind = s.options[o, at.O_BEFORE_ME], s.options[o, at.O_AFTER_ME]
     if before >= 0:
-        s.options[before, O_AFTER_ME] = behind
+        s.options[before, at.O_AFTER_ME] = behind
     else:
-        s.parts[q, P_HEAD] = behind
+        s.parts[q, at.P_HEAD] = behind
     if behind >= 0:
-        s.options[behind, O_BEFORE_ME] = before
+        s.options[behind, at.O_BEFORE_ME] = before
     else:
-        s.parts[q, P_TAIL] = before
-    if s.parts[q, P_FRESH] == o:
-        s.parts[q, P_FRESH] = behind
-    s.options[o, O_QUEUED] = 0
-    s.parts[s.options[o, O_PART], P_WAITING] -= 1
+        s.parts[q, at.P_TAIL] = before
+    if s.parts[q, at.P_FRESH] == o:
+        s.parts[q, at.P_FRESH] = behind
+    s.options[o, at.O_QUEUED] = 0
+    s.parts[s.options[o, at.O_PART], at.P_WAITING] -= 1
 
 
 def enqueue(s: State, i: int) -> None:
     """Let a job wait, by all of its options (pools) or its first (nodes)."""
-    s.jobs[i, J_STATUS] = QUEUED
-    options = s.jobs[i, J_COUNT] if s.counters[POOLED] else 1
-    for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + options):
+    s.jobs[i, at.J_STATUS] = at.QUEUED
+    options = s.jobs[i, at.J_COUNT] if s.counters[at.POOLED] else 1
+    for o in range(s.jobs[i, at.J_FIRST], s.jobs[i, at.J_FIRST] + options):
         rank_one(s, o)
         insert(s, o)
 
 
 def push(s: State, time: float, code: int) -> None:
     """Add an event to the heap."""
-    i = s.counters[HEAP]
-    s.counters[HEAP] = i + 1
+    i = s.counters[at.HEAP]
+    s.counters[at.HEAP] = i + 1
     while i > 0:
         up = (i - 1) // 2
         if s.heap_time[up] < time or (s.heap_time[up] == time and s.heap_code[up] <= code):
@@ -124,8 +101,8 @@ def push(s: State, time: float, code: int) -> None:
 def pop(s: State) -> int:
     """Take the first event off the heap and return its code."""
     first = int(s.heap_code[0])
-    n = s.counters[HEAP] - 1
-    s.counters[HEAP] = n
+    n = s.counters[at.HEAP] - 1
+    s.counters[at.HEAP] = n
     time = s.heap_time[n]
     code = s.heap_code[n]
     i = 0
@@ -151,11 +128,11 @@ def pop(s: State) -> int:
 
 def place_of(s: State, p: int, end: float) -> int:
     """Return where a job with this planned end goes: behind those with the same."""
-    low = s.parts[p, P_RUN_AT]
-    high = low + s.parts[p, P_RUN_COUNT]
+    low = s.parts[p, at.P_RUN_AT]
+    high = low + s.parts[p, at.P_RUN_COUNT]
     while low < high:
         middle = (low + high) // 2
-        if s.spans[s.run_options[middle], S_PLAN_END] <= end:
+        if s.spans[s.run_options[middle], at.S_PLAN_END] <= end:
             low = middle + 1
         else:
             high = middle
@@ -164,24 +141,24 @@ def place_of(s: State, p: int, end: float) -> int:
 
 def add_running(s: State, o: int) -> None:
     """Add an option to the running ones, by its ``plan_end``."""
-    p = s.options[o, O_PART]
-    at = place_of(s, p, s.spans[o, S_PLAN_END])
-    i = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT]
-    while i > at:
+    p = s.options[o, at.O_PART]
+    place = place_of(s, p, s.spans[o, at.S_PLAN_END])
+    i = s.parts[p, at.P_RUN_AT] + s.parts[p, at.P_RUN_COUNT]
+    while i > place:
         s.run_options[i] = s.run_options[i - 1]
         i -= 1
-    s.run_options[at] = o
-    s.parts[p, P_RUN_COUNT] += 1
+    s.run_options[place] = o
+    s.parts[p, at.P_RUN_COUNT] += 1
 
 
 def remove_running(s: State, o: int) -> None:
     """Take an option out of the running ones; ``plan_end`` must be as when it was added."""
-    p = s.options[o, O_PART]
-    i = place_of(s, p, s.spans[o, S_PLAN_END]) - 1
+    p = s.options[o, at.O_PART]
+    i = place_of(s, p, s.spans[o, at.S_PLAN_END]) - 1
     while s.run_options[i] != o:
         i -= 1
-    last = s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT] - 1
+    last = s.parts[p, at.P_RUN_AT] + s.parts[p, at.P_RUN_COUNT] - 1
     while i < last:
         s.run_options[i] = s.run_options[i + 1]
         i += 1
-    s.parts[p, P_RUN_COUNT] -= 1
+    s.parts[p, at.P_RUN_COUNT] -= 1

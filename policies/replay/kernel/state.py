@@ -268,3 +268,23 @@ class State(NamedTuple):
     """[arrays][A_]"""
     users: Floats
     """[users][U_]"""
+
+
+def options_of(jobs: Ints, i: int) -> range:
+    """Return the options of a job."""
+    return range(jobs[i, J_FIRST], jobs[i, J_FIRST] + jobs[i, J_COUNT])
+
+
+def claims_of(options: Ints, o: int) -> range:
+    """Return the claims of an option, one for each node that it takes."""
+    return range(options[o, O_ALLOC_AT], options[o, O_ALLOC_AT] + options[o, O_UNITS])
+
+
+def running_of(parts: Ints, p: int) -> range:
+    """Return the places in ``run_options`` of what runs in a partition."""
+    return range(parts[p, P_RUN_AT], parts[p, P_RUN_AT] + parts[p, P_RUN_COUNT])
+
+
+def units_of(parts: Ints, p: int) -> range:
+    """Return the places in ``part_units`` of a partition's nodes, or of its pool."""
+    return range(parts[p, P_AT], parts[p + 1, P_AT])
