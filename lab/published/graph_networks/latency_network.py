@@ -18,7 +18,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.nn import GINConv, SAGEConv
 from torch_geometric.utils import scatter
 
 from lab.ground.table import Floats
@@ -27,19 +27,10 @@ from lab.published.networks import Standardise, perceptron
 
 
 class Kind(StrEnum):
-    """Kinds of network: those of the thesis's Table 4.4."""
+    """Kinds of layers: DIPPM's, and that of GNN + language model."""
 
     SAGE = "sage"
-    GCN = "gcn"
-    GAT = "gat"
     GIN = "gin"
-    MLP = "mlp"
-
-
-HEADS = 4
-_LOOPED = (Kind.GCN, Kind.GAT)
-"""Kinds that add each node to its neighbours. An edge of a shared row to itself leads to another
-of its nodes, so the layers must not take it for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +39,16 @@ class EncoderSettings:
 
     kind: Kind = Kind.SAGE
     width: int = 64
-    """The thesis: 512. Of GAT a multiple of its 4 heads."""
+    """The thesis: 512."""
     layers: int = STEPS
     dropout: float = 0.05
     inputs: int = len(NODE_FEATURES)
 
 
 def _layer(kind: Kind, inputs: int, outputs: int) -> nn.Module:
-    match kind:
-        case Kind.SAGE:
-            return SAGEConv(inputs, outputs)
-        case Kind.GCN:
-            return GCNConv(inputs, outputs, add_self_loops=False)
-        case Kind.GAT:
-            return GATConv(inputs, outputs // HEADS, HEADS, add_self_loops=False)
-        case Kind.GIN:
-            return GINConv(perceptron((inputs, outputs, outputs)), train_eps=True)
-        case Kind.MLP:
-            return nn.Linear(inputs, outputs)
+    if kind is Kind.SAGE:
+        return SAGEConv(inputs, outputs)
+    return GINConv(perceptron((inputs, outputs, outputs)), train_eps=True)
 
 
 class Encoder(nn.Module):
@@ -81,14 +64,8 @@ class Encoder(nn.Module):
 
     def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
         """Return [rows, width] of standardised features [rows, inputs]."""
-        kind = self.settings.kind
-        if kind in _LOOPED:
-            edges = torch.cat(
-                (edges, torch.arange(rows.shape[0], device=rows.device).expand(2, -1)), dim=1
-            )
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            made = layer(rows) if kind is Kind.MLP else layer(rows, edges)
-            rows = self.dropout(torch.relu(norm(made)))
+            rows = self.dropout(torch.relu(norm(layer(rows, edges))))
         return rows
 
 
@@ -166,19 +143,6 @@ class Network(nn.Module):
             *(torch.split(one, runs) for one in (settings, batch.columns)), strict=True,
         )  # fmt: skip
         return self._timed(found, torch.cat([self.rates(*part) for part in parts]))
-
-    def one_graph(
-        self, features: Tensor, edges: Tensor, count: Tensor, statics: Tensor, columns: Tensor
-    ) -> Tensor:
-        """Return the same for one graph with ``statics`` [1, ...], without a loop over its runs."""
-        rows = self.encoder(self.nodes(features), edges)
-        share = count / count.sum().clamp(min=1)
-        whole = (rows * share.unsqueeze(1)).sum(0, keepdim=True)
-        settings, runs = self.columns(columns), torch.zeros_like(columns[:, :1])
-        found = self._heads(whole + runs, self.statics(statics) + runs, settings)
-        if self.rates is None:
-            return found
-        return self._timed(found, self.rates(rows, features, count, settings, columns))
 
     def _heads(self, whole: Tensor, statics: Tensor, settings: Tensor) -> Tensor:
         found: Tensor = self.head(torch.cat((whole, statics, settings), dim=1)) + self.mean

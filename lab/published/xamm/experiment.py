@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +27,8 @@ from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.embedding import Attention, Embedding
-from lab.published.xamm.family import (
-    FAMILIES,
-    Choices,
-    Downstream,
-    Machines,
-    XammFamily,
-    fit,
-)
-from lab.published.xamm.machine_models import Aggregation, Scale, machine_labels
+from lab.published.xamm.family import FAMILIES, XammFamily, fit
+from lab.published.xamm.machine_models import machine_labels
 from lab.published.xamm.samples import (
     Runs,
     Samples,
@@ -69,17 +62,9 @@ class XammConfig(Document):
     out: str = "xamm"
     """Folder for what is made: ``amm.json``, ``predictions.csv``."""
     embedding: Embedding = Embedding.ATTENTION
-    downstream: Downstream = Downstream.XGBOOST
-    aggregation: Aggregation = Aggregation.L2
-    scale: Scale = Scale.SUBTRACT
     epochs: int = Field(default=100, ge=1)
     """Of attention; TabNet's default."""
     seed: int = 0
-
-    @property
-    def choices(self) -> Choices:
-        """Return the way through xAMM."""
-        return Choices(self.embedding, Machines.AMM, self.aggregation, self.scale, self.downstream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +125,7 @@ def run(config: XammConfig, base: Path) -> tuple[tuple[Tested, ...], tuple[Path,
     test = read_runs(base / config.app_test_data)
     asked = _samples(config, runs, test)
     fitted = fit(
-        samples_of_runs(runs), benchmarks, machine_labels(runs), config.choices, config.seed,
+        samples_of_runs(runs), benchmarks, machine_labels(runs), config.embedding, config.seed,
         attention=Attention(epochs=config.epochs),
     )  # fmt: skip
     log_speedup = fitted.log_speedup(asked)
@@ -194,11 +179,7 @@ def training_rows(config: XammConfig, base: Path) -> tuple[Rows, XammFamily]:
         kernels=tuple(application for application, _ in names),
         sizes=tuple(size for _, size in names),
     )
-    attention = Attention(epochs=config.epochs)
-    if benchmarks is None:
-        by_name = replace(config.choices, machines=Machines.NAMES)
-        return rows, XammFamily(by_name, attention=attention)
-    return rows, XammFamily(config.choices, lambda _: benchmarks, attention)
+    return rows, XammFamily(config.embedding, lambda _: benchmarks, Attention(epochs=config.epochs))
 
 
 def _training_data(config: XammConfig, base: Path) -> tuple[Runs, Benchmarks | None]:

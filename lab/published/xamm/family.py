@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xgboost
-from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor, RandomForestRegressor
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
@@ -18,62 +16,19 @@ from berth.predictor.learning.onnx_export import agreement
 from lab.published.networks import TOLERANCE, apply
 from lab.published.xamm.benchmarks import Benchmarks, signatures
 from lab.published.xamm.embedding import PUBLISHED, Attention, Embedder, Embedding, learn
-from lab.published.xamm.machine_models import (
-    Aggregation,
-    MachineModels,
-    Scale,
-    learn_machines,
-    mean_speedups,
-)
+from lab.published.xamm.machine_models import learn_machines, mean_speedups
 from lab.published.xamm.one_graph import network_onnx, one_graph, trees_onnx
-from lab.published.xamm.samples import Samples, joined, one_hot, samples_of
+from lab.published.xamm.samples import Samples, joined, samples_of
 
 
-class Machines(StrEnum):
-    """What the downstream model knows of source and target."""
-
-    NONE = "none"
-    """Nothing, as in the paper's runs without AMMs: it cannot tell targets apart."""
-    NAMES = "names"
-    """Which of the trained machines each is (one-hot): not in the paper; what any method knows."""
-    AMM = "amm"
-
-
-class Downstream(StrEnum):
-    """The ensemble of trees, its library's defaults."""
-
-    ADABOOST = "adaboost"
-    BAGGING = "bagging"
-    FOREST = "random-forest"
-    XGBOOST = "xgboost"
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """One way through xAMM."""
-
-    embedding: Embedding = Embedding.ATTENTION
-    machines: Machines = Machines.AMM
-    aggregation: Aggregation = Aggregation.L2
-    scale: Scale = Scale.SUBTRACT
-    downstream: Downstream = Downstream.XGBOOST
-
-
-def regressor(kind: Downstream, seed: int) -> Any:
-    """Return an untrained regressor (scikit-learn's interface) on one thread."""
-    if kind is Downstream.ADABOOST:
-        return AdaBoostRegressor(random_state=seed)
-    if kind is Downstream.BAGGING:
-        return BaggingRegressor(random_state=seed, n_jobs=1)
-    if kind is Downstream.FOREST:
-        return RandomForestRegressor(random_state=seed, n_jobs=1)
+def regressor(seed: int) -> xgboost.XGBRegressor:
+    """Return untrained trees with their library's defaults, on one thread."""
     # "hist" splits at training values themselves: a machine's vector that ONNX makes 1e-7 apart
     # would fall on the other side. "exact" splits half-way between two values.
     return xgboost.XGBRegressor(random_state=seed, n_jobs=1, tree_method="exact")
 
 
 def train_trees(
-    kind: Downstream,
     samples: Samples,
     embedded: Floats,
     vectors: Mapping[str, Floats] | None,
@@ -93,22 +48,20 @@ def train_trees(
     inputs = joined(embedded, samples.sources, targets, vectors)[known.ravel()]
     if not len(inputs):
         return None
-    model = regressor(kind, seed)
+    model = regressor(seed)
     model.fit(inputs, samples.log_speedup[known])
     return model
 
 
-LIBRARIES = ("torch", "xgboost-cpu", "scikit-learn", "skl2onnx", "numpy")
+LIBRARIES = ("torch", "xgboost-cpu", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
 class FittedXamm:
     """Trained parts of xAMM; the two downstream models share the embedding."""
 
-    choices: Choices
     platforms: tuple[str, ...]
     embedder: Embedder
-    machines: MachineModels | None
     vectors: dict[str, Floats]
     """Machine -> what the downstream model sees of it."""
     with_machines: Any
@@ -176,7 +129,7 @@ def fit(
     samples: Samples,
     benchmarks: Benchmarks | None,
     labels: dict[str, Floats],
-    choices: Choices,
+    embedding: Embedding,
     seed: int,
     *,
     attention: Attention = PUBLISHED,
@@ -190,24 +143,17 @@ def fit(
             "no speedup is known: each workload was measured on one machine only",
             hint="give times of the same workloads on a second machine",
         )
-    embedder = learn(choices.embedding, samples.features, samples.log_speedup, seed, attention)
+    embedder = learn(embedding, samples.features, samples.log_speedup, seed, attention)
     embedded = apply(embedder, samples.features)
-    machines, vectors = None, {}
-    if choices.machines is Machines.NAMES:
-        vectors = one_hot(sorted({*samples.sources, *samples.targets}))
-    elif choices.machines is Machines.AMM and benchmarks is not None:
-        machines = learn_machines(benchmarks, labels, seed, attention)
-        vectors = machines.vectors(choices.aggregation, choices.scale)
+    vectors: dict[str, Floats] = {}
+    if benchmarks is not None:
+        vectors = learn_machines(benchmarks, labels, seed, attention).vectors()
     return FittedXamm(
-        choices=choices,
         platforms=samples.targets,
         embedder=embedder,
-        machines=machines,
         vectors=vectors,
-        with_machines=train_trees(choices.downstream, samples, embedded, vectors, seed)
-        if vectors
-        else None,
-        without_machines=train_trees(choices.downstream, samples, embedded, None, seed),
+        with_machines=train_trees(samples, embedded, vectors, seed) if vectors else None,
+        without_machines=train_trees(samples, embedded, None, seed),
     )
 
 
@@ -215,18 +161,16 @@ def fit(
 class XammFamily:
     """Reference's profile -> attention embedding, with AMMs of reference and target, -> speedup."""
 
-    choices: Choices = field(default_factory=Choices)
-    benchmarks: Callable[[Rows], Benchmarks] = signatures
-    """Benchmark data of every platform, made from nothing but the training rows."""
+    embedding: Embedding = Embedding.ATTENTION
+    benchmarks: Callable[[Rows], Benchmarks | None] = signatures
+    """Benchmark data of every platform, from nothing but the training rows; None: no AMMs."""
     attention: Attention = PUBLISHED
     libraries: tuple[str, ...] = LIBRARIES
 
     @property
     def name(self) -> str:
         """Return the name in tables."""
-        c = self.choices
-        beside = {Machines.AMM: f" + AMM ({c.aggregation})", Machines.NAMES: " + names"}
-        return f"xAMM: {c.embedding}{beside.get(c.machines, '')}, {c.downstream}"
+        return f"xAMM: {self.embedding} + AMM (l2), xgboost"
 
     @property
     def what(self) -> str:
@@ -236,14 +180,11 @@ class XammFamily:
     def fit(self, rows: Rows, seed: int) -> FittedXamm:
         """Learn from the rows' reference to every platform; missing labels allowed."""
         samples = samples_of(rows, [rows.reference], rows.platforms)
-        benchmarks = self.benchmarks(rows) if self.choices.machines is Machines.AMM else None
         labels = mean_speedups(rows.log_seconds, rows.platforms, rows.applications)
-        return fit(samples, benchmarks, labels, self.choices, seed, attention=self.attention)
+        return fit(
+            samples, self.benchmarks(rows), labels, self.embedding, seed, attention=self.attention
+        )
 
 
-FAMILIES = (
-    XammFamily(),
-    XammFamily(Choices(embedding=Embedding.RAW)),
-    XammFamily(Choices(embedding=Embedding.RAW, machines=Machines.NAMES)),
-)
-"""Evaluated beside the other families: as published; its AMMs without its attention; neither."""
+FAMILIES = (XammFamily(), XammFamily(embedding=Embedding.RAW))
+"""Evaluated beside the other families: as published, and its AMMs without its attention."""

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import skl2onnx
-import xgboost
-from skl2onnx.common.data_types import FloatTensorType
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.onnx_export import OnnxGraph, agreement, trees_to_onnx
-from lab.published.networks import OPSET, TOLERANCE, check_agreement, to_onnx
+from lab.published.networks import TOLERANCE, check_agreement, to_onnx
 
 
 def network_onnx(network: Any, rows: Floats) -> bytes:
@@ -23,17 +20,12 @@ def network_onnx(network: Any, rows: Floats) -> bytes:
 
 
 def trees_onnx(model: Any, rows: Floats) -> bytes:
-    """Return an ensemble of xgboost or scikit-learn, proved on ``rows``. Raises BerthError."""
-    if isinstance(model, xgboost.XGBRegressor):
-        made = trees_to_onnx(model, rows.shape[1])
-    else:
-        inputs = [("features", FloatTensorType([None, rows.shape[1]]))]
-        converted = skl2onnx.convert_sklearn(model, "trees", inputs, target_opset=OPSET)
-        made = bytes(converted.SerializeToString())
+    """Return XGBoost's trees, checked on ``rows``. Raises BerthError where they differ."""
+    raw = trees_to_onnx(model, rows.shape[1])
     # Trees compare in float32: the rows as they are served.
     probe = rows.astype(np.float32)
-    agreement(made, {"features": probe}, model.predict(probe.astype(np.float64)), TOLERANCE)
-    return made
+    agreement(raw, {"features": probe}, model.predict(probe.astype(np.float64)), TOLERANCE)
+    return raw
 
 
 def one_graph(embedding: bytes, blind: bytes, trees: bytes | None, beside: Floats) -> bytes:

@@ -233,8 +233,3 @@ def joined(
     here = np.repeat(np.array([machines[name] for name in sources]), len(targets), axis=0)
     there = np.tile(np.array([machines[name] for name in targets]), (len(embedded), 1))
     return np.hstack([repeated, here, there])
-
-
-def one_hot(machines: Sequence[str]) -> dict[str, Floats]:
-    """Return names as vectors."""
-    return dict(zip(machines, np.eye(len(machines)), strict=True))
