@@ -24,6 +24,7 @@ from berth.predictor.core.prediction import (
     MemoryUse,
     Prediction,
     PredictionCurve,
+    rounded,
 )
 from berth.predictor.core.sizes import Growth, PowerLaw, SizeGrowth, growth_to, memory_with
 
@@ -311,17 +312,13 @@ def _growth_in(data: Any) -> PowerLaw | None:
     return None if data is None else PowerLaw(*(float(v) for v in data))
 
 
-def _interval_out(interval: Interval) -> list[float]:
-    return [float(f"{v:.6g}") for v in (interval.low, interval.mid, interval.high)]
-
-
 def _interval_in(data: Any) -> Interval:
     low, mid, high = data
     return Interval(low, mid, high)
 
 
 def _maybe_out(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else _interval_out(interval)
+    return None if interval is None else rounded(interval)
 
 
 def _maybe_in(data: Any) -> Interval | None:
@@ -340,8 +337,8 @@ def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
             p.gpus,
             p.basis.value,
             p.bound.value,
-            _interval_out(p.speedup),
-            _interval_out(p.runtime_s),
+            rounded(p.speedup),
+            rounded(p.runtime_s),
             [
                 _maybe_out(p.memory.host_bytes),
                 _maybe_out(p.memory.gpu_bytes),

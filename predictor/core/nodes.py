@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval, Prediction, rounded
 
 REACH = 2.0
 """Times are known up to so many times the largest number of nodes that was measured."""
@@ -200,11 +200,11 @@ def to_data(scaling: NodeScaling) -> dict[str, Any]:
         "weak": scaling.weak,
         "measured_on": scaling.measured_on,
         "ratios": {
-            name: [[entry.nodes, _out(entry.time), _out(entry.memory)] for entry in table]
+            name: [[entry.nodes, rounded(entry.time), rounded(entry.memory)] for entry in table]
             for name, table in scaling.ratios.items()
         },
         "learnt": {
-            name: [[job.nodes, job.units, _out(job.runtime_s)] for job in jobs]
+            name: [[job.nodes, job.units, rounded(job.runtime_s)] for job in jobs]
             for name, jobs in scaling.learnt.items()
         },
     }
@@ -228,7 +228,3 @@ def from_data(data: Any) -> NodeScaling:
             for name, jobs in data["learnt"].items()
         },
     )
-
-
-def _out(interval: Interval) -> list[float]:
-    return [float(f"{v:.6g}") for v in (interval.low, interval.mid, interval.high)]

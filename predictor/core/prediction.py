@@ -92,6 +92,11 @@ class Interval:
         return Interval(low, mid, max(mid, self.high + new.high - old.high))
 
 
+def rounded(interval: Interval) -> list[float]:
+    """Return the interval as JSON holds it, to six digits."""
+    return [float(f"{v:.6g}") for v in (interval.low, interval.mid, interval.high)]
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
     """Peak memory of a job, in the memory of its nodes and in that of its GPUs or slices.

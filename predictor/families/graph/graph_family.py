@@ -19,11 +19,12 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Bound, Interval, Prediction
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.graph.latency.bundle import DEFAULT_LATENCY
 from berth.predictor.families.graph.latency.bundle import load as load_latency
 from berth.predictor.families.graph.model import (
+    curves_of,
     graph_of,
     is_model,
     of_copies,
@@ -116,11 +117,7 @@ class GraphFamily:
                     )
                     for share in timed.shares
                 )
-        curves = {
-            name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
-            for name, own in points.items()
-        }
-        return Answer(self._bundle, curves, sources=shares)
+        return Answer(self._bundle, curves_of(points), sources=shares)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return the operators that take most of the roofline's time."""

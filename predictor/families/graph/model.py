@@ -6,14 +6,21 @@ and make points on curves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.forecast import Unit
-from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
+from berth.predictor.core.prediction import (
+    Basis,
+    Bound,
+    Interval,
+    MemoryUse,
+    Prediction,
+    PredictionCurve,
+)
 from berth.predictor.core.workload import Amount
 from berth.predictor.families.graph.workload import (
     ANY_DEVICE,
@@ -112,6 +119,14 @@ def point(
         bound=bound,
         abstained=abstained,
     )
+
+
+def curves_of(points: Mapping[str, Sequence[Prediction]]) -> dict[str, PredictionCurve]:
+    """Return the curve of each platform from its points in any order."""
+    return {
+        name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
+        for name, own in points.items()
+    }
 
 
 def of_copies(

@@ -17,40 +17,19 @@ from berth.predictor.families.program.roofline import Times
 from berth.predictor.families.program.work import LINE_BYTES, ThreadScaling, Work
 
 WORK_FEATURES = (
-    "flops_f64_ratio",
-    "flops_f32_ratio",
-    "int_arith_ratio",
-    "load_ratio",
-    "store_ratio",
-    "branch_ratio",
-    "branch_miss_rate",
-    "l1_miss_rate",
-    "l2_miss_rate",
-    "llc_miss_rate",
-    "log_flops_per_dram_byte",
-    "log_flops_per_l1_byte",
-    "log_instructions_per_dram_byte",
-    "log_footprint_bytes",
-    "log_atomics_ratio",
-    "log_instructions_per_region",
-    "log_stores_per_region",
-    "parallel_slowdown",
-)
+    "flops_f64_ratio", "flops_f32_ratio", "int_arith_ratio", "load_ratio", "store_ratio",
+    "branch_ratio", "branch_miss_rate", "l1_miss_rate", "l2_miss_rate", "llc_miss_rate",
+    "log_flops_per_dram_byte", "log_flops_per_l1_byte", "log_instructions_per_dram_byte",
+    "log_footprint_bytes", "log_atomics_ratio", "log_instructions_per_region",
+    "log_stores_per_region", "parallel_slowdown",
+)  # fmt: skip
 """Features of what the program does, wherever it runs; the range test looks at these."""
 
 PLATFORM_FEATURES = (
-    "log_reference_efficiency",
-    "log_reference_seconds_per_region",
-    "reference_memory_share",
-    "reference_compute_share",
-    "target_flops_share",
-    "target_instructions_share",
-    "target_l2_share",
-    "target_dram_share",
-    "target_launch_share",
-    "target_atomics_share",
-    "log_roofline_ratio",
-)
+    "log_reference_efficiency", "log_reference_seconds_per_region", "reference_memory_share",
+    "reference_compute_share", "target_flops_share", "target_instructions_share", "target_l2_share",
+    "target_dram_share", "target_launch_share", "target_atomics_share", "log_roofline_ratio",
+)  # fmt: skip
 """Features of what the roofline gives for the reference and for the target."""
 
 FEATURES = WORK_FEATURES + PLATFORM_FEATURES

@@ -70,10 +70,10 @@ class RelativeManifest(BundleManifest):
 
 
 class Model(Protocol):
-    """Anything that a bundle predicts with."""
+    """A trained model of times on many platforms."""
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms; a time that is known is given back."""
+        """Return rows x platforms of the training rows, finite; a known time is given back."""
         ...
 
 

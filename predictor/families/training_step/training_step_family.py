@@ -20,9 +20,10 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.graph.model import (
+    curves_of,
     graph_of,
     is_model,
     of_copies,
@@ -98,11 +99,7 @@ class TrainingStepFamily:
                 sources[step.platform] = (
                     SourceShare(f"{self.name}: rates of {step.learnt_on}", 1.0, width, situation),
                 )
-        curves = {
-            name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
-            for name, own in points.items()
-        }
-        return Answer(self._model.id, curves, sources=sources)
+        return Answer(self._model.id, curves_of(points), sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Say on which device the rates of the step's parts were learnt."""

@@ -132,8 +132,7 @@ def _causal_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return outputs[0].elements * math.prod(call.tensor(1).shape[1:]), 0
 
 
-add("Conv ConvInteger QLinearConv", Family.CONVOLUTION, _conv, _conv_cost)
-add("com.microsoft:FusedConv", Family.CONVOLUTION, _conv, _conv_cost)
+add("Conv ConvInteger QLinearConv com.microsoft:FusedConv", Family.CONVOLUTION, _conv, _conv_cost)
 add("ConvTranspose", Family.CONVOLUTION, _transposed, _transposed_cost)
 add("DeformConv", Family.CONVOLUTION, _deformable, _deformable_cost)
 add("CausalConvWithState", Family.CONVOLUTION, _causal, _causal_cost)

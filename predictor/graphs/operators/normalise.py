@@ -57,13 +57,7 @@ add("com.microsoft:GroupNorm", Family.NORMALISATION, like_first, _scaled(5, 1, 2
 add("MeanVarianceNormalization", Family.NORMALISATION, like_first, each_output(5))
 # Square 1, sum 1, times the inverse root 1.
 add(
-    "RMSNormalization SimplifiedLayerNormalization",
-    Family.NORMALISATION,
-    _statistics,
-    _scaled(3, 1, 9),
-)
-add(
-    "com.microsoft:SimplifiedLayerNormalization",
+    "RMSNormalization SimplifiedLayerNormalization com.microsoft:SimplifiedLayerNormalization",
     Family.NORMALISATION,
     _statistics,
     _scaled(3, 1, 9),
@@ -74,6 +68,5 @@ add("com.microsoft:SkipSimplifiedLayerNormalization", Family.NORMALISATION, _ski
 # Square 1, window's sum 1 (running), scale 1, add 1, power 1, division 1.
 add("LRN", Family.NORMALISATION, like_first, each_output(6))
 # Largest 1, difference 1, exponential 1, sum 1, division 1.
-add("Softmax", Family.SOFTMAX, like_first, each_output(5))
-add("LogSoftmax", Family.SOFTMAX, like_first, each_output(5))
+add("Softmax LogSoftmax", Family.SOFTMAX, like_first, each_output(5))
 add("Hardmax", Family.SOFTMAX, like_first, each_output(2))

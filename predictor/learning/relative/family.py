@@ -15,20 +15,9 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.relative.bundle import Model
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.resume import Resume
-
-
-class Fitted(Protocol):
-    """A trained model of one family."""
-
-    def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms of the training rows, finite everywhere.
-
-        ``rows`` holds the reference's times and, where somebody probed, some others; a platform
-        that ``rows`` has a time of is answered with that time.
-        """
-        ...
 
 
 class Family(Protocol):
@@ -44,7 +33,7 @@ class Family(Protocol):
         """Describe the family to a reader in one line: inputs, model, source."""
         ...
 
-    def fit(self, rows: Rows, seed: int) -> Fitted:
+    def fit(self, rows: Rows, seed: int) -> Model:
         """Learn from all rows given, labels missing allowed; choices (if any) by folds inside.
 
         The same rows and seed give the same model. Raises UsageError where nothing can be learnt.

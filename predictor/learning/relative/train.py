@@ -24,6 +24,7 @@ from berth.predictor.families.relative.bundle import (
     RELATIVE_SCHEMA,
     TRUST,
     Kind,
+    Model,
     RelativeManifest,
     RelativeTraining,
 )
@@ -34,7 +35,6 @@ from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     Family,
-    Fitted,
     check_applications,
     check_rows,
     held_out,
@@ -137,7 +137,7 @@ def train(
 
 
 def write(
-    folder: Path, manifest: RelativeManifest, exported: Exported, fitted: Fitted, rows: Rows
+    folder: Path, manifest: RelativeManifest, exported: Exported, fitted: Model, rows: Rows
 ) -> RelativeManifest:
     """Write the bundle, only if what it loads to says what ``fitted`` says of ``rows``.
 
@@ -168,7 +168,7 @@ def baseline_figures(rows: Rows, seed: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _exported(fitted: Fitted, rows: Rows) -> Exported:
+def _exported(fitted: Model, rows: Rows) -> Exported:
     if isinstance(fitted, CostModel):
         _check_items(fitted)
         return Exported("cost-model", {MODEL_FILE: to_json(cost_model_file(fitted)).encode()})
@@ -196,7 +196,7 @@ def known_figures(of: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in of.items() if math.isfinite(value)}
 
 
-def _asked(model: Fitted, rows: Rows) -> Floats:
+def _asked(model: Model, rows: Rows) -> Floats:
     return model.log_seconds(rows.knowing())
 
 
