@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli.output.step_bar import Advance, step_bar
 from berth.plugin.cli.train.training_input import command_line
+from berth.plugin.report.progress_bars import Advance, step_bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.documents import write_text
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.sizes import GPU_CONTEXT_BYTES
 from berth.predictor.footprint.footprint import Task
 from berth.predictor.footprint.runtimes import (

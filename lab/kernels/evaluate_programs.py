@@ -15,8 +15,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from berth.pilot.platform import Platform
-from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import command_line
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.hardware import platforms as known

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.pilot.documents import to_json, write_text
-from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import command_line
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.bundle_writing import now
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import LEVEL, around, group_quantile

@@ -15,7 +15,7 @@ import numpy as np
 import xgboost
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.graph.latency.features import GROUPS
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, Result, held_out

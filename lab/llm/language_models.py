@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.version import VERSION
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.bundle import Situation, Width
 from berth.predictor.families.language_model.load import memory

@@ -8,7 +8,7 @@ import numpy as np
 import xgboost
 
 from berth.pilot.errors import ToolMissing
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.physics import Places, PowerLimit, roof_seconds
 from berth.predictor.hardware.device import Numbers

@@ -11,10 +11,10 @@ import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
 from berth.plugin.cli.train.training_input import SiteInput, site_input
 from berth.plugin.pictures import explained
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.relative.explain import AXES, SHARES, explain_cost_model
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Neighbours

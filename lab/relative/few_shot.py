@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.hardware import platforms

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from berth.pilot.documents import write_text
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.learning.cells import Components, Run, phase
 from berth.predictor.learning.posterior import Posterior

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
 from berth.predictor.learning.folds import group_mean
 from lab.experiments.experiment import Options, learn

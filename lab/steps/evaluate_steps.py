@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.learning.resume import Resume
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.experiments.experiment import Options, learn

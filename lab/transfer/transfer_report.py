@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import command_line
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.graph.transfer.posterior import Width
 from lab.experiments.experiment import Options
 from lab.ground.figures import Point

@@ -8,40 +8,26 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
+from berth.plugin.cli.tree import Branch, Leaf, help_text
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """A command: where it is defined, and one line about it."""
-
-    target: str
-    """``module:attribute`` of the click command, or of a small click group."""
-    summary: str
-    below: Mapping[str, Leaf] = field(default_factory=dict)
-    """Commands under one that runs by itself, too: ``berth place``, ``berth place replace``."""
-    for_jobs: bool = False
-    """Called by the scripts of jobs that Berth submits, not by people."""
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A group of commands: one line about it, an example, and what is in it."""
-
-    summary: str
-    example: str
-    commands: Mapping[str, Leaf | Branch]
-    more: Registry[click.Command] | None = None
-    """Commands that other packages add, and those of one scheduler only."""
+REGISTERED: Registry[click.Command] = Registry(
+    "berth.commands",
+    kind="command",
+    own=Path(__file__).parents[1] / "entry_points.ini",
+    needs=("get_short_help_str",),
+)
+"""Commands of one scheduler only, and of other packages: under ``berth site``."""
 
 
 class LazyGroup(click.Group):
@@ -119,6 +105,14 @@ class LazyGroup(click.Group):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+class Root(LazyGroup):
+    """``berth`` itself, whose help needs no click."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return what ``berth --help`` prints."""
+        return help_text()
 
 
 class CommandWithMore(LazyGroup):
@@ -199,4 +193,5 @@ def _paths_to(name: str, nodes: Mapping[str, Leaf | Branch]) -> Iterator[str]:
 def branch(name: str, node: Branch) -> LazyGroup:
     """Return the click group of a branch of the tree."""
     text = f"{node.summary}\n\n\b\nExample:\n  {node.example}"
-    return LazyGroup(name, lazy=node.commands, more=node.more, help=text)
+    more = REGISTERED if node.has_more else None
+    return LazyGroup(name, lazy=node.commands, more=more, help=text)

@@ -1,23 +1,37 @@
-"""The tree of commands: twelve, each with its module and one line about it."""
+"""The tree of commands: twelve, each with its module and one line about it.
+
+Nothing is imported here, click neither: ``berth --help`` is written from the tree alone.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import click
-
-from berth.pilot.plugins import Registry
-from berth.plugin.cli.lazy import Branch, Leaf
+from collections.abc import Mapping
+from typing import NamedTuple
 
 CLI = "berth.plugin.cli"
 
-REGISTERED: Registry[click.Command] = Registry(
-    "berth.commands",
-    kind="command",
-    own=Path(__file__).parents[1] / "entry_points.ini",
-    needs=("get_short_help_str",),
-)
-"""Commands of one scheduler only, and of other packages: under ``berth site``."""
+
+class Leaf(NamedTuple):
+    """A command: where it is defined, and one line about it."""
+
+    target: str
+    """``module:attribute`` of the click command, or of a small click group."""
+    summary: str
+    below: Mapping[str, Leaf] = {}
+    """Commands under one that runs by itself, too: ``berth place``, ``berth place replace``."""
+    for_jobs: bool = False
+    """Called by the scripts of jobs that Berth submits, not by people."""
+
+
+class Branch(NamedTuple):
+    """A group of commands: one line about it, an example, and what is in it."""
+
+    summary: str
+    example: str
+    commands: Mapping[str, Leaf]
+    has_more: bool = False
+    """Whether other packages, and schedulers, add commands to it."""
+
 
 PILOT = Branch(
     "Measure a program, a model, a machine, or a suite of kernels.",
@@ -52,7 +66,7 @@ PILOT = Branch(
 )
 
 WORKLOAD = Branch(
-    "Add workloads of every kind to the store, list, show and remove them.",
+    "Add workloads to the store, list, show and remove them.",
     "berth workload add stream.json --script job.sh",
     {
         "add": Leaf(f"{CLI}.workload.command:add", "Add a workload to the store."),
@@ -139,7 +153,7 @@ SITE = Branch(
             f"{CLI}.site.doctor:support_bundle", "Collect what a maintainer needs, without names."
         ),
     },
-    more=REGISTERED,
+    has_more=True,
 )
 
 COMMANDS: dict[str, Leaf | Branch] = {
@@ -191,3 +205,27 @@ COMMANDS: dict[str, Leaf | Branch] = {
         },
     ),
 }
+
+_HELP = """\
+Usage: berth [OPTIONS] COMMAND [ARGS]...
+
+  Example:
+    berth pilot run -- ./app args    # measure a program once
+    berth place app.json -- job.sh   # where it should run, and the line that submits it
+
+  Put each job where it runs best.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+"""
+
+
+def help_text() -> str:
+    """Return what ``berth --help`` prints."""
+    width = max(map(len, COMMANDS))
+    return _HELP + "\n".join(
+        f"  {name:<{width}}  {node.summary}" for name, node in COMMANDS.items()
+    )

@@ -17,7 +17,9 @@ from click.testing import CliRunner
 from warm_berth import run_berth
 
 from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.cli.options import Rare
+from berth.plugin.cli.tree import COMMANDS
 
 BERTH = Path(sys.executable).parent / "berth"
 
@@ -29,7 +31,7 @@ def test_help_names_every_command_and_stays_quick() -> None:
         shown = subprocess.run([BERTH, "--help"], capture_output=True, text=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert all(f"  {n} " in shown.stdout for n in cli.COMMANDS)
+    assert all(f"  {n} " in shown.stdout for n in COMMANDS)
     # The bar is 80 ms on an idle machine (`make bench`); here it is processor time, with slack.
     assert statistics.median(seconds) < 0.3
 
@@ -64,14 +66,14 @@ def commands(
 TREE = {
     words: (command, context)
     for words, command, context in commands(
-        cli.berth, click.Context(cli.berth, info_name="berth", terminal_width=80)
+        berth, click.Context(berth, info_name="berth", terminal_width=80)
     )
 }
 SCREEN_LINES, SCREEN_OPTIONS = 44, 20
 
 
 def test_there_are_twelve_commands() -> None:
-    assert list(cli.COMMANDS) == [
+    assert list(COMMANDS) == [
         "pilot", "workload", "predict", "place", "why", "jobs", "replay", "train", "mig", "site",
         "serve", "ui",
     ]  # fmt: skip
@@ -105,7 +107,7 @@ def test_every_option_says_what_it_does() -> None:
 
 @pytest.mark.parametrize("words", ["place", "replay", "serve"])
 def test_help_all_has_every_option(words: str) -> None:
-    done = CliRunner().invoke(cli.berth, [words, "--help-all"])
+    done = CliRunner().invoke(berth, [words, "--help-all"])
     assert done.exit_code == 0
     known = [p for p in TREE[f"berth {words}"][0].params if isinstance(p, click.Option)]
     assert any(isinstance(option, Rare) for option in known)
@@ -115,11 +117,11 @@ def test_help_all_has_every_option(words: str) -> None:
 def test_a_command_with_others_below_it_runs_by_itself(tmp_path: Path) -> None:
     """The first word decides: a file of such a name is given as ./NAME."""
     run = CliRunner().invoke
-    assert "absent" in str(run(cli.berth, ["place", "absent", "--demo"]).exception)
-    assert "say which jobs" in str(run(cli.berth, ["place", "replace"]).exception)
-    file = run(cli.berth, ["place", "./replace", "--demo"])
+    assert "absent" in str(run(berth, ["place", "absent", "--demo"]).exception)
+    assert "say which jobs" in str(run(berth, ["place", "replace"]).exception)
+    file = run(berth, ["place", "./replace", "--demo"])
     assert "replace: does not exist" in str(file.exception)
-    assert "No such command" in run(cli.berth, ["jobs", "replace"]).output
+    assert "No such command" in run(berth, ["jobs", "replace"]).output
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_a_command_with_others_below_it_runs_by_itself(tmp_path: Path) -> None:
     ],
 )
 def test_a_command_in_another_place_is_named(words: list[str], says: str) -> None:
-    done = CliRunner().invoke(cli.berth, words)
+    done = CliRunner().invoke(berth, words)
     assert done.exit_code == 2
     assert says in done.output
 
@@ -152,7 +154,7 @@ def test_errors_are_a_sentence_and_a_hint(
     def fail(**_: object) -> None:
         raise ToolMissing("valgrind", needed_for="emulated counters", hint="install valgrind")
 
-    monkeypatch.setattr(cli.berth, "main", fail)
+    monkeypatch.setattr(berth, "main", fail)
     with pytest.raises(SystemExit) as stop:
         cli.main(["pilot"])
     assert stop.value.code == 1
@@ -168,7 +170,7 @@ def test_a_full_disk_is_a_sentence_that_names_the_file(
     def fail(**_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "/scratch/bundle")
 
-    monkeypatch.setattr(cli.berth, "main", fail)
+    monkeypatch.setattr(berth, "main", fail)
     with pytest.raises(SystemExit) as stop:
         cli.main(["train"])
     assert stop.value.code == 1

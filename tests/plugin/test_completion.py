@@ -14,7 +14,7 @@ import pytest
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 from warm_berth import FRESH
 
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
 SHELLS: dict[str, type[ShellComplete]] = {
@@ -27,7 +27,7 @@ def test_the_completer_knows_commands_options_and_values(
     shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BashComplete, "_check_version", staticmethod(lambda: None))
-    made = SHELLS[shell](cli.berth, {}, "berth", "_BERTH_COMPLETE")
+    made = SHELLS[shell](berth, {}, "berth", "_BERTH_COMPLETE")
 
     def offered(*words: str, begun: str = "") -> set[str]:
         return {one.value for one in made.get_completions(list(words), begun)}
@@ -49,7 +49,7 @@ def test_the_completer_knows_commands_options_and_values(
 @pytest.mark.parametrize("shell", sorted(SHELLS))
 def test_the_packages_file_is_what_click_makes(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BashComplete, "_check_version", staticmethod(lambda: None))
-    source = SHELLS[shell](cli.berth, {}, "berth", "_BERTH_COMPLETE").source()
+    source = SHELLS[shell](berth, {}, "berth", "_BERTH_COMPLETE").source()
     shipped = Path(__file__).parents[2] / "deploy" / "completions" / f"berth.{shell}"
     assert shipped.read_text().rstrip() == source.rstrip()
 

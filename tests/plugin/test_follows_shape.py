@@ -10,7 +10,7 @@ from toy_profiles import profile
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.store import Store
 from berth.plugin.workloads.files import following_shape
 from berth.predictor.core.forecast import Forecast

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from ui_store import decision
 
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.report.terminal import columns, fitted
 from berth.plugin.store import OutcomeRecord, Store
 
@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> str:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(cli.berth, list(words))
+    return CliRunner().invoke(berth, list(words))
 
 
 def rows(text: str) -> list[list[str]]:
@@ -50,7 +50,7 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 
 
 def test_no_command_has_an_option_twice() -> None:
-    for name, command in [*leaves(cli.berth), *leaves(cli.berth)]:
+    for name, command in [*leaves(berth), *leaves(berth)]:
         names = [word for one in command.params for word in one.opts]
         assert len(names) == len(set(names)), name
 

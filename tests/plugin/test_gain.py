@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.outcomes.gain import Gain, gains
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 

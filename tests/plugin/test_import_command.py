@@ -11,7 +11,8 @@ from imported import SAMPLES
 
 from berth.pilot.documents import parse_json, read_json
 from berth.pilot.profile import Profile
-from berth.plugin.cli import berth, main
+from berth.plugin.cli import main
+from berth.plugin.cli.command_line import berth
 
 CALI = str(SAMPLES / "kernels.cali")
 

@@ -17,7 +17,7 @@ from small_models import convolutional
 from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.report.terminal import APART
 from berth.predictor.hardware import platforms as catalogue
 

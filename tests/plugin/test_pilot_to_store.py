@@ -13,7 +13,7 @@ from berth_daemon import Harbour, wait_until
 from click.testing import CliRunner, Result
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 
 QUICK = ("--no-emulation", "--repeats", "1", "--quiet")
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from berth.pilot.documents import to_json
 from berth.plugin import installed_site
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.store import Store
 from berth.plugin.store.records import WorkloadRecord
 

@@ -19,8 +19,8 @@ from berth.pilot.options import PilotOptions
 from berth.pilot.progress import clocked, is_shown, lasting, report, say_nothing, showing, steps
 from berth.pilot.run import run_pilot
 from berth.plugin.cli import main
-from berth.plugin.cli.output import step_bar as bars
-from berth.plugin.cli.output.step_bar import saying, shown_reports, step_bar
+from berth.plugin.report import progress_bars as bars
+from berth.plugin.report.progress_bars import saying, shown_reports, step_bar
 from berth.plugin.store import Store
 from berth.policies.mig import GpuState, lookup
 from berth.policies.mig.demands import Demand, SliceOption

@@ -18,7 +18,8 @@ from berth_daemon import Harbour, fake_slurm, forecast, put, wait_until
 from click.testing import CliRunner, Result
 
 from berth.pilot.documents import to_json
-from berth.plugin.cli import berth, main
+from berth.plugin.cli import main
+from berth.plugin.cli.command_line import berth
 from berth.plugin.doctor.examine import examine
 from berth.plugin.doctor.findings import Status
 from berth.plugin.report.of_decision import Decided, decision_data

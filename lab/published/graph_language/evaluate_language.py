@@ -15,7 +15,7 @@ import xgboost
 
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.plugin.report.terminal import columns
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import xgboost
 
-from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.graph.latency.features import ROOF_FEATURES
 from lab.experiments.experiment import Options
 from lab.ground.evaluate import Family, Result, held_out

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.command import of_relative, train_relative
 from berth.plugin.cli.train.training_input import SiteInput, site_input
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.folds import folds

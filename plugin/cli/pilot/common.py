@@ -13,7 +13,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.progress import Say
-from berth.plugin.cli.output.step_bar import saying
+from berth.plugin.report.progress_bars import saying
 
 
 def parse_words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options import Rare, seconds_of
-from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.installed_site import SITE_FILE, find_site
+from berth.plugin.report.progress_bars import saying
 from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler

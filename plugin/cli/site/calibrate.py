@@ -22,9 +22,9 @@ from berth.plugin.calibrate.state import (
     program_bundle,
 )
 from berth.plugin.cli.options import Rare, seconds_of, table_json_option
-from berth.plugin.cli.output.step_bar import saying
 from berth.plugin.cli.train.training_input import command_line, require_training
 from berth.plugin.installed_site import SITE_FILE, find_site
+from berth.plugin.report.progress_bars import saying
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site

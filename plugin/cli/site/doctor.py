@@ -13,8 +13,8 @@ import click
 
 from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.cli.lazy import REGISTERED
 from berth.plugin.cli.options import answer, json_option, site_option
-from berth.plugin.cli.tree import REGISTERED
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status, fail, warn
 from berth.plugin.doctor.support import gather, write_archive

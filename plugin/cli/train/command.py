@@ -13,13 +13,13 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options import answer, json_option
-from berth.plugin.cli.output.step_bar import step_bar
 from berth.plugin.cli.train.training_input import (
     SiteInput,
     command_line,
     require_training,
     site_input,
 )
+from berth.plugin.report.progress_bars import step_bar
 from berth.plugin.report.terminal import columns
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 from berth.predictor.hardware import platforms as catalogue

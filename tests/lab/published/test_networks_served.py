@@ -17,7 +17,7 @@ from xamm_tables import BANDWIDTH, COUNTERS, write_case, write_runs
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.documents import read_toml
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.predictor.families.relative import bundle
 from lab.__main__ import lab
 from lab.published.vae import vae_dnn

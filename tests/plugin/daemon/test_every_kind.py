@@ -15,7 +15,7 @@ from small_models import convolutional
 from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.policies.codes import Code
 
 GPU = "a100-40gb"

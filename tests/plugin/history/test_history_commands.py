@@ -10,7 +10,7 @@ import pytest
 from berth_daemon import Harbour, wait_until
 from click.testing import CliRunner
 
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.history.advice import advise
 from berth.plugin.history.matching import JobDescription, Match, match_keys, plain_name
 from berth.plugin.store import OutcomeRecord, Store

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from live_queue import FACTS, JOBS, NOW_S, job, node, pretend
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.replay.live import expected_times, next_hours
 from berth.plugin.replay.present import present_queue
 from berth.plugin.replay.queue_replay import Start, start_of

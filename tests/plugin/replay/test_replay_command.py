@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from thin_site import thin_site
 
 from berth.pilot.errors import BerthError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.site import load_site
 
 SWF = """\

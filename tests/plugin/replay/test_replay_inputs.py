@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from berth.pilot.errors import BerthError, DocumentError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.flux.past_jobs import read_archive
 from berth.plugin.flux.present_jobs import job_number
 from berth.plugin.history.openb import SHARES, read_openb

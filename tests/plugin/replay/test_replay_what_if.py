@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from thin_site import thin_site
 
 from berth.pilot.errors import BerthError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.plugin.slurm.cluster import parse_reservations
 from berth.plugin.slurm.past_jobs import read_sacct
 from berth.plugin.slurm.submitted import dependencies_in_line

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from site_profiles import profile, write_site
 
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import constant_counters, unlike_constants
 

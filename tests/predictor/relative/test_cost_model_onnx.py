@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from test_cost_model import FAMILY, physical
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.predictor.families.relative.cost_model import cost_model_file, cost_model_of
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.cost_model_onnx import (

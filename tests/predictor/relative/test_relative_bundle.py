@@ -14,7 +14,7 @@ from test_cost_model import FAMILY, physical
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, DocumentError, UsageError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.predictor.core.bundle import MANIFEST
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import MODEL_FILE, ONNX

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from site_profiles import write_site
 
 from berth.pilot.errors import DocumentError, ToolMissing, UsageError
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from lab.__main__ import lab
 
 

@@ -14,7 +14,7 @@ from site_profiles import SECONDS, profile, write_site
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import TRUST
 from berth.predictor.families.relative.explain import explain_row

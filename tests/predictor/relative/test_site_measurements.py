@@ -12,7 +12,7 @@ from site_profiles import profile, write_site
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli import berth
+from berth.plugin.cli.command_line import berth
 from berth.predictor.families.relative.rows import identity, row_of
 from berth.predictor.families.relative.views import PILOT, fitting
 from berth.predictor.learning.relative.measurements import read_measurements

@@ -1,0 +1,68 @@
+"""``berth`` as click has it, and what an error is for whoever typed the command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import click
+
+from berth.pilot.errors import BerthError
+from berth.pilot.version import VERSION
+from berth.plugin.cli.lazy import Root
+from berth.plugin.cli.tree import COMMANDS
+
+
+@click.group(
+    cls=Root,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(VERSION, prog_name="berth")
+def berth() -> None:
+    """Put each job where it runs best."""
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command; exit status 0 done, 1 failed, 2 wrong usage.
+
+    Never a traceback for bad input.
+    """
+    try:
+        # Outside of standalone mode click hands back the status of an Exit instead of raising it.
+        with _shown_reports():
+            status = berth.main(args=list(arguments), prog_name="berth", standalone_mode=False)
+        if isinstance(status, int) and status:
+            sys.exit(status)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("berth: interrupted", err=True)
+        sys.exit(130)
+    except BerthError as error:
+        click.echo(f"berth: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        sys.exit(141)
+    except OSError as error:
+        # A full disk, a folder that is somebody else's: the machine's doing, not a fault of Berth.
+        if error.errno is None or error.strerror is None:
+            raise
+        where = f"{error.filename}: " if error.filename is not None else ""
+        click.echo(f"berth: {where}{error.strerror}", err=True)
+        sys.exit(1)
+
+
+def _shown_reports() -> AbstractContextManager[None]:
+    """Show progress of long work; nothing is imported for it where nobody would see it."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from berth.plugin.report.progress_bars import shown_reports  # noqa: PLC0415
+
+    return shown_reports()

@@ -1,1 +1,0 @@
-"""How commands print: tables, intervals, JSON, progress."""
