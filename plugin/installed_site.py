@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,45 +39,64 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
     return url
 
 
-def open_store(
-    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float | None = None
-) -> Store:
-    """Open the named store, else that of the named (or installed) site file.
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The site file and the store that are worked on; None: the installed ones."""
 
-    ``busy_timeout_s``: how long to wait for another writer; None: as the store does by default.
-    """
-    from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
+    site_file: Path | None = None
+    store_url: str | None = None
 
-    url = store_url_of(None if store_url else find_site(site_file), store_url)
-    return (
-        Store.open(url)
-        if busy_timeout_s is None
-        else Store.open(url, busy_timeout_s=busy_timeout_s)
-    )
+    def site(self) -> Site | None:
+        """Load the site that is named, else the installed one, else None. Raises DocumentError."""
+        return find_site(self.site_file)
 
+    def needed_site(self) -> Site:
+        """Load the site as ``site`` does; raises UsageError where there is none, too."""
+        site = self.site()
+        if site is None:
+            raise UsageError(
+                f"there is no {SITE_FILE}", hint="make one: berth site init; or give --site FILE"
+            )
+        return site
 
-def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
-    """Return where this user's store is served; None: this process works on the store itself.
+    def site_of_store(self) -> Site | None:
+        """Load the site that the store belongs to; None for a store that is named by itself."""
+        return None if self.store_url else self.site()
 
-    It does where a store is named, where nobody serves users, and as root or the daemon's user.
-    """
-    site = None if store_url else find_site(site_file)
-    if site is None:
-        return None
-    try:
-        owner = site.daemon.user_socket.stat().st_uid
-    except OSError:
-        return None
-    return None if os.geteuid() in (0, owner) else site.daemon.user_socket
+    def url(self) -> str:
+        """Return the store's URL. Raises UsageError where none is known."""
+        return store_url_of(self.site_of_store(), self.store_url)
 
+    def store(self, *, busy_timeout_s: float | None = None) -> Store:
+        """Open the store itself.
 
-def open_view(
-    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float | None = None
-) -> Store | RemoteStore:
-    """Open the store to read from, directly or over the users' socket."""
-    path = users_socket(site_file, store_url)
-    if path is not None:
-        from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked
+        ``busy_timeout_s``: how long to wait for another writer; None: as the store does by default.
+        """
+        from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
 
-        return RemoteStore(path)
-    return open_store(site_file, store_url, busy_timeout_s=busy_timeout_s)
+        if busy_timeout_s is None:
+            return Store.open(self.url())
+        return Store.open(self.url(), busy_timeout_s=busy_timeout_s)
+
+    def users_socket(self) -> Path | None:
+        """Return where this user's store is served; None: this process works on the store itself.
+
+        It does where a store is named, where nobody serves users, and as root or the daemon's user.
+        """
+        site = self.site_of_store()
+        if site is None:
+            return None
+        try:
+            owner = site.daemon.user_socket.stat().st_uid
+        except OSError:
+            return None
+        return None if os.geteuid() in (0, owner) else site.daemon.user_socket
+
+    def view(self, *, busy_timeout_s: float | None = None) -> Store | RemoteStore:
+        """Open the store to read from, directly or over the users' socket."""
+        path = self.users_socket()
+        if path is not None:
+            from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked
+
+            return RemoteStore(path)
+        return self.store(busy_timeout_s=busy_timeout_s)

@@ -1,4 +1,5 @@
-"""What every command has: its example before all else, ``--format csv``, ``--help-all``."""
+"""What every command has: its example before all else, ``--format csv``, ``--help-all``, and what
+each option is by default."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ def prepared(command: click.Command) -> click.Command:
     _add_format(command)
     _add_help_all(command)
     _put_example_first(command)
+    for option in command.params:
+        if isinstance(option, click.Option) and option.show_default is None:
+            option.show_default = True
     for below in getattr(command, "commands", {}).values():
         prepared(below)
     return command

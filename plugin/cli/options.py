@@ -1,12 +1,17 @@
-"""Options that mean the same in several commands: one definition of each, light to import."""
+"""Options that mean the same in several commands, and how a command prints its result.
+
+One definition of each, light to import.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import EnumType
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,30 +19,63 @@ from click.shell_completion import CompletionItem
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
 from berth.pilot.units import parse_duration_s, whole_number
-from berth.plugin.installed_site import SITE_FILE
+from berth.plugin.installed_site import SITE_FILE, Installation
+
+if TYPE_CHECKING:
+    from berth.plugin.report.parts import Part, Report, Table
+
+    Shown: TypeAlias = str | Report | Part | Table[Any]
+    """What people read of a result."""
 
 _ALL = "berth.help-all"
 F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+DIRECTORY = click.Path(path_type=Path, file_okay=False)
+POSITIVE = click.IntRange(min=1)
 
 
-class Counts(click.ParamType[tuple[int, ...]]):
-    """Whole numbers from 1 on, separated by commas: ``1,2,4``; ascending, each once."""
+class Listed(click.ParamType[tuple[Any, ...]]):
+    """Values separated by commas; ``read`` makes one of a word, and raises ValueError.
 
-    name = "counts"
+    ``like`` is an example of such a text; for an enumeration, its values are named instead.
+    """
+
+    def __init__(
+        self, name: str, read: Callable[[str], Any], like: str = "", *, is_set: bool = False
+    ) -> None:
+        self.name = name
+        self._read, self._is_set = read, is_set
+        self._expected = f"not a list of {name} such as {like}"
+        if isinstance(read, EnumType):
+            self._expected = f"none of {', '.join(map(str, read))}"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Return the numbers of the text; a tuple stays as it is. Raises BadParameter."""
+    ) -> tuple[Any, ...]:
+        """Return the values of the text; a tuple stays as it is. Raises BadParameter."""
         if isinstance(value, tuple):
             return value
-        counts = [whole_number(word, 10**8) or 0 for word in str(value).split(",")]
-        if not all(counts):
-            self.fail(f"{value!r} is not a list of numbers such as 1,2,4", param, ctx)
-        return tuple(sorted(set(counts)))
+        try:
+            values = [self._read(word.strip()) for word in value.split(",") if word.strip()]
+        except ValueError:
+            self.fail(f"{value!r} is {self._expected}", param, ctx)
+        return tuple(sorted(set(values)) if self._is_set else values)
 
 
-COUNTS = Counts()
+def _count(word: str) -> int:
+    """Read a whole number from 1 on. Raises ValueError."""
+    number = whole_number(word, 2**63 - 1)
+    if not number:
+        raise ValueError(word)
+    return number
+
+
+WORDS = Listed("words", str, "this,that")
+NODES = Listed("whole numbers", _count, "1,2,4", is_set=True)
+"""Numbers of nodes, ascending, each once."""
+NUMBERS = Listed("numbers", float, "100,200")
+COUNTS = Listed("whole numbers", _count, "1,2,4")
 
 
 class Named(click.ParamType[str]):
@@ -86,7 +124,7 @@ class SentenceJson(click.Option):
     """``--json`` of a command that prints no table: such a command has no ``--format csv``."""
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def json_option(command: F) -> F:
     """Add ``--json`` to a command that prints a sentence, given as ``json_``; see ``answer``."""
     return click.option(
         "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the result as JSON."
@@ -94,48 +132,64 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def table_json_option(command: F) -> F:
-    """Add ``--json`` to a command that prints tables, given as ``json_``."""
+    """Add ``--json`` to a command that prints tables, given as ``json_``; see ``answer``."""
     return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
 
 
-def answer(text: str, data: object, *, json_: bool) -> None:
-    """Print a command's result: ``text``, or ``data`` as JSON."""
-    click.echo(json.dumps(data, indent=2) if json_ else text)
+def answer(shown: Shown | Callable[[], Shown], data: object, *, json_: bool) -> None:
+    """Print a command's result: for people, or ``data`` as JSON.
+
+    Either may be a function that makes it, where it takes time or is not always there.
+    """
+    if json_:
+        click.echo(json.dumps(data() if callable(data) else data, indent=2))
+        return
+    content = shown() if callable(shown) else shown
+    if not isinstance(content, str):
+        from berth.plugin.report.terminal import as_text  # noqa: PLC0415 - not for --help
+
+        content = as_text(content)
+    click.echo(content)
+
+
+def site_option(command: F) -> F:
+    """Add ``--site``, given to the command as ``site_file``: a path, or None for find_site."""
+    return click.option(
+        "--site", "site_file", type=PATH, envvar="BERTH_SITE",
+        help=f"Site file [{SITE_FILE}, where there is one].",
+    )(command)  # fmt: skip
+
+
+def installed_site_option(command: F) -> F:
+    """Add ``--site`` for commands that cannot do without a site file, given as ``site_file``."""
+    return click.option(
+        "--site", "site_file", type=PATH, envvar="BERTH_SITE", default=SITE_FILE,
+        help="Site file (berth.toml).",
+    )(command)  # fmt: skip
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--site`` and ``--store``, given to the command as ``site_file`` and ``store_url``."""
-    command = click.option(
-        "--store",
-        "store_url",
-        envvar="BERTH_STORE",
+    """Add ``--site`` and ``--store``, given to the command as ``installation``."""
+
+    @functools.wraps(command)
+    def with_installation(
+        *, site_file: Path | None, store_url: str | None, **arguments: Any
+    ) -> Any:
+        return command(installation=Installation(site_file, store_url), **arguments)
+
+    option = click.option(
+        "--store", "store_url", envvar="BERTH_STORE",
         help="Store, as a path or URL [the site file's].",
-    )(command)
-    return site_option(command)
+    )  # fmt: skip
+    return site_option(option(with_installation))
 
 
-def site_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--site``, given to the command as ``site_file``: a path, or None for find_site."""
+def platform_option(command: F) -> F:
+    """Add ``--platform`` to commands that measure this machine, given as ``platform``."""
     return click.option(
-        "--site",
-        "site_file",
-        type=click.Path(path_type=Path),
-        envvar="BERTH_SITE",
-        help=f"Site file [{SITE_FILE}, where there is one].",
-    )(command)
-
-
-def installed_site_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--site`` for commands that cannot do without a site file, given as ``site_file``."""
-    return click.option(
-        "--site",
-        "site_file",
-        type=click.Path(path_type=Path),
-        envvar="BERTH_SITE",
-        default=SITE_FILE,
-        show_default=True,
-        help="Site file (berth.toml).",
-    )(command)
+        "--platform", default="local", envvar="BERTH_PLATFORM", show_envvar=True,
+        help="Name of the platform that this machine is.",
+    )(command)  # fmt: skip
 
 
 def seconds_of(option: str, text: str) -> float:
@@ -146,6 +200,13 @@ def seconds_of(option: str, text: str) -> float:
         raise UsageError(f"{option}: {text!r} {error}") from None
 
 
+def as_seconds(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> float | None:
+    """Read a duration as an option's callback. Raises UsageError."""
+    return None if value is None else seconds_of(parameter.opts[0], value)
+
+
 def bundles_option(command: F) -> F:
     """Add ``--bundle``, given as ``bundles``."""
     return click.option(
@@ -153,6 +214,6 @@ def bundles_option(command: F) -> F:
         "bundles",
         cls=Rare,
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="Bundle in place of the shipped one of its kind; several can be given.",
     )(command)

@@ -27,7 +27,6 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
     cls=Rare,
     callback=_mode,
     default="0660",
-    show_default=True,
     help="Mode of the scheduler's socket. Whoever connects is checked by uid in any case.",
 )
 @click.option("--users", is_flag=True, help="Serve users on their own socket instead.")

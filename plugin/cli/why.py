@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options import store_options, table_json_option
-from berth.plugin.installed_site import open_view
+from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.installed_site import Installation
 from berth.plugin.report.known_job import known_job
 from berth.plugin.report.of_job import JOBS, why_text
 from berth.plugin.report.parts import Table
-from berth.plugin.report.terminal import table_text
 
 
 @click.command()
@@ -26,8 +23,7 @@ def why(
     *,
     short: bool,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Explain a job: why it is where it is, what it waits for, what was predicted and what came.
 
@@ -39,12 +35,11 @@ def why(
       berth why 4711
       berth why --short 4711 4712
     """
-    store = open_view(site_file, store_url)
-    known = [known_job(store, job, site_file) for job in jobs]
-    if json_:
-        data = [dataclasses.asdict(job) for job in known]
-        click.echo(json.dumps(data if len(data) > 1 else data[0], indent=2))
-    elif short:
-        click.echo(table_text(Table("Jobs", JOBS, known)))
-    else:
-        click.echo("\n".join(why_text(job) for job in known))
+    store = installation.view()
+    known = [known_job(store, job, installation.site_file) for job in jobs]
+    data = [dataclasses.asdict(job) for job in known]
+    answer(
+        Table("Jobs", JOBS, known) if short else "\n".join(map(why_text, known)),
+        data if len(data) > 1 else data[0],
+        json_=json_,
+    )

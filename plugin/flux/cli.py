@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options import answer, installed_site_option, json_option
+from berth.plugin.cli.options import PATH, answer, installed_site_option, json_option
 
 
 @click.group()
@@ -43,11 +43,7 @@ def mig_path(*, json_: bool) -> None:
 
 @flux.command("filter-config")
 @installed_site_option
-@click.option(
-    "--path",
-    type=click.Path(path_type=Path),
-    help="Where the filter is installed. Default: where Berth is.",
-)
+@click.option("--path", type=PATH, help="Where the filter is installed. Default: where Berth is.")
 def config(site_file: Path, path: Path | None) -> None:
     """Print Flux's configuration for the filter, made from the site file.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.installed_site import find_site, open_view
+from berth.plugin.installed_site import Installation, find_site
 from berth.plugin.replay.live import Known, expected_times, next_hours
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import SCHEDULERS, Scheduler
@@ -132,7 +132,7 @@ def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:
 def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore | None:
     """Open the store; None: it cannot be read, and the replay goes on without predictions."""
     try:
-        return open_view(site_file, store_url)
+        return Installation(site_file, store_url).view()
     except BerthError:
         return None
 

@@ -83,7 +83,7 @@ def plan_parts(
 ) -> list[Part]:
     """Return the plan beside the fleet, the steps between, and what is left over.
 
-    ``states``: the fleet to draw; ``most``: lines of each table.
+    ``states``: the fleet to draw; ``most``: lines of each table on a terminal.
     """
     by_name = {gpu.name: gpu for gpu in plan.gpus}
     lanes = []
@@ -99,24 +99,17 @@ def plan_parts(
             "Now and by the plan",
             plan.summary,
             pictures,
-            [Table("GPUs", PLANNED, plan.gpus[:most])],
-            notes=_more(len(plan.gpus), most, "GPUs"),
+            [Table("GPUs", PLANNED, plan.gpus, most=most)],
         )
     ]
     if steps:
-        table = Table("In this order", STEPS, steps[:most])
-        parts.append(Part("Steps", tables=[table], notes=_more(len(steps), most, "steps")))
+        parts.append(Part("Steps", tables=[Table("In this order", STEPS, steps, most=most)]))
     else:
         parts.append(Part("Steps", ["Nothing has to be cut anew."]))
     if plan.unplaced:
-        notes = _more(len(plan.unplaced), most, "jobs")
-        table_left = Table("Jobs", UNPLACED, plan.unplaced[:most])
-        parts.append(Part("Not placed", tables=[table_left], notes=notes))
+        table = Table("Jobs", UNPLACED, plan.unplaced, most=most)
+        parts.append(Part("Not placed", tables=[table]))
     return parts
-
-
-def _more(count: int, most: int | None, noun: str) -> list[str]:
-    return [f"... and {count - most} more {noun}"] if most is not None and count > most else []
 
 
 def _now(states: Sequence[GpuState]) -> Part:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from berth.pilot.units import format_elapsed, format_ended
 from berth.plugin.outcomes.accuracy import Accuracy, is_inside, real_over_predicted
-from berth.plugin.report.parts import Column, Table, interval
+from berth.plugin.report.parts import Column, Part, Table, interval
 from berth.plugin.store import OutcomeRecord
 
 if TYPE_CHECKING:
@@ -101,12 +101,13 @@ def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:
     return Table(f"Predicted against real times, by {by}", (group, *ACCURACY), rows)
 
 
-def gain_table(gains: Gains) -> Table[Gain]:
-    """Return run times against those in the other place."""
-    return Table("Run time against the other place", GAIN, gains.groups)
+def gain_part(gains: Gains) -> Part:
+    """Return run times against those in the other place, and what is to be known of them."""
+    table = Table("Run time against the other place", GAIN, gains.groups)
+    return Part("", tables=[table] if gains.groups else (), notes=_gain_notes(gains))
 
 
-def gain_notes(gains: Gains) -> list[str]:
+def _gain_notes(gains: Gains) -> list[str]:
     """Return what the table of gains does not say, in sentences."""
     lines = []
     if not gains.groups:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,8 +14,9 @@ from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.replay.live import HORIZONS_H, Figure, Known, figures
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.replay.queue_replay import Live, why_never
-from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn
+from berth.plugin.report.parts import THREE, Column, Part, Picture, Report, Table, drawn
 from berth.policies.replay.live import Foreseen
+from berth.policies.waits import WaitTable
 
 MOST_JOBS = 200
 """Jobs whose start is shown."""
@@ -64,7 +67,7 @@ def _figures_table(live: Live) -> Table[str]:
         known = figures(foreseen, live.present)
         return Column(
             name, name, known.__getitem__, words=lambda key: _figure_text(key, known[key]),
-            ends=("low", "mid", "high"),
+            ends=THREE,
         )  # fmt: skip
 
     columns: list[Column[str]] = [Column("Figure", "figure", str, words=FIGURES.get)]
@@ -79,7 +82,7 @@ def _starts_table(live: Live, waiting: Sequence[int]) -> Table[int]:
     def column(name: str, foreseen: Foreseen) -> Column[int]:
         return Column(
             f"Start, {name}", f"start_s, {name}", lambda k: _start_s(foreseen, k),
-            words=lambda k: start_text(foreseen, k), unit="s", ends=("low", "mid", "high"),
+            words=lambda k: start_text(foreseen, k), unit="s", ends=THREE,
         )  # fmt: skip
 
     columns: list[Column[int]] = [
@@ -189,3 +192,31 @@ def queue_data(live: Live) -> dict[str, object]:
             for name, foreseen in live.replays
         ],
     }
+
+
+def waits_report(
+    tables: Mapping[str, WaitTable], gpus: Container[str], *, running: int, waiting: int
+) -> Report:
+    """Report how long a job that comes now would wait; ``gpus``: candidates with GPUs."""
+    shown = [
+        _waits_table(name, table, "GPUs" if name in gpus else "cores")
+        for name, table in tables.items()
+    ]
+    parts = [Part(table.caption, tables=[replace(table, caption="")]) for table in shown]
+    return Report("", f"{running} jobs run, {waiting} wait", parts)
+
+
+def _waits_table(name: str, table: WaitTable, units: str) -> Table[int]:
+    """Return a line for each size of jobs, with a column for each length."""
+
+    def column(place: int, bound_s: float) -> Column[int]:
+        title = "any" if math.isinf(bound_s) else f"up to {format_elapsed(bound_s)}"
+        key = "wait_s" if math.isinf(bound_s) else f"wait_s, {bound_s:g} s"
+        return Column(
+            title, key, lambda row: table.waits[row][place],
+            lambda wait: format_elapsed(wait.mid) if wait.mid else "none", "s", ends=THREE,
+        )  # fmt: skip
+
+    columns: list[Column[int]] = [Column(units, "units", table.units.__getitem__)]
+    columns += [column(place, bound_s) for place, bound_s in enumerate(table.seconds)]
+    return Table(name, columns, range(len(table.units)))

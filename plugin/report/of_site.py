@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from berth.plugin.outcomes.accuracy import (
     summarise,
 )
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
-from berth.plugin.report.of_outcomes import accuracy_table, gain_notes, gain_table
+from berth.plugin.report.of_outcomes import accuracy_table, gain_part
 from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK
@@ -255,6 +255,5 @@ def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Pa
 
     gains = gains_of(store, ended, site, None)
     bound = newest_only("jobs", min(len(ended), MOST), count)
-    lines = _below([*gain_notes(gains), *bound])
-    tables = [gain_table(gains)] if gains.groups else []
-    return Part("What placements saved", lines, tables=tables)
+    part_of_gain = gain_part(gains)
+    return replace(part_of_gain, lines=_below([*part_of_gain.notes, *bound]), notes=())

@@ -139,7 +139,7 @@ def _ranking(ranking: WorkloadRanking) -> Part:
             "program has no code for: Berth does not act on them.",
         ],
         drawn(
-            "WorkloadRanking times with their 90 % intervals, fastest first",
+            "Predicted times with their 90 % intervals, fastest first",
             lambda: ranked_times(shown),
         )
         if shown

@@ -137,6 +137,8 @@ class Table(Generic[R]):
     """By record: shown apart, as nothing to act on."""
     links: Sequence[str | None] = ()
     """By record: where its first cell leads, on the page."""
+    most: int | None = None
+    """Lines that a terminal shows; None: all. Page, CSV and JSON have all."""
 
     @property
     def header(self) -> list[str]:

@@ -21,6 +21,17 @@ _LEAST = 8
 """Characters that a column keeps."""
 
 
+def as_text(content: Report | Part | Table[Any]) -> str:
+    """Return a report, a part without its title, or a table as text."""
+    match content:
+        case Report():
+            return report_text(content)
+        case Part():
+            return part_text(content)
+        case _:
+            return table_text(content)
+
+
 def report_text(report: Report) -> str:
     """Return a report's sentences, facts and tables; pictures are for HTML."""
     lines = [line for line in (report.title, report.lead) if line]
@@ -65,8 +76,11 @@ def table_text(table: Table[Any], *, indent: int = 0) -> str:
     doubtful = [index for index in range(len(table.records)) if table.is_doubtful(index)]
     apart = doubtful[0] if doubtful else None
     columns = [column for column in table.columns if not column.is_wide]
-    rows = [[column.cell(record) for column in columns] for record in table.records]
-    return _aligned([_capitals(column.title) for column in columns], rows, indent, apart)
+    shown = table.records[: table.most]
+    rows = [[column.cell(record) for column in columns] for record in shown]
+    text = _aligned([_capitals(column.title) for column in columns], rows, indent, apart)
+    left = len(table.records) - len(shown)
+    return f"{text}\n{' ' * indent}... and {left} more" if left else text
 
 
 def columns(

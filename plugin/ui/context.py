@@ -14,6 +14,7 @@ from flask import abort, current_app, g, request
 
 from berth.pilot.errors import BerthError
 from berth.plugin.forecasting import forecaster_for
+from berth.plugin.installed_site import Installation
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import WorkloadRecord
@@ -103,11 +104,10 @@ def viewer_of(settings: UiSettings) -> Viewer:
 
 def open_store(settings: UiSettings) -> Store | RemoteStore | None:
     """Open what the page reads from; None: the demo site has none. Raises BerthError."""
-    from berth.plugin.installed_site import open_view  # noqa: PLC0415 - SQLAlchemy is slow to import
-
     if settings.site_file is None and settings.store_url is None:
         return None
-    return open_view(settings.site_file, settings.store_url, busy_timeout_s=PATIENCE_S)
+    installation = Installation(settings.site_file, settings.store_url)
+    return installation.view(busy_timeout_s=PATIENCE_S)
 
 
 def whole_store(store: Store | RemoteStore | None, viewer: Viewer) -> Store:

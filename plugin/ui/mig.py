@@ -8,15 +8,14 @@ from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.documents import read_json
 from berth.pilot.errors import BerthError, UsageError
-from berth.pilot.units import format_bytes
 from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.mig.recommending import Predictions
 from berth.plugin.report.of_fleet import fleet_report
-from berth.plugin.report.parts import TextTable, text_table
+from berth.plugin.report.of_slices import profiles_table
 from berth.plugin.ui.context import Context, context
-from berth.policies.mig import Geometry, known_gpus, lookup
+from berth.policies.mig import known_gpus, lookup
 from berth.policies.mig.documents import FleetDocument, PlanDocument, plan_document, states_of
-from berth.policies.mig.layout import GpuState, enumerate_states
+from berth.policies.mig.layout import GpuState
 from berth.policies.mig.planner import plan
 from berth.predictor.core.workload import parse_workload
 
@@ -45,7 +44,7 @@ def mig() -> str:
     problems: list[BerthError] = []
     form.workload.choices = [""]
     try:
-        table = _table(lookup(name)) if name else None
+        table = profiles_table(lookup(name)) if name else None
     except BerthError as error:
         problems.append(error)
     try:
@@ -86,22 +85,3 @@ def _plan(
     if page.settings.plan is not None and page.viewer().only is None:  # it names others' jobs
         return read_json(page.settings.plan, PlanDocument)
     return None
-
-
-def _table(geometry: Geometry) -> TextTable:
-    plain = enumerate_states(geometry.plain())
-    rows = [
-        (
-            p.name,
-            f"{p.compute_slices} of {geometry.compute_slices}",
-            format_bytes(p.memory_bytes),
-            ", ".join(map(str, p.placements)),
-            str(p.max_instances),
-        )
-        for p in geometry.profiles
-    ]
-    return text_table(
-        f"{geometry.gpu}: {len(plain.layouts)} layouts, {len(plain.maximal)} of them full",
-        ("Profile", "Compute slices", "Memory", "Starts at", "At most"),
-        rows,
-    )

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.cli.lazy import CommandWithMore
 from lab.__main__ import lab
 
@@ -53,7 +53,7 @@ def words_of(text: str) -> list[str]:
 @pytest.mark.parametrize(("page", "text"), sorted(set(commands())))
 def test_the_command_and_its_options_exist(page: str, text: str) -> None:
     words = words_of(text)
-    command: click.Command = cli.berth if words[0] == "berth" else lab
+    command: click.Command = berth if words[0] == "berth" else lab
     words = words[1:] if words[0] == "berth" else words[3:]
     while words and isinstance(command, click.Group) and not words[0].startswith("-"):
         context = click.Context(command)
@@ -103,7 +103,7 @@ def unknown(text: str) -> list[str]:
     """Commands that a text names and that do not exist, in words of one space."""
     found = []
     for match in NAMED.finditer(re.sub(r"\s*\n[ #-]*", " ", text)):
-        command: click.Command = cli.berth
+        command: click.Command = berth
         for word in match.group(1).split():
             if not isinstance(command, click.Group):
                 break
@@ -150,10 +150,10 @@ def test_the_page_of_commands_has_the_whole_tree() -> None:
         (ROOT / "docs" / "commands.md").read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-    context = click.Context(cli.berth)
+    context = click.Context(berth)
     tree = {}
-    for name in cli.berth.list_commands(context):
-        command = cli.berth.get_command(context, name)
+    for name in berth.list_commands(context):
+        command = berth.get_command(context, name)
         below = command.list_commands(context) if isinstance(command, click.Group) else []
         tree[name] = set(below)
     assert {name: set(re.findall(r"`(\w+)`", below)) for name, below in rows} == tree

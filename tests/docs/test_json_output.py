@@ -13,7 +13,7 @@ import pytest
 from json_outputs import FOLDER, Case, cases, not_as_written, printed
 from json_schema import problems, schema_of
 
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.cli.options import SentenceJson
 
 DOCS = FOLDER.parent
@@ -48,7 +48,7 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
             yield " ".join((*path, name)), command
 
 
-LEAVES = dict(leaves(cli.berth))
+LEAVES = dict(leaves(berth))
 
 
 def json_of(command: click.Command) -> click.Parameter | None:

@@ -67,7 +67,7 @@ def test_no_command_has_an_option_twice() -> None:
         ),
         (("jobs", "decisions", "--short"), "ID"),
         (("jobs", "decisions", decision(1).id), "CANDIDATE"),
-        (("mig", "show", "--gpu", "A100-40GB"), "PROFILE"),
+        (("mig", "show", "--gpu", "A100-40GB"), "NAME"),
         (("site", "platform", "list"), "platform"),
     ],
 )

@@ -11,7 +11,7 @@ from onnx import helper
 from small_models import attention, convolutional, model
 
 from berth.pilot.errors import BerthError
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def show(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(cli.berth, ["workload", "model", *map(str, arguments)])
+    result = CliRunner().invoke(berth, ["workload", "model", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from small_models import convolutional
 
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def predicted(path: Path, *arguments: object) -> dict[str, Any]:
     asked = ["predict", str(path), *map(str, arguments), "--json"]
-    result = CliRunner().invoke(cli.berth, asked)
+    result = CliRunner().invoke(berth, asked)
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
@@ -75,7 +75,7 @@ def test_gpus_that_can_be_cut_get_a_profile_with_its_reason(written: Path) -> No
 
 def test_the_text_has_memory_other_tasks_and_slices(written: Path) -> None:
     asked = ["predict", str(written), "--platform", "a100-40gb", "--platform", "a100-mig-1g.5gb"]
-    result = CliRunner().invoke(cli.berth, [*asked, "--batch", "131072"])
+    result = CliRunner().invoke(berth, [*asked, "--batch", "131072"])
     assert result.exit_code == 0, result.output
     assert "GPU MEMORY (95 %)" in result.output
     assert "training with Adam" in result.output

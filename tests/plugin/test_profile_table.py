@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.pilot.host import provenance
 from berth.pilot.profile import Profile, Runtime, SizePoint, Workload
-from berth.plugin.cli.pilot.run import summary
+from berth.plugin.report.of_profile import profile_facts
 
 
 def test_only_a_peak_that_is_a_bound_is_said_to_be_one() -> None:
@@ -23,7 +23,7 @@ def test_only_a_peak_that_is_a_bound_is_said_to_be_one() -> None:
         sizes=(bound, exact),
         provenance=provenance(),
     )
-    lines = summary(profile)
-    assert "memory    8.0 MiB at most of the host" in lines
-    assert "size      100: 1 s, 8.0 MiB at most" in lines
-    assert "size      200: 2 s, 64.0 MiB" in lines
+    facts = list(profile_facts(profile))
+    assert ("memory", "8.0 MiB at most of the host") in facts
+    assert ("size", "100: 1 s, 8.0 MiB at most") in facts
+    assert ("size", "200: 2 s, 64.0 MiB") in facts

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.site import SiteWatcher, load_site
 from berth.plugin.site.energy import read_intensity
 from berth.policies import OBJECTIVES, Code
@@ -164,7 +164,7 @@ def test_place_explains_every_objective_term_by_term(name: str, tmp_path: Path) 
     profile = tmp_path / "triad.json"
     profile.write_text(to_json(toy_profiles.profile("triad")))
     words = ["place", str(profile), "--policy", name, "--finish-within", "6h", "--explain"]
-    done = CliRunner().invoke(cli.berth, [*words, "--", "./x"])
+    done = CliRunner().invoke(berth, [*words, "--", "./x"])
     assert done.exit_code == 0, (done.output, done.exception)
     assert f"policy {name}," in done.stdout
     if name == "user-choice":
@@ -180,6 +180,6 @@ def test_a_deadline_that_is_no_duration_is_refused(text: str, tmp_path: Path) ->
     profile = tmp_path / "triad.json"
     profile.write_text(to_json(toy_profiles.profile("triad")))
     words = ["place", str(profile), "--finish-within", text, "--", "./x"]
-    done = CliRunner().invoke(cli.berth, words)
+    done = CliRunner().invoke(berth, words)
     assert isinstance(done.exception, UsageError)
     assert "--finish-within" in done.exception.message

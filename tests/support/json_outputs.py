@@ -34,7 +34,7 @@ from berth.pilot.dl.document import ModelRun
 from berth.pilot.documents import to_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.workloads.described_models import Shape, described
@@ -281,7 +281,7 @@ def _files(folder: Path) -> dict[str, str]:
             str(folder / "past.db"),
         ),
     ):
-        done = CliRunner().invoke(cli.berth, list(words))
+        done = CliRunner().invoke(berth, list(words))
         assert done.exit_code == 0, (words, done.output, done.exception)
     calibrated = {"calibrated.toml": str(folder / "calibrated" / "berth.toml")}
     return {p.name: str(p) for p in folder.iterdir()} | calibrated | stand_ins.shipped_files()
@@ -293,7 +293,7 @@ def printed(case: Case, folder: Path, words: Sequence[str]) -> str:
         for name in ("BERTH_SITE", "BERTH_STORE"):
             patch.delenv(name, raising=False)
         case.stand_in(patch, folder)
-        done = CliRunner().invoke(cli.berth, list(words))
+        done = CliRunner().invoke(berth, list(words))
     assert (done.exit_code != 0) == case.fails, (words, done.output, done.exception)
     return done.stdout
 

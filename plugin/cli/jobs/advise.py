@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,20 +10,18 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli.options import json_option, store_options
+from berth.plugin.cli.options import PATH, POSITIVE, answer, json_option, store_options
 from berth.plugin.daemon.fingerprint import fingerprint
-from berth.plugin.history.advice import LEAST_RUNS, Advice, advise
+from berth.plugin.history.advice import LEAST_RUNS, advise
 from berth.plugin.history.matching import plain_name
-from berth.plugin.installed_site import open_store
+from berth.plugin.installed_site import Installation
 
 
 @click.command(name="advise")
 @click.argument("name", required=False)
 @click.option("--user", help="Advise on jobs of this user only.")
-@click.option(
-    "--script", type=click.Path(path_type=Path), help="Advise on jobs of this batch script only."
-)
-@click.option("--least-runs", type=click.IntRange(min=1), default=LEAST_RUNS, show_default=True,
+@click.option("--script", type=PATH, help="Advise on jobs of this batch script only.")
+@click.option("--least-runs", type=POSITIVE, default=LEAST_RUNS,
               help="Say nothing of jobs that ran fewer times.")  # fmt: skip
 @json_option
 @store_options
@@ -35,8 +32,7 @@ def advise_command(
     script: Path | None,
     least_runs: int,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Say of each kind of job what it asked for and what it needed: of all, or of jobs NAME.
 
@@ -48,26 +44,23 @@ def advise_command(
       berth jobs advise --user alice
       berth jobs advise align.sh
     """
-    store = open_store(site_file, store_url)
-    jobs = every = list(store.past_jobs.of_users(user))
+    jobs = every = list(installation.store().past_jobs.of_users(user))
     if name is not None:
         jobs = [job for job in jobs if plain_name(job.name) == plain_name(name)]
     if script is not None:
         digest, called = _fingerprint(script), plain_name(script.name)
         jobs = [job for job in jobs if job.script == digest or plain_name(job.name) == called]
-    found = advise(jobs, least_runs=least_runs)
-    if json_:
-        click.echo(json.dumps([_as_json(one) for one in found], indent=2))
-        return
-    if not found:
-        click.echo(_nothing(name, [job.name for job in every], least_runs))
-        return
-    for one in found:
-        click.echo(f"{one.user} {one.name}: {one.sentence()}")
+    advice = advise(jobs, least_runs=least_runs)
+    lines = [f"{kind.user} {kind.name}: {kind.sentence()}" for kind in advice]
+    answer(
+        "\n".join(lines) or _nothing(name, [job.name for job in every], least_runs),
+        [{**dataclasses.asdict(kind), "sentence": kind.sentence()} for kind in advice],
+        json_=json_,
+    )
 
 
 def _nothing(name: str | None, names: Sequence[str], least_runs: int) -> str:
-    known = sorted({plain_name(one) for one in names} - {""})
+    known = sorted({plain_name(known_name) for known_name in names} - {""})
     near = get_close_matches(plain_name(name), known, n=3, cutoff=0.5) if name else []
     if near:
         return f"no {least_runs} past jobs are called {name}; there are: {', '.join(near)}"
@@ -79,7 +72,3 @@ def _fingerprint(script: Path) -> str:
         return fingerprint(script.read_bytes().decode("utf-8", "replace"))
     except OSError as error:
         raise DocumentError(script, f"cannot be read: {error.strerror}") from None
-
-
-def _as_json(one: Advice) -> dict[str, object]:
-    return {**dataclasses.asdict(one), "sentence": one.sentence()}

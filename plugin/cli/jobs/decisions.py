@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import store_options, table_json_option
-from berth.plugin.installed_site import open_view
+from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_decision import (
     decided,
     decided_one,
@@ -19,7 +17,6 @@ from berth.plugin.report.of_decision import (
     decision_part,
     decisions_table,
 )
-from berth.plugin.report.terminal import part_text, table_text
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.workloads.names import caller
 
@@ -29,13 +26,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("decision", required=False, metavar="[ID]")
-@click.option(
-    "--last",
-    type=click.IntRange(1, 100_000),
-    default=20,
-    show_default=True,
-    help="Show so many of the newest.",
-)
+@click.option("--last", type=click.IntRange(1, 100_000), default=20,
+              help="Show so many of the newest.")  # fmt: skip
 @click.option("--user", help="Show only those of this user.")
 @click.option(
     "--code", help="Show only those with this code (docs/reasons.md), for example no-workload."
@@ -55,8 +47,7 @@ def decisions(
     job: str | None,
     short: bool,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """List what was decided, newest first; or explain the decision ID.
 
@@ -71,43 +62,35 @@ def decisions(
     """
     if decision is not None and job is not None:
         raise UsageError("give a decision's ID or --job, not both")
-    store = open_view(site_file, store_url)
+    store = installation.view()
     if job is not None:
         from berth.plugin.report.known_job import decision_of_job  # noqa: PLC0415 - schedulers
 
         decision = decision_of_job(store, job)
     if decision is not None:
-        _show(store, decision, json_=json_)
+        explained = decided_one(store, _by_id(store, decision))
+        answer(lambda: decision_part(explained), lambda: decision_data(explained), json_=json_)
         return
     if workload is not None:
         from berth.plugin.workloads.filing import stored_for  # noqa: PLC0415 - predictor
 
         with suppress(UsageError):  # one that is removed by now has its name in the records
             workload = stored_for(store, workload, caller()).name
-    decisions = decided(store, store.decisions.last(last, user=user, code=code, workload=workload))
-    if json_:
-        click.echo(json.dumps([decision_data(decision) for decision in decisions], indent=2))
-    elif decisions:
-        click.echo(table_text(decisions_table(decisions, short=short)))
-    else:
-        click.echo("no decisions yet")
-
-
-def _show(store: Store | RemoteStore, name: str, *, json_: bool) -> None:
-    decision = decided_one(store, _by_id(store, name))
-    if json_:
-        click.echo(json.dumps(decision_data(decision), indent=2))
-    else:
-        click.echo(part_text(decision_part(decision)))
+    newest = decided(store, store.decisions.last(last, user=user, code=code, workload=workload))
+    answer(
+        lambda: decisions_table(newest, short=short) if newest else "no decisions yet",
+        lambda: [decision_data(each) for each in newest],
+        json_=json_,
+    )
 
 
 def _by_id(store: Store | RemoteStore, decision: str) -> DecisionRecord:
-    found = store.decisions.get(decision)
-    if found is None:
+    record = store.decisions.get(decision)
+    if record is None:
         is_job = decision.partition("_")[0].isdecimal()  # 4711, 4711_2
         of_job = f"of job {decision}: berth jobs decisions --job {decision}"
         raise UsageError(
             f"no decision {decision!r} is in {store.name}",
             hint=of_job if is_job else "list them: berth jobs decisions",
         )
-    return found
+    return record

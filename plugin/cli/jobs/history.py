@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import answer, json_option, store_options
+from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.reading import ReadJobs, summary
 from berth.plugin.history.workloads import HistorySummary, make_workloads
-from berth.plugin.installed_site import find_site, open_store
+from berth.plugin.installed_site import Installation
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.site.site import Site
@@ -33,20 +32,16 @@ def _formats(command: Callable[..., None]) -> Callable[..., None]:
     names = SCHEDULERS.names()
 
     @functools.wraps(command)
-    def collected(**given: Any) -> None:  # click's arguments
-        formats = [name for name in (*names, SWF) if given.pop(name)]
-        command(formats=formats, **given)
+    def collected(**arguments: Any) -> None:  # click's arguments
+        formats = [name for name in (*names, SWF) if arguments.pop(name)]
+        command(formats=formats, **arguments)
 
-    found: Callable[..., None] = click.option(
-        f"--{SWF}", is_flag=True, help="FILE is in the Standard Workload Format."
-    )(collected)
-    for name in reversed(names):
-        found = click.option(
-            f"--{name}",
-            is_flag=True,
-            help=f"Ask {name.title()}'s accounting; or FILE is its output.",
-        )(found)
-    return found
+    helps = {name: f"Ask {name.title()}'s accounting; or FILE is its output." for name in names}
+    helps[SWF] = "FILE is in the Standard Workload Format."
+    decorated: Callable[..., None] = collected
+    for name, text in reversed(helps.items()):
+        decorated = click.option(f"--{name}", is_flag=True, help=text)(decorated)
+    return decorated
 
 
 @click.group()
@@ -61,9 +56,9 @@ def history() -> None:
 
 
 @history.command(name="import")
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=PATH)
 @_formats
-@click.option("--days", type=click.FloatRange(min=0), default=30.0, show_default=True,
+@click.option("--days", type=click.FloatRange(min=0), default=30.0,
               help="Ask for so many days the first time; later only for what is new.")  # fmt: skip
 @click.option("--cluster", help="Name under which job ids are unique. Default: the site's.")
 @click.option("--utc", is_flag=True, help="Times in sacct's FILE are UTC, not local.")
@@ -77,8 +72,7 @@ def import_(
     cluster: str | None,
     utc: bool,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Store the jobs of FILE, or of the running scheduler, and predict from them.
 
@@ -99,8 +93,8 @@ def import_(
     if file is None and formats in ([], [SWF]):
         flags = " or ".join(f"--{name}" for name in SCHEDULERS.names())
         raise UsageError("nothing to import", hint=f"give FILE, or {flags} to ask the scheduler")
-    site = find_site(site_file)
-    store = open_store(site_file, store_url)
+    site = installation.site()
+    store = installation.store()
     named = cluster or (site.name if site else "site")
     before = store.past_jobs.count()
     if file is None:
@@ -114,54 +108,51 @@ def import_(
     store.past_jobs.put(list(read.jobs.values()))
     new = store.past_jobs.count() - before
     learn_needs(store, time.time())
-    made = None if site is None else _workloads(site, site_file, store_url)
-    if json_:
-        click.echo(json.dumps(_as_json(read, new, made), indent=2))
-        return
-    click.echo(f"{len(read.jobs)} jobs that ran, {new} of them new ({store.name})")
-    for line in summary(read):
-        click.echo(line)
-    if made is None:
-        click.echo("no site file: nothing is predicted of them yet (--site FILE)")
-        return
-    click.echo(_predicting(made))
-    if made.unplaced:
-        click.echo(
-            f"{made.unplaced} jobs ran in queues that the site file has no single platform for: "
-            "nothing is predicted from those"
-        )
+    workloads = None if site is None else _workloads(site, installation)
+    lines = [f"{len(read.jobs)} jobs that ran, {new} of them new ({store.name})", *summary(read)]
+    lines += _predicting(workloads)
+    answer("\n".join(lines), _as_json(read, new, workloads), json_=json_)
 
 
 @history.command()
 @json_option
 @store_options
-def refresh(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+def refresh(*, json_: bool, installation: Installation) -> None:
     """Predict anew from the stored jobs and from what became of jobs that Berth decided upon.
 
     \b
     Example:
       berth jobs history refresh
     """
-    site = find_site(site_file)
+    site = installation.site()
     if site is None:
         raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
-    made = _workloads(site, site_file, store_url)
-    learn_needs(open_store(site_file, store_url), time.time())
-    answer(_predicting(made), dataclasses.asdict(made), json_=json_)
+    workloads = _workloads(site, installation)
+    learn_needs(installation.store(), time.time())
+    answer(_predicting(workloads)[0], dataclasses.asdict(workloads), json_=json_)
 
 
-def _predicting(made: HistorySummary) -> str:
-    return f"{made.workloads} workloads from {made.runs} runs predict the next jobs"
+def _predicting(workloads: HistorySummary | None) -> list[str]:
+    """Say what later jobs are predicted from; ``workloads`` is None without a site file."""
+    if workloads is None:
+        return ["no site file: nothing is predicted of them yet (--site FILE)"]
+    lines = [f"{workloads.workloads} workloads from {workloads.runs} runs predict the next jobs"]
+    if workloads.unplaced:
+        lines.append(
+            f"{workloads.unplaced} jobs ran in queues that the site file has no single platform "
+            "for: nothing is predicted from those"
+        )
+    return lines
 
 
-def _workloads(site: Site, site_file: Path | None, store_url: str | None) -> HistorySummary:
-    store = open_store(site_file, store_url)
+def _workloads(site: Site, installation: Installation) -> HistorySummary:
+    store = installation.store()
     return make_workloads(
         store, site, forecaster=forecaster_for(site), platforms=platforms_for(site)
     )
 
 
-def _as_json(read: ReadJobs, new: int, made: HistorySummary | None) -> dict[str, object]:
+def _as_json(read: ReadJobs, new: int, workloads: HistorySummary | None) -> dict[str, object]:
     return {
         "jobs": len(read.jobs),
         "new": new,
@@ -169,7 +160,7 @@ def _as_json(read: ReadJobs, new: int, made: HistorySummary | None) -> dict[str,
         "not_ended": read.not_ended,
         "broken": read.broken,
         "examples": read.examples,
-        "workloads": None if made is None else made.workloads,
-        "runs": None if made is None else made.runs,
-        "unplaced": None if made is None else made.unplaced,
+        "workloads": None if workloads is None else workloads.workloads,
+        "runs": None if workloads is None else workloads.runs,
+        "unplaced": None if workloads is None else workloads.unplaced,
     }

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from pathlib import Path
 
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import json_option, store_options
-from berth.plugin.installed_site import find_site, open_store
+from berth.plugin.cli.options import answer, json_option, store_options
+from berth.plugin.installed_site import Installation
 from berth.plugin.learning.learner import Learner
 from berth.plugin.report.of_store import learning_sentences
 
@@ -30,8 +28,7 @@ def learn(
     rebuild: bool,
     without: tuple[str, ...],
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Learn from the jobs that have ended since the last time (docs/learning.md).
 
@@ -44,8 +41,8 @@ def learn(
       berth jobs learn --without 4711
       berth jobs learn --rebuild
     """
-    site = find_site(site_file)
-    store = open_store(site_file, store_url)
+    site = installation.site()
+    store = installation.store()
     learner = Learner(store, everybody=site is not None and site.learning.everybody)
     for job in without:
         if not learner.without(job):
@@ -53,7 +50,4 @@ def learn(
                 f"nothing was learnt from job {job}", hint="see: berth workload show NAME"
             )
     done = learner.rebuild() if rebuild else learner.until_done()
-    if json_:
-        click.echo(json.dumps(dataclasses.asdict(done), indent=2))
-    else:
-        click.echo("\n".join(learning_sentences(done)))
+    answer("\n".join(learning_sentences(done)), dataclasses.asdict(done), json_=json_)

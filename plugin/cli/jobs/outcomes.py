@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import store_options, table_json_option
-from berth.plugin.installed_site import open_store
+from berth.plugin.cli.options import answer, store_options, table_json_option
+from berth.plugin.installed_site import Installation
 from berth.plugin.outcomes.accuracy import (
     GROUPS,
     MOST_COUNTED,
@@ -21,37 +19,28 @@ from berth.plugin.outcomes.accuracy import (
     newest_only,
     summarise,
 )
-from berth.plugin.report.of_outcomes import (
-    accuracy_table,
-    jobs_table,
-)
-from berth.plugin.report.parts import Table
-from berth.plugin.report.terminal import table_text
+from berth.plugin.report.of_outcomes import accuracy_table, jobs_table
+from berth.plugin.report.parts import Part, Table
 from berth.plugin.store import Store
 
-if TYPE_CHECKING:
-    pass
-
 _DAY_S = 86_400.0
+days_option = click.option(
+    "--days", type=click.FloatRange(min=0), default=30.0,
+    help="Look at jobs that ended in so many days.",
+)  # fmt: skip
+
+
+def last_days(days: float) -> tuple[float, float]:
+    """Return since when, and until when, jobs ended that are looked at, in Unix seconds."""
+    until_s = time.time() + _DAY_S
+    return until_s - (days + 1) * _DAY_S, until_s
 
 
 @click.command()
-@click.option(
-    "--by",
-    type=click.Choice(list(GROUPS)),
-    default="platform",
-    show_default=True,
-    help="Sum up by this.",
-)
-@click.option(
-    "--days",
-    type=click.FloatRange(min=0),
-    default=30.0,
-    show_default=True,
-    help="Look at jobs that ended in so many days.",
-)
+@click.option("--by", type=click.Choice(list(GROUPS)), default="platform", help="Sum up by this.")
+@days_option
 @click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
-@click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True,
+@click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000,
               help="With --jobs: list so many.")  # fmt: skip
 @click.option("--short", is_flag=True, help="With --jobs: show fewer columns, as squeue has them.")
 @table_json_option
@@ -64,8 +53,7 @@ def outcomes(
     last: int,
     short: bool,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Show how well predicted times held for jobs that have run.
 
@@ -80,9 +68,8 @@ def outcomes(
     """
     if short and not jobs:
         raise UsageError("--short belongs to --jobs")
-    store = open_store(site_file, store_url)
-    until_s = time.time() + _DAY_S
-    since_s = until_s - (days + 1) * _DAY_S
+    store = installation.store()
+    since_s, until_s = last_days(days)
     notes: list[str] = []
     if jobs:
         newest = store.outcomes.last(since_s, until_s, last)
@@ -96,15 +83,12 @@ def outcomes(
         records = summarise(ended, by)
         table = accuracy_table(records, by)
         notes = newest_only("jobs", len(ended), count)
-    if json_:
-        data = [dataclasses.asdict(record) for record in records]
-        rows = [record | row for record, row in zip(data, table.data(), strict=True)]
-        click.echo(json.dumps(rows, indent=2))
-    elif not records:
-        click.echo(f"no job that was decided upon has ended in the last {days:g} days")
-    else:
-        click.echo(table_text(table))
-        say(_changes(store, since_s), json_=False)
+    nothing = f"no job that was decided upon has ended in the last {days:g} days"
+    answer(
+        lambda: Part("", tables=[table], notes=_changes(store, since_s)) if records else nothing,
+        [dataclasses.asdict(r) | row for r, row in zip(records, table.data(), strict=True)],
+        json_=json_,
+    )
     say(notes, json_=json_)
 
 
@@ -120,5 +104,5 @@ def _changes(store: Store, since_s: float) -> list[str]:
         return []
     from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy
 
-    found = changes_since(store, since_s)
-    return [*found.sentences, *found.bound]
+    changes = changes_since(store, since_s)
+    return [*changes.sentences, *changes.bound]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options import SentenceJson, json_option, seconds_of
+from berth.plugin.cli.options import FILE, SentenceJson, json_option, seconds_of
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report, previews
 from berth.plugin.mig.errors import Busy
@@ -26,13 +26,13 @@ OUTCOMES = {
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", required=False, type=FILE)
 @click.option("--yes", is_flag=True, help="Do it; without this, only show what would be done.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done, as without --yes.")
 @click.option(
     "--selected-config", "-c", "selected", help="Name of the configuration in a mig-parted file."
 )
-@click.option("--wait", default="0s", show_default=True, help="Wait so long for busy slices.")
+@click.option("--wait", default="0s", help="Wait so long for busy slices.")
 @click.option("--resume", is_flag=True, help="End an apply that was interrupted, without a FILE.")
 @click.option("--enable-mig", is_flag=True, help="Switch MIG on where FILE needs it.")
 @json_option
@@ -115,7 +115,7 @@ def _listed(items: Iterable[Any]) -> str:
 
 
 @click.command(name="assert")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option("--selected-config", "-c", "selected", help="Name in a mig-parted file.")
 @click.option(
     "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the differences as JSON."

@@ -13,8 +13,8 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig.apply import preview_text
 from berth.plugin.cli.mig.plan import workload_jobs_option
-from berth.plugin.cli.options import json_option, store_options
-from berth.plugin.installed_site import find_site, open_store
+from berth.plugin.cli.options import FILE, json_option, store_options
+from berth.plugin.installed_site import Installation
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.automatic import expected_demands, think
 from berth.plugin.mig.inventory import Fleet
@@ -29,7 +29,7 @@ from berth.policies.mig.documents import JobsDocument
 @click.option(
     "--jobs",
     "jobs_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Jobs to plan for (berth.mig-jobs/1); default: the scheduler's queue.",
 )
 @workload_jobs_option
@@ -46,8 +46,7 @@ def auto(
     yes: bool,
     triggered: bool,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Plan this machine's GPUs for the jobs that wait, and re-cut them where that is worth it.
 
@@ -75,8 +74,8 @@ def auto(
         demands = demands_of(
             with_workloads(jobs, named),
             [gpu.geometry.gpu for gpu in fleet if gpu.geometry],
-            lambda: predictions_for(find_site(site_file)),
-            lambda: open_store(site_file, store_url),
+            lambda: predictions_for(installation.site()),
+            installation.store,
         )
     thought = think(
         fleet,

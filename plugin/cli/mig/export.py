@@ -11,6 +11,7 @@ import click
 from berth.pilot.documents import read_json, write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import whole_number
+from berth.plugin.cli.options import FILE, POSITIVE
 from berth.plugin.mig.parted import Entry, entries, write
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.policies.mig import Geometry, Layout, lookup
@@ -20,19 +21,15 @@ Device = tuple[int, Geometry, Layout, bool]
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--name", default="berth", show_default=True, help="Name of the configuration.")
+@click.argument("source", type=FILE)
+@click.option("--name", default="berth", help="Name of the configuration.")
 @click.option(
     "--scheduler",
     type=click.Choice(SCHEDULERS.names()),
     help="Write this scheduler's configuration instead.",
 )
-@click.option("--cores", type=click.IntRange(min=1), help="With --scheduler: cores of each node.")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write. Default: print.",
-)
+@click.option("--cores", type=POSITIVE, help="With --scheduler: cores of each node.")
+@click.option("--output", type=FILE, help="File to write. Default: print.")
 def export(
     source: Path, name: str, scheduler: str | None, cores: int | None, output: Path | None
 ) -> None:

@@ -9,8 +9,8 @@ import click
 
 from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import Rare, seconds_of, store_options
-from berth.plugin.installed_site import find_site, open_store
+from berth.plugin.cli.options import FILE, Rare, as_seconds, store_options
+from berth.plugin.installed_site import Installation
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.report.of_fleet import plan_parts
 from berth.plugin.report.parts import Report
@@ -41,13 +41,13 @@ workload_jobs_option = click.option(
     "--fleet",
     "fleet_file",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="The GPUs as they stand (berth.mig-fleet/1; JSON or TOML).",
 )
 @click.option(
     "--jobs",
     "jobs_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="The jobs and the slices (or the workload) of each (berth.mig-jobs/1; JSON or TOML).",
 )
 @workload_jobs_option
@@ -55,44 +55,35 @@ workload_jobs_option = click.option(
     "--objective",
     "objectives",
     default="jobs",
-    show_default=True,
     help="What to plan for: jobs, throughput, makespan, energy, gpus, recuts; with commas.",
 )
-@click.option(
-    "--horizon", default="0s", help="Wait so long for running instances, for example 30m."
-)
+@click.option("--horizon", "horizon_s", callback=as_seconds, default="0s",
+              help="Wait so long for running instances, for example 30m.")  # fmt: skip
 @click.option("--recut/--no-recut", default=True, help="Leave every layout as it is.")
 @click.option(
     "--solver",
     cls=Rare,
     type=click.Choice(SOLVERS),
     default="auto",
-    show_default=True,
     help="How the plan is searched.",
 )
-@click.option(
-    "--time-limit", cls=Rare, default="30s", show_default=True, help="Time limit of the solver."
-)
+@click.option("--time-limit", "time_limit_s", cls=Rare, callback=as_seconds, default="30s",
+              help="Time limit of the solver.")  # fmt: skip
 @click.option("--json", "json_", is_flag=True, help="Print the plan document.")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the plan document (berth.mig-plan/1) here.",
-)
+@click.option("--output", type=FILE, help="Write the plan document (berth.mig-plan/1) here.")
 @store_options
 def plan(  # noqa: PLR0917 - one parameter an option
     fleet_file: Path,
     jobs_file: Path | None,
     named: tuple[str, ...],
     objectives: str,
-    horizon: str,
+    horizon_s: float,
     recut: bool,
     solver: str,
-    time_limit: str,
+    time_limit_s: float,
     json_: bool,
     output: Path | None,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Plan a layout for each GPU and who runs where; running instances stay where they are.
 
@@ -114,17 +105,17 @@ def plan(  # noqa: PLR0917 - one parameter an option
     demands = demands_of(
         with_workloads(jobs, named),
         [state.geometry.gpu for state in states],
-        lambda: predictions_for(find_site(site_file)),
-        lambda: open_store(site_file, store_url),
+        lambda: predictions_for(installation.site()),
+        installation.store,
     )
     planned = make_plan(
         states,
         demands,
         objectives,
         now_s=fleet.as_of_s,
-        horizon_s=seconds_of("--horizon", horizon),
+        horizon_s=horizon_s,
         solver=solver,
-        time_limit_s=seconds_of("--time-limit", time_limit),
+        time_limit_s=time_limit_s,
         recut=recut,
     )
     document = plan_document(planned, fleet)

@@ -12,10 +12,11 @@ from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.documents import to_json, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.options import check_name
-from berth.pilot.platform import Platform
 from berth.pilot.suite import build_suite
-from berth.pilot.units import format_bytes, format_count
+from berth.plugin.cli.options import PATH
 from berth.plugin.cli.pilot.common import check_output, progress
+from berth.plugin.report.of_platform import signature_report
+from berth.plugin.report.terminal import report_text
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import candidates, platform_named
 
@@ -24,16 +25,13 @@ BUSY_LOAD = 0.5
 
 
 @click.command(epilog="Example: berth pilot bench --name our-cpu-node -o our-cpu-node.json")
-@click.option(
-    "--name",
-    default=lambda: os.environ.get("BERTH_PLATFORM", "local"),
-    help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
-)
-@click.option("--description", default="", help="One line about it [default: the processor].")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write the Platform here.")
-@click.option("--json", "as_json", is_flag=True, help="Print the Platform as JSON.")
+@click.option("--name", envvar="BERTH_PLATFORM", show_envvar=True, default="local",
+              help="Name of the platform that this machine is.")  # fmt: skip
+@click.option("--description", default="", help="One line about it [the processor].")
+@click.option("--output", "-o", type=PATH, help="Write the Platform here.")
+@click.option("--json", "json_", is_flag=True, help="Print the Platform as JSON.")
 @click.option("--full", is_flag=True, help="Minutes rather than ten seconds: every kernel, longer.")
-def bench(name: str, description: str, output: Path | None, as_json: bool, full: bool) -> None:
+def bench(name: str, description: str, output: Path | None, json_: bool, full: bool) -> None:
     """Benchmark this machine: its Signature, as a platform file.
 
     The machine should do nothing else meanwhile.
@@ -53,13 +51,13 @@ def bench(name: str, description: str, output: Path | None, as_json: bool, full:
     platform = platform_here(name, signature, description=description)
     if output is not None:
         write_json(output, platform)
-    if as_json:
+    if json_:
         click.echo(to_json(platform), nl=False)
         return
-    for line in (*table(platform), *gpus_here(NvmlCollector())):
-        click.echo(line)
+    notes = gpus_here(NvmlCollector())
     if output is not None:
-        click.echo(f"written to {output}")
+        notes.append(f"written to {output}")
+    click.echo(report_text(signature_report(platform, notes)))
 
 
 def gpus_here(nvml: NvmlCollector) -> list[str]:
@@ -73,33 +71,5 @@ def gpus_here(nvml: NvmlCollector) -> list[str]:
         except UsageError:
             devices = ", ".join(device.name for device in candidates(name))
             meaning = f"no shipped platform; its data sheet: {devices or 'not known'}"
-        lines.append(f"  GPU {name}: {meaning}")
-    return lines
-
-
-def table(platform: Platform) -> list[str]:
-    """Return the signature's rates, one a line, with units."""
-    signature = platform.signature
-    rates = (
-        ("double precision, all cores", signature.flops_f64_per_s, "flop/s"),
-        ("single precision, all cores", signature.flops_f32_per_s, "flop/s"),
-        ("double precision, one core", signature.flops_f64_core_per_s, "flop/s"),
-        ("integer operations, one core", signature.int_ops_core_per_s, "op/s"),
-        ("dependent operations, one core", signature.scalar_chain_core_per_s, "op/s"),
-        ("mispredicted branches, one core", signature.branch_misses_core_per_s, "/s"),
-        ("gathered elements, one core", signature.gather_core_per_s, "/s"),
-        ("reduction, all cores", signature.reduction_total_bytes_per_s, "B/s"),
-        ("atomic updates, all cores", signature.atomics_per_s, "/s"),
-    )
-    lines = [f"{platform.name}: {platform.description}"]
-    for title, value, unit in rates:
-        shown = "not measured" if value is None else f"{format_count(value)}{unit}"
-        lines.append(f"  {title:34s} {shown}")
-    for level in signature.memory:
-        latency = "" if level.latency_s is None else f", {level.latency_s * 1e9:.3g} ns away"
-        lines.append(
-            f"  {level.level + ' of ' + format_bytes(level.capacity_bytes):34s} "
-            f"{format_count(level.total_bytes_per_s)}B/s{latency}"
-        )
-    lines.append(f"  {len(signature.kernel_times_s)} kernel times")
+        lines.append(f"GPU {name}: {meaning}")
     return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -11,37 +10,33 @@ from berth.pilot.campaign import DEFAULT_SIZES, CampaignOptions, run_campaign
 from berth.pilot.errors import UsageError
 from berth.pilot.options import check_name
 from berth.pilot.suite import build_suite
-from berth.plugin.cli.options import Rare, answer, json_option
-from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
+from berth.plugin.cli.options import COUNTS, FILE, WORDS, Rare, answer, json_option, platform_option
+from berth.plugin.cli.pilot.common import progress
 
 
 @click.command(
-    epilog="Example: berth pilot campaign --sizes 1048576,2097152 --output kernels.jsonl",
+    epilog="Example: berth pilot campaign --sizes 1048576,2097152 --output kernels.jsonl"
 )
 @click.option(
     "--kernels",
-    callback=parse_words,
+    type=WORDS,
+    default=(),
     help="Measure only these kernels, as Stream_TRIAD,Basic_DAXPY.",
 )
 @click.option(
     "--sizes",
-    callback=parse_counts,
+    type=COUNTS,
     default=",".join(str(size) for size in DEFAULT_SIZES),
-    show_default=True,
     help="Problem sizes.",
 )
 @click.option(
     "--output",
     "-o",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="JSON lines, one Profile each; what it already holds is not measured again.",
 )
-@click.option(
-    "--platform",
-    default=lambda: os.environ.get("BERTH_PLATFORM", "local"),
-    help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
-)
+@platform_option
 @click.option(
     "--native-only",
     cls=Rare,

@@ -1,4 +1,4 @@
-"""What several ``berth pilot`` commands share: lists as options, where a result goes, progress."""
+"""What several ``berth pilot`` commands share: where a result goes, progress."""
 
 from __future__ import annotations
 
@@ -9,33 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-import click
-
 from berth.pilot.errors import UsageError
 from berth.pilot.progress import Say
 from berth.plugin.report.progress_bars import saying
-
-
-def parse_words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return tuple(word.strip() for word in (value or "").split(",") if word.strip())
-
-
-def parse_numbers(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[float, ...]:
-    try:
-        return tuple(float(word) for word in parse_words(context, parameter, value))
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is not a list of numbers like 100,200") from None
-
-
-def parse_counts(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[int, ...]:
-    numbers = parse_numbers(context, parameter, value)
-    if any(number < 1 or number != int(number) for number in numbers):
-        raise click.BadParameter(f"{value!r} is not a list of whole numbers like 1,2,4")
-    return tuple(int(number) for number in numbers)
 
 
 def check_output(output: Path | None) -> None:

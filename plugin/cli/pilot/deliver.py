@@ -18,8 +18,9 @@ import click
 from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
+from berth.plugin.cli.options import PATH
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.installed_site import find_site, open_view
+from berth.plugin.installed_site import Installation
 from berth.plugin.placing import asked_request, place
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, load_site
@@ -34,20 +35,16 @@ _COUNT = click.IntRange(min=1)
 
 
 @click.command(epilog="Example: berth pilot deliver app.profile.json --site /etc/berth/berth.toml")
-@click.argument("profile", type=click.Path(path_type=Path))
+@click.argument("profile", type=PATH)
+@click.option("--site", "site_file", required=True, type=PATH, help="Site file.")
 @click.option(
-    "--site", "site_file", required=True, type=click.Path(path_type=Path), help="Site file."
-)
-@click.option(
-    "--spool",
-    type=click.Path(path_type=Path),
-    help="Folder to leave the Profile in if the store is out of reach.",
+    "--spool", type=PATH, help="Folder to leave the Profile in if the store is out of reach."
 )
 @click.option(
     "--with",
     "others",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Profile of the same program on another number of nodes; one that is not there is said.",
 )
 @click.option("--then-place", is_flag=True, help="Place the job that waits for this one.")
@@ -195,16 +192,14 @@ class Destination:
         )
 
 
-def destination(
-    name: str, site_file: Path | None, store_url: str | None, *, replace: bool
-) -> Destination:
+def destination(name: str, installation: Installation, *, replace: bool) -> Destination:
     """Open the store that ``--store`` means, before the program is run.
 
     Raises UsageError where there is none, or where another workload has the name.
     """
     check_name(name)
-    site = find_site(site_file)
-    store = open_view(site_file, store_url)
+    site = installation.site()
+    store = installation.view()
     own = f"{caller()}/{name}" if isinstance(store, RemoteStore) else name
     if not replace and store.workload(own) is not None:
         raise UsageError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import json
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,6 @@ from berth.pilot.dl.campaign import Plan, name_of, points, read_runs, run_campai
 from berth.pilot.dl.document import (
     Device,
     ModelFacts,
-    ModelRun,
-    Outcome,
     Precision,
     Protocol,
     Setting,
@@ -26,12 +23,13 @@ from berth.pilot.dl.meters import memory_bytes
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
-from berth.pilot.units import format_bytes, format_seconds, parse_bytes
-from berth.plugin.cli.options import Rare
-from berth.plugin.cli.pilot.common import parse_counts, parse_words, progress
+from berth.pilot.units import parse_bytes
+from berth.plugin.cli.options import COUNTS, FILE, PATH, POSITIVE, Listed, Rare, platform_option
+from berth.plugin.cli.pilot.common import progress
 from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.cli.workload.options import read_sizes
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.of_profile import runs_part
+from berth.plugin.report.terminal import part_text
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.values import TYPE_NAMES
 from berth.predictor.hardware import platforms as catalogue
@@ -42,57 +40,47 @@ MEMORY_SHARE = 0.9
 
 @click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
-@click.option("--plan", type=click.Path(path_type=Path), help="TOML file instead of MODELs.")
+@click.option("--plan", type=PATH, help="TOML file instead of MODELs.")
 @click.option(
     "--batch",
     "batches",
-    callback=parse_counts,
+    type=COUNTS,
     default="1",
-    show_default=True,
     help="Batch sizes to measure, as 1,8,32.",
 )
 @click.option(
     "--precision",
     "precisions",
-    callback=parse_words,
+    type=Listed("precisions", Precision),
     default="fp32",
-    show_default=True,
     help="Precisions to measure: fp32, tf32, fp16, bf16, with commas.",
 )
 @click.option(
     "--task",
     "tasks",
-    callback=parse_words,
+    type=Listed("tasks", Task),
     default="inference",
-    show_default=True,
     help="inference, training or both, separated by a comma.",
 )
-@click.option(
-    "--threads",
-    callback=parse_counts,
-    default="1",
-    show_default=True,
-    help="Threads on a CPU; several with commas.",
-)
+@click.option("--threads", type=COUNTS, default="1", help="Threads on a CPU, as 1,2,4.")
 @click.option(
     "--device",
     type=click.Choice([d.value for d in Device]),
     default="cpu",
-    show_default=True,
     help="Device to measure on.",
 )
 @click.option(
     "--framework",
     cls=Rare,
     type=click.Choice(["onnxruntime", "torch"]),
-    help="[default: torch on a GPU and for training, else onnxruntime]",
+    help="What runs the models [torch on a GPU and for training, else onnxruntime].",
 )
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
 @click.option(
     "--input-shape",
     cls=Rare,
-    callback=parse_counts,
-    default="",
+    type=COUNTS,
+    default=(),
     help="Shape of one input of a Python factory, as 3,224,224.",
 )
 @click.option(
@@ -100,15 +88,14 @@ MEMORY_SHARE = 0.9
     cls=Rare,
     type=click.Choice(["sgd", "adamw"]),
     default="sgd",
-    show_default=True,
     help="Optimizer of a training step.",
 )
 @click.option(
     "--sm-percentage",
     "shares",
     cls=Rare,
-    callback=parse_counts,
-    default="",
+    type=COUNTS,
+    default=(),
     help="Hold the run to such shares of the GPU (CUDA MPS), as 14,28,100.",
 )
 @click.option(
@@ -116,18 +103,14 @@ MEMORY_SHARE = 0.9
     cls=Rare,
     type=click.IntRange(min=0),
     default=5,
-    show_default=True,
     help="Runs before the measured ones.",
 )
-@click.option(
-    "--repeats", type=click.IntRange(min=1), default=30, show_default=True, help="Measured runs."
-)
+@click.option("--repeats", type=POSITIVE, default=30, help="Measured runs.")
 @click.option(
     "--cool-down",
     cls=Rare,
     type=click.FloatRange(min=0),
     default=0.0,
-    show_default=True,
     help="Seconds of rest before each part of a measurement.",
 )
 @click.option(
@@ -135,7 +118,6 @@ MEMORY_SHARE = 0.9
     cls=Rare,
     type=click.FloatRange(min=0),
     default=0.0,
-    show_default=True,
     help="Seconds of back-to-back runs to measure energy over; 0: none.",
 )
 @click.option(
@@ -148,36 +130,32 @@ MEMORY_SHARE = 0.9
     cls=Rare,
     type=click.FloatRange(min=1),
     default=300.0,
-    show_default=True,
     help="Seconds for one measurement.",
 )
 @click.option("--time-limit", type=click.FloatRange(min=0), help="Seconds for all of them.")
-@click.option(
-    "--platform",
-    default=lambda: os.environ.get("BERTH_PLATFORM", "local"),
-    help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
-)
+@platform_option
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="JSON lines to append to; what it holds is not measured again.",
 )
 @click.option(
     "--advise",
     cls=Rare,
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     metavar="N",
     help="Measure nothing: name the N MODELs that would tell most about --platform.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the documents of all points.")
+@click.option("--json", "json_", is_flag=True, help="Print the documents of all points.")
 def dl(  # noqa: PLR0917
     models: tuple[str, ...], plan: Path | None, batches: tuple[int, ...],
-    precisions: tuple[str, ...], tasks: tuple[str, ...], threads: tuple[int, ...], device: str,
-    framework: str | None, sizes: tuple[str, ...], input_shape: tuple[int, ...], optimizer: str,
-    shares: tuple[int, ...], warmup: int, repeats: int, cool_down: float, energy_window: float,
+    precisions: tuple[Precision, ...], tasks: tuple[Task, ...], threads: tuple[int, ...],
+    device: str, framework: str | None, sizes: tuple[str, ...], input_shape: tuple[int, ...],
+    optimizer: str, shares: tuple[int, ...], warmup: int, repeats: int, cool_down: float,
+    energy_window: float,
     memory_limit: str | None, run_limit: float, time_limit: float | None, platform: str,
-    output: Path | None, advise: int | None, as_json: bool,
+    output: Path | None, advise: int | None, json_: bool,
 ) -> None:  # fmt: skip
     """Measure each MODEL: latency, peak memory and energy, warm, repeated, in its own process.
 
@@ -199,8 +177,7 @@ def dl(  # noqa: PLR0917
         folder = Path()
         asked = Plan(
             models=models, batches=batches,
-            precisions=tuple(_member(Precision, text, "--precision") for text in precisions),
-            tasks=tuple(_member(Task, text, "--task") for text in tasks),
+            precisions=precisions, tasks=tasks,
             threads=threads, framework=framework, device=Device(device), optimizer=optimizer,
             sm_percentages=_shares(shares), sizes=read_sizes(sizes),
             input_shape=input_shape or None,
@@ -222,15 +199,11 @@ def dl(  # noqa: PLR0917
             result = run_campaign(wanted, results, platform, time_limit_s=time_limit, say=say)
         keys = {point.key for point in wanted}
         runs = [run for run in read_runs(results) if run.key in keys]
-    if as_json:
+    if json_:
         documents = [run.model_dump(mode="json", by_alias=True) for run in runs]
         click.echo(json.dumps(documents, indent=1))
         return
-    click.echo(_table(runs))
-    for run in runs:
-        if run.outcome is not Outcome.OK:
-            click.echo(f"  {run.model.name}, batch {run.setting.batch}: {run.reason}")
-    _say_more(runs)
+    click.echo(part_text(runs_part(runs)))
     if result.too_large:
         click.echo(f"{result.too_large} larger batches of what ran out of memory were left out")
     if result.unmade:
@@ -263,62 +236,10 @@ def facts_of(path: Path, digest: str, setting: Setting) -> ModelFacts:
     )  # fmt: skip
 
 
-def _member(kind: type[Precision] | type[Task], text: str, option: str) -> Precision | Task:
-    try:
-        return kind(text)
-    except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise UsageError(f"{option} {text!r} is none of {known}") from None
-
-
 def _shares(percentages: tuple[int, ...]) -> tuple[int, ...]:
     if any(share > 100 for share in percentages):
         raise UsageError("--sm-percentage is between 1 and 100")
     return percentages
-
-
-def _table(runs: list[ModelRun]) -> str:
-    rows = [
-        (
-            run.model.name, run.setting.task.value, str(run.setting.batch),
-            run.setting.precision.value, run.outcome.value,
-            format_seconds(run.latency.median_s) if run.latency else "-",
-            format_seconds(run.latency.spread_s) if run.latency else "-",
-            format_seconds(run.processor_time.median_s) if run.processor_time else "-",
-            _value(run, "gpu_reserved_bytes", "host_peak_bytes"), _energy(run),
-        )
-        for run in runs
-    ]  # fmt: skip
-    header = ("model", "task", "batch", "precision", "outcome", "latency", "spread",
-              "processor time", "peak memory", "energy")  # fmt: skip
-    return columns(header, rows)
-
-
-def _value(run: ModelRun, *names: str) -> str:
-    for name in names:
-        measurement = run.measurements.get(name)
-        if measurement is not None and measurement.value is not None:
-            return format_bytes(measurement.value)
-    return "-"
-
-
-def _energy(run: ModelRun) -> str:
-    measurement = run.measurements.get("energy_j")
-    return "-" if measurement is None or measurement.value is None else f"{measurement.value:.3g} J"
-
-
-def _say_more(runs: list[ModelRun]) -> None:
-    noted = {run.measurements["energy_j"].note for run in runs if "energy_j" in run.measurements
-             and run.measurements["energy_j"].value is None}  # fmt: skip
-    for note in sorted(text for text in noted if text):
-        click.echo(f"no energy: {note}")
-    busy = [run for run in runs if run.disturbance and run.disturbance.disturbed_share > 0.2
-            and run.setting.threads == 1 and run.setting.device is Device.CPU]  # fmt: skip
-    if busy:
-        click.echo(
-            f"{len(busy)} of {len(runs)} were disturbed by other work: on an idle machine the "
-            "latency would be near the processor time"
-        )
 
 
 def advise_models(

@@ -8,14 +8,11 @@ import re
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from berth.pilot.documents import to_json, write_json, write_text
 from berth.pilot.errors import UsageError
 from berth.pilot.importers.formats import FORMATS, Options, read_file
 from berth.pilot.importers.profiles import (
-    SHOWN,
     Wishes,
     chosen,
     distinct,
@@ -25,19 +22,16 @@ from berth.pilot.importers.profiles import (
 )
 from berth.pilot.importers.reading import SECONDS
 from berth.pilot.profile import NAME_PATTERN, Profile, Target
-from berth.pilot.units import format_seconds
-from berth.plugin.report.csv_tables import record
-from berth.plugin.report.parts import text_table
-
-_HEADER = ("profile", "region", "time", "counters")
-MOST_ROWS = 40
+from berth.plugin.cli.options import PATH, POSITIVE
+from berth.plugin.report.of_profile import profiles_part
+from berth.plugin.report.terminal import part_text
 
 
 @click.command(
     "import",
     epilog="Example: berth pilot import run.cali --platform quartz --region 'Stream_*' -o out/",
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option(
     "--format",
     "kind",
@@ -48,8 +42,9 @@ MOST_ROWS = 40
 )
 @click.option(
     "--platform",
-    default=lambda: os.environ.get("BERTH_PLATFORM"),
-    help="Name of the platform it was measured on [default: $BERTH_PLATFORM].",
+    envvar="BERTH_PLATFORM",
+    show_envvar=True,
+    help="Name of the platform it was measured on.",
 )
 @click.option("--region", "regions", multiple=True, help="Only these regions (shell pattern).")
 @click.option("--size", "sizes", type=float, multiple=True, help="Problem size (or one a file).")
@@ -72,15 +67,15 @@ MOST_ROWS = 40
     multiple=True,
     help="Say what the program runs on.",
 )
-@click.option("--threads", type=click.IntRange(min=1), help="Threads of one process.")
-@click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks of the run.")
+@click.option("--threads", type=POSITIVE, help="Threads of one process.")
+@click.option("--ranks", type=POSITIVE, help="MPI ranks of the run.")
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A file (several profiles: one a line), or a folder, one file a profile.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the Profiles, one a line.")
+@click.option("--json", "json_", is_flag=True, help="Print the Profiles, one a line.")
 def import_(  # noqa: PLR0917
     files: tuple[Path, ...],
     kind: str,
@@ -95,7 +90,7 @@ def import_(  # noqa: PLR0917
     threads: int | None,
     ranks: int | None,
     output: Path | None,
-    as_json: bool,
+    json_: bool,
 ) -> None:
     """Make Profiles from FILES of Caliper, Hatchet, HPCToolkit, LIKWID, perf, ncu, valgrind.
 
@@ -131,11 +126,11 @@ def import_(  # noqa: PLR0917
     profiles = distinct(profiles)
     if output is not None:
         _write(output, profiles)
-    if as_json:
+    if json_:
         for each in profiles:
             click.echo(_line(each))
     else:
-        _show(profiles)
+        click.echo(part_text(profiles_part(profiles)))
         if output is not None:
             click.echo(f"written to {output}")
 
@@ -152,35 +147,3 @@ def _write(output: Path, profiles: list[Profile]) -> None:
 
 def _line(result: Profile) -> str:
     return json.dumps(result.model_dump(mode="json", by_alias=True), separators=(",", ":"))
-
-
-def _row(result: Profile) -> tuple[str, str, str, str]:
-    counted = sum(1 for m in result.counters.values() if m.value is not None)
-    imported = result.provenance.imported
-    return (
-        result.name,
-        imported.region if imported else "",
-        format_seconds(result.runtime.median_s) if result.runtime else "none",
-        f"{counted} of {len(result.counters)}",
-    )
-
-
-def _show(profiles: list[Profile]) -> None:
-    rows = [_row(each) for each in profiles]
-    record(text_table("", _HEADER, rows))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in _HEADER:
-        table.add_column(title, justify="right" if title in ("time", "counters") else "left")
-    for row in rows[:MOST_ROWS]:
-        table.add_row(*row)
-    console = Console(highlight=False, markup=False)
-    (console if console.is_terminal else Console(highlight=False, markup=False, width=140)).print(
-        table
-    )
-    if len(profiles) > MOST_ROWS:
-        click.echo(f"... and {len(profiles) - MOST_ROWS} more")
-    warnings = list(dict.fromkeys(text for each in profiles for text in each.warnings))
-    for text in warnings[:SHOWN]:
-        click.echo(f"note      {text}")
-    if len(warnings) > SHOWN:
-        click.echo(f"... and {len(warnings) - SHOWN} more; each Profile holds its own")

@@ -28,8 +28,8 @@ from berth.pilot.ranks import (
     with_ranks,
 )
 from berth.pilot.suite import build_suite
-from berth.plugin.cli.options import answer, json_option
-from berth.plugin.cli.pilot.common import check_output, parse_words, progress
+from berth.plugin.cli.options import DIRECTORY, PATH, WORDS, answer, json_option
+from berth.plugin.cli.pilot.common import check_output, progress
 
 
 @click.command(epilog="Example: berth pilot node --name our-node --into node1.json")
@@ -38,10 +38,10 @@ from berth.plugin.cli.pilot.common import check_output, parse_words, progress
 @click.option(
     "--into",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File to write the result to; what it holds is not measured again.",
 )
-@click.option("--kernels", callback=parse_words, help="Only these, as Stream_TRIAD,Basic_DAXPY.")
+@click.option("--kernels", type=WORDS, default=(), help="Only these, as Stream_TRIAD,Basic_DAXPY.")
 @click.option("--full", is_flag=True, help="Minutes rather than one minute: each step longer.")
 @json_option
 def node(
@@ -92,9 +92,7 @@ def node(
     '--launcher "srun -n {ranks} --ntasks-per-node={each}"'
 )
 @click.option("--nodes", required=True, help="The two nodes, as the scheduler calls them.")
-@click.option(
-    "--into", required=True, type=click.Path(path_type=Path), help="File to write the result to."
-)
+@click.option("--into", required=True, type=PATH, help="File to write the result to.")
 @click.option(
     "--launcher",
     required=True,
@@ -136,13 +134,9 @@ def link(nodes: str, into: Path, launcher: str, *, json_: bool) -> None:
 
 
 @click.command(epilog="Example: berth pilot ranks app.ranks --into app.profile.json")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=DIRECTORY)
 @click.option(
-    "--into",
-    "profile",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Profile of rank 0 in the same launch.",
+    "--into", "profile", required=True, type=PATH, help="Profile of rank 0 in the same launch."
 )
 @click.option("--counted", is_flag=True, help="Add the counters of the second launch.")
 def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
@@ -173,19 +167,17 @@ def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
     "--into",
     "profile",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Profile of the same rank in an earlier launch.",
 )
 @click.option(
     "--leave",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write the counters there, for `berth pilot ranks`; the Profile stays as it is.",
 )
 @click.option("--rank", type=click.IntRange(min=0), default=0, help="Which rank this is.")
-@click.option("--max-slowdown", default=100.0, show_default=True, help="See berth pilot run.")
-@click.option(
-    "--time-limit", default=600.0, show_default=True, help="Seconds that it may take at most."
-)
+@click.option("--max-slowdown", default=100.0, help="See berth pilot run.")
+@click.option("--time-limit", default=600.0, help="Seconds that it may take at most.")
 def count(
     command: tuple[str, ...],
     *,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from berth.plugin.cli.options import COUNTS, Rare, SentenceJson
+from berth.plugin.cli.options import DIRECTORY, NODES, PATH, Rare, SentenceJson
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 
@@ -25,36 +25,32 @@ _COUNT = click.IntRange(min=1)
     "--site",
     "site_file",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="BERTH_SITE",
     help="Site file (berth.toml); the compute nodes must see it.",
 )
 @click.option("--name", help="Name of the profile [the program's].")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIRECTORY,
     default=Path(),
     help="Folder for its files; the compute nodes must see it [here].",
 )
 @click.option(
     "--spool",
     cls=Rare,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIRECTORY,
     envvar="BERTH_SPOOL",
     help="Shared folder for profiles, where the nodes do not reach the store.",
 )
-@click.option("--tasks", "-n", type=_COUNT, default=1, show_default=True,
+@click.option("--tasks", "-n", type=_COUNT, default=1,
               help="Tasks (ranks); with several --nodes: on each node.")  # fmt: skip
-@click.option(
-    "--cpus-per-task", "-c", type=_COUNT, default=1, show_default=True, help="Cores of each task."
-)
-@click.option("--nodes", "-N", type=COUNTS, default=(),
+@click.option("--cpus-per-task", "-c", type=_COUNT, default=1, help="Cores of each task.")
+@click.option("--nodes", "-N", type=NODES, default=(),
               help="Keep to so many nodes; 1,2,4 measures on each.")  # fmt: skip
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option(
-    "--time-limit",
-    "-t",
-    help="Time limit of the real job: 90m, 12h, or as sbatch reads it.",
+    "--time-limit", "-t", help="Time limit of the real job: 90m, 12h, or as sbatch reads it."
 )
 @click.option(
     "--partition", "-p", help="Partition of the real job where the pilot decides nothing."
@@ -62,14 +58,11 @@ _COUNT = click.IntRange(min=1)
 @click.option("--constraint", "-C", cls=Rare, help="Node features to keep.")
 @click.option("--account", "-A", help="Account to charge.")
 @click.option("--qos", cls=Rare, help="Quality of service.")
-@click.option(
-    "--pilot-time", cls=Rare, default="30m", show_default=True, help="Time limit of the pilot job."
-)
+@click.option("--pilot-time", cls=Rare, default="30m", help="Time limit of the pilot job.")
 @click.option(
     "--give-up-after",
     cls=Rare,
     default="12h",
-    show_default=True,
     help="A pilot job that is not done by then is dropped; the real job then runs as asked.",
 )
 @click.option("--size", cls=Rare, help="See berth pilot run.")

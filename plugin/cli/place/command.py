@@ -13,7 +13,7 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli.options import Named, Rare, bundles_option, site_option
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
-from berth.plugin.installed_site import find_site, users_socket
+from berth.plugin.installed_site import Installation, find_site
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.report.of_placement import placement_data, placement_report
@@ -40,7 +40,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--nodes", "-N", type=_POSITIVE, help="Keep to so many nodes.")
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
-@click.option("--time-limit", help="Time limit, for example 90m, 12h or 2-00:00:00.")
+@click.option("--time-limit", help="Time limit, for example 90m or 12h.")
 @click.option(
     "--finish-within", cls=Rare, help="Deadline from now, for --policy deadline, for example 6h."
 )
@@ -148,7 +148,7 @@ def _workload(
     elsewhere = path.suffix or (not is_bare and owner_in(name) != user)
     if not in_store or elsewhere or (path.exists() and not is_bare):
         return read_file(path, described)
-    users = users_socket(Path(site.source), None)
+    users = Installation(Path(site.source)).users_socket()
     store = Store.open(site.daemon.store, create=False) if users is None else RemoteStore(users)
     record = store.workload(f"{user}/{name}") if users is None else None
     record = record or store.workload(name)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import COUNTS, Rare, bundles_option
+from berth.plugin.cli.options import NODES, PATH, POSITIVE, Rare, bundles_option
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
@@ -22,31 +22,26 @@ RELATIVE = "berth.relative-bundle/1"
 """As ``families.relative.SCHEMA``; named here to import nothing."""
 
 
-@click.command(
-    epilog="Example: berth predict triad.json --platform quartz --platform lassen-v100",
-)
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
+@click.command(epilog="Example: berth predict triad.json --platform quartz --platform lassen-v100")
+@click.argument("file", type=PATH)
+@click.argument("others", nargs=-1, type=PATH)
 @click.option(
     "--platform", "names", multiple=True, help="Rank only these platforms (default: all known)."
 )
 @click.option("--size", type=float, help="Programs: predict at this problem size.")
 @click.option(
-    "--cores",
-    cls=Rare,
-    type=click.IntRange(min=1),
-    help="Programs: use so many cores of CPU platforms.",
+    "--cores", cls=Rare, type=POSITIVE, help="Programs: use so many cores of CPU platforms."
 )
 @click.option(
     "--nodes",
-    type=COUNTS,
+    type=NODES,
     default=(),
     help="Programs: predict on each of these numbers of nodes, as 1,2,4.",
 )
 @click.option(
     "--site",
     "site_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="BERTH_SITE",
     help="Site file, for its platforms and bundles.",
 )
@@ -69,9 +64,7 @@ RELATIVE = "berth.relative-bundle/1"
     "--explain", "why", is_flag=True, help="Show sources, weights, what moved each and limits it."
 )
 @click.option(
-    "--roofline",
-    is_flag=True,
-    help="Model graphs: show where the time goes and what would help.",
+    "--roofline", is_flag=True, help="Model graphs: show where the time goes and what would help."
 )
 @click.option(
     "--carbon-intensity",
@@ -81,7 +74,7 @@ RELATIVE = "berth.relative-bundle/1"
 )
 @click.option(
     "--picture",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Draw the explanation, the --roofline, else the ranked times (.svg, .png, .pdf).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

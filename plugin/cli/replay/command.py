@@ -14,7 +14,7 @@ from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.replay.options import Options, replay_options
 from berth.plugin.history.reading import summary
-from berth.plugin.installed_site import find_site, open_store
+from berth.plugin.installed_site import Installation, find_site
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays
@@ -197,7 +197,7 @@ def _truth(options: Options, jobs: Trace, place: SiteCluster) -> Truth:
         )
     store = None
     if {OUTCOMES, FORECASTS} & set(sources):
-        store = open_store(options.site_file, options.store_url)
+        store = Installation(options.site_file, options.store_url).store()
     found = truth_of(jobs, place.cluster, sources, store=store, log_error=options.log_error)
     if not any(found.known.values()):
         raise UsageError(

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options import Rare, seconds_of
+from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.progress_bars import saying
 from berth.plugin.report.terminal import report_text
@@ -45,54 +45,42 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
 @click.command(
     epilog="Example: berth replay tune jobs.sacct --site berth.toml --metrics finish,cost"
 )
-@click.argument("jobs", type=click.Path(path_type=Path), required=False)
+@click.argument("jobs", type=PATH, required=False)
 @click.option(
     "--site",
     "site_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="BERTH_SITE",
     help=f"Site file (berth.toml). Default: {SITE_FILE}.",
 )
-@click.option("--times", type=click.Path(path_type=Path), metavar="CSV",
+@click.option("--times", type=PATH, metavar="CSV",
               help="CSV of true run times elsewhere: job,platform,runtime_s.")  # fmt: skip
-@click.option("--metrics", callback=_words, default="finish", show_default=True,
+@click.option("--metrics", callback=_words, default="finish",
               help=f"With commas, the first one foremost: {', '.join(METRICS)}.")  # fmt: skip
 @click.option("--parameters", callback=_words, default="",
               help=f"Settings to try [all]: {', '.join(PARAMETERS)}.")  # fmt: skip
-@click.option(
-    "--trials",
-    type=click.IntRange(1, 1_000_000),
-    default=100,
-    show_default=True,
-    help="Settings to try.",
-)
+@click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, help="Settings to try.")
 @click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.7,
-              show_default=True, help="Part of the time that trains; the rest tests.")  # fmt: skip
+              help="Part of the time that trains; the rest tests.")  # fmt: skip
 @click.option("--first", "first_share", cls=Rare, type=click.FloatRange(0.0, 1.0), default=0.125,
-              show_default=True, help="Part of the training time in which hopeless trials are "
+              help="Part of the training time in which hopeless trials are "
               "stopped; 0: none is.")  # fmt: skip
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=FOLDER,
-              show_default=True, help="Where everything is kept; workers must see it.")  # fmt: skip
+@click.option("--folder", type=DIRECTORY, default=FOLDER,
+              help="Where everything is kept; workers must see it.")  # fmt: skip
 @click.option("--storage", cls=Rare, help="URL of a database instead of the folder's journal.")
 @click.option(
-    "--workers",
-    type=click.IntRange(1, 10_000),
-    default=1,
-    show_default=True,
-    help="Processes or jobs that try them.",
+    "--workers", type=click.IntRange(1, 10_000), default=1, help="Processes or jobs that try them."
 )
 @click.option("--on", "on", metavar="SCHEDULER:QUEUE",
               help="Submit the workers there. Default: start processes here.")  # fmt: skip
-@click.option("--time-limit", "time_limit_s", callback=_seconds, default="4h", show_default=True,
+@click.option("--time-limit", "time_limit_s", callback=_seconds, default="4h",
               help="Time limit of each submitted worker.")  # fmt: skip
 @click.option("--account", "-A", cls=Rare, help="Account to charge submitted workers to.")
 @click.option("--qos", cls=Rare, help="Quality of service of submitted workers.")
-@click.option(
-    "--seed", cls=Rare, type=int, default=0, show_default=True, help="Seed of the search."
-)
+@click.option("--seed", cls=Rare, type=int, default=0, help="Seed of the search.")
 @click.option("--option", "options", cls=Rare, multiple=True, metavar="KEY=VALUE",
               help="Setting of the replay; see berth replay.")  # fmt: skip
-@click.option("--join", type=click.Path(path_type=Path, file_okay=False),
+@click.option("--join", type=DIRECTORY,
               help="Work for the tune in this folder, and nothing else.")  # fmt: skip
 @click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
 def tune(

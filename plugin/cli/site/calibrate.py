@@ -21,7 +21,7 @@ from berth.plugin.calibrate.state import (
     is_ours,
     program_bundle,
 )
-from berth.plugin.cli.options import Rare, seconds_of, table_json_option
+from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of, table_json_option
 from berth.plugin.cli.train.training_input import command_line, require_training
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.progress_bars import saying
@@ -40,7 +40,7 @@ def _duration(
 @click.option(
     "--site",
     "site_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="BERTH_SITE",
     help=f"Site file (berth.toml). Default: {SITE_FILE}.",
 )
@@ -51,33 +51,28 @@ def _duration(
 @click.option("--quick", is_flag=True, help="Few kernels: a minute a node.")
 @click.option("--full", is_flag=True, help="Every step longer: nine minutes a node.")
 @click.option(
-    "--nodes",
-    type=click.IntRange(1, 100),
-    default=3,
-    show_default=True,
-    help="Measure so many nodes of each kind.",
+    "--nodes", type=click.IntRange(1, 100), default=3, help="Measure so many nodes of each kind."
 )
-@click.option("--at-once", type=click.IntRange(1, 1000), default=8, show_default=True,
+@click.option("--at-once", type=click.IntRange(1, 1000), default=8,
               help="Measure at most so many nodes at a time.")  # fmt: skip
-@click.option("--time-limit", "time_limit_s", callback=_duration, default="30m", show_default=True,
+@click.option("--time-limit", "time_limit_s", callback=_duration, default="30m",
               help="Time limit of each job.")  # fmt: skip
 @click.option(
     "--wait",
     "wait_s",
     callback=_duration,
     default="10m",
-    show_default=True,
     help="How long to wait while jobs only wait in the queue; they stay there afterwards.",
 )
 @click.option(
     "--results",
     cls=Rare,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIRECTORY,
     help="Folder that compute nodes see, too. Default: calibration/ beside the site file.",
 )
 @click.option("--account", "-A", cls=Rare, help="Account to charge.")
 @click.option("--qos", cls=Rare, help="Quality of service.")
-@click.option("--links/--no-links", cls=Rare, default=True, show_default=True,
+@click.option("--links/--no-links", cls=Rare, default=True,
               help="Measure what connects two free nodes of a kind.")  # fmt: skip
 @click.option("--again", cls=Rare, is_flag=True, help="Measure again what was measured already.")
 @table_json_option

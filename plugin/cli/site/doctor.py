@@ -14,7 +14,7 @@ import click
 from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.lazy import REGISTERED
-from berth.plugin.cli.options import answer, json_option, site_option
+from berth.plugin.cli.options import PATH, answer, json_option, site_option
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status, fail, warn
 from berth.plugin.doctor.support import gather, write_archive
@@ -76,10 +76,7 @@ def _line(finding: Finding) -> str:
 @click.command("support")
 @site_option
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The file to write. Default: berth-support-DATE.tar.gz here.",
+    "-o", "--output", type=PATH, help="The file to write. Default: berth-support-DATE.tar.gz here."
 )
 @click.option("--with-names", is_flag=True, help="Keep the names of users and accounts.")
 @json_option

@@ -10,7 +10,7 @@ import click
 from berth.pilot.documents import read_json, validate, write_json, write_text
 from berth.pilot.errors import SchedulerError, UsageError
 from berth.pilot.platform import Platform
-from berth.plugin.cli.options import Named, answer, json_option
+from berth.plugin.cli.options import FILE, Named, answer, json_option
 from berth.plugin.scheduler import SCHEDULERS, scheduler_named
 from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.document import SiteDocument
@@ -24,9 +24,8 @@ from berth.predictor.hardware import platforms as known_platforms
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default=Path("berth.toml"),
-    show_default=True,
     help="File to write; platform stubs go in platforms/ beside it.",
 )
 @click.option(

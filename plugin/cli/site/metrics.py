@@ -16,10 +16,7 @@ from berth.plugin.cli.options import installed_site_option
 @click.command()
 @installed_site_option
 @click.option(
-    "--listen",
-    default="127.0.0.1:9808",
-    show_default=True,
-    help="Address to listen on: HOST:PORT, or unix:PATH.",
+    "--listen", default="127.0.0.1:9808", help="Address to listen on: HOST:PORT, or unix:PATH."
 )
 @click.option("--allow-remote", is_flag=True, help="Listen on an address that others can reach.")
 @click.option("--once", is_flag=True, help="Print them and end.")

@@ -12,7 +12,7 @@ from berth.pilot.documents import Document, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
-from berth.plugin.cli.options import SentenceJson, answer, json_option, table_json_option
+from berth.plugin.cli.options import PATH, SentenceJson, answer, json_option, table_json_option
 from berth.plugin.report.terminal import columns
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
@@ -22,7 +22,7 @@ from berth.predictor.hardware.device import best
 _FOLDER = click.option(
     "--platforms",
     "folder",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help=f"A site's own platform files (default: ${known.FOLDER_VARIABLE}).",
 )
 
@@ -91,7 +91,7 @@ def show(name: str, folder: Path | None) -> None:
 @platform.command(
     epilog="Example: berth site platform add mynode.json --platforms /etc/berth/platforms"
 )
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @_FOLDER
 @json_option
 def add(source: Path, folder: Path | None, *, json_: bool) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import click
 
 from berth.plugin.cli.options import answer, json_option, store_options
-from berth.plugin.installed_site import find_site, store_url_of
+from berth.plugin.installed_site import Installation
 from berth.plugin.store import Store
 from berth.plugin.store.database import Database
 from berth.plugin.store.upgrade import HEAD, schema_version
@@ -30,14 +29,14 @@ def store() -> None:
 @store.command()
 @json_option
 @store_options
-def upgrade(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+def upgrade(*, json_: bool, installation: Installation) -> None:
     """Make the store, or bring it to this version's schema. Changes nothing where it is so.
 
     \b
     Example:
       berth site store upgrade --store postgresql://berth@db/berth
     """
-    database = Database(store_url_of(None if store_url else find_site(site_file), store_url))
+    database = Database(installation.url())
     database.create_file()
     before = schema_version(database)
     run_migrations(database)
@@ -68,8 +67,7 @@ def prune(
     older_than_days: float,
     outcomes: bool,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Delete old decisions. Profiles and forecasts stay, outcomes unless --outcomes is given.
 
@@ -78,7 +76,7 @@ def prune(
       berth site store prune --older-than-days 90
       berth site store prune --older-than-days 400 --outcomes
     """
-    url = store_url_of(None if store_url else find_site(site_file), store_url)
+    url = installation.url()
     schema_version(Database(url))  # raises where it is not there: nothing is made anew by pruning
     opened = Store.open(url)
     before_s = time.time() - older_than_days * _DAY_S

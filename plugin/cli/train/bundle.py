@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from berth.plugin.bundle_readers import reader_of
-from berth.plugin.cli.options import answer, json_option, table_json_option
+from berth.plugin.cli.options import PATH, answer, json_option, table_json_option
 from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.report.terminal import columns
 from berth.predictor.core.bundle import CARD, BundleManifest
@@ -22,9 +22,7 @@ from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.relative import bundle as relative
 from berth.predictor.families.slices import bundle as slices
 
-_FOLDER = click.argument(
-    "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE
-)
+_FOLDER = click.argument("folder", required=False, type=PATH, default=bundles.DEFAULT_BUNDLE)
 _WIDTHS = ("width", "quantile", "q90", "q95")
 _MADE = ("id", "created", "command", "berth_version", "schema")
 
@@ -78,8 +76,8 @@ def verify(folder: Path, *, json_: bool) -> None:
 
 
 @bundle.command(epilog="Example: berth train bundle diff old-bundle new-bundle")
-@click.argument("first", type=click.Path(path_type=Path))
-@click.argument("second", type=click.Path(path_type=Path))
+@click.argument("first", type=PATH)
+@click.argument("second", type=PATH)
 @table_json_option
 def diff(first: Path, second: Path, json_: bool) -> None:
     """What differs between two bundles: data, figures, widths of intervals, files.
@@ -100,10 +98,8 @@ def diff(first: Path, second: Path, json_: bool) -> None:
 
 
 @bundle.command(epilog="Example: berth train bundle onnx my-bundle -o cost.onnx")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), required=True, help="ONNX file to write."
-)
+@click.argument("folder", type=PATH)
+@click.option("-o", "--out", type=PATH, required=True, help="ONNX file to write.")
 @json_option
 def onnx(folder: Path, out: Path, *, json_: bool) -> None:
     """Write the cost model in FOLDER (`berth train --task relative-performance`) as ONNX."""

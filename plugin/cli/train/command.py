@@ -12,7 +12,7 @@ import numpy as np
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import answer, json_option
+from berth.plugin.cli.options import PATH, answer, json_option
 from berth.plugin.cli.train.training_input import (
     SiteInput,
     command_line,
@@ -46,27 +46,24 @@ MEANING = (
 @click.command(
     epilog="Example: berth train node1.jsonl node2.jsonl --adapt default --platform node2 --out b"
 )
-@click.argument("profiles", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("profiles", nargs=-1, type=PATH)
 @click.option(
     "--task",
     type=click.Choice(TASKS),
     default="programs",
-    show_default=True,
     help="What PROFILES are: programs or deep-learning models (models) that ran on a new platform, "
     "with --adapt; or programs that ran on several platforms (relative-performance).",
 )
 @click.option(
     "--adapt",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="BUNDLE",
     help="Add --platform to this bundle (`default`: the shipped one) by the runs of PROFILES.",
 )
 @click.option("--platform", help="With --adapt: the new platform.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the new bundle."
-)
+@click.option("--out", type=PATH, required=True, help="Folder of the new bundle.")
 @click.option("--reference", help="With --task relative-performance: where programs are piloted.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the training.")
+@click.option("--seed", type=int, default=0, help="Seed of the training.")
 @json_option
 def train(
     *,

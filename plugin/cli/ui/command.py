@@ -17,7 +17,6 @@ _folder = click.Path(path_type=Path, exists=True)
 @click.option(
     "--listen",
     default="127.0.0.1:0",
-    show_default=True,
     help="HOST:PORT (port 0: a free one), or unix:PATH for a reverse proxy.",
 )
 @click.option("--demo", is_flag=True, help="Show the demo site, whatever is installed.")

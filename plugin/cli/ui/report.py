@@ -14,7 +14,7 @@ from berth.pilot.documents import read_json, write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import store_options
 from berth.plugin.cli.workload.options import workload_options
-from berth.plugin.installed_site import find_site, open_store, open_view
+from berth.plugin.installed_site import Installation
 from berth.plugin.workloads.files import WorkloadOptions
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def _output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("job")
 @_output_options
 @store_options
-def job(
-    job: str, *, html: Path | None, json_: bool, site_file: Path | None, store_url: str | None
-) -> None:
+def job(job: str, *, html: Path | None, json_: bool, installation: Installation) -> None:
     """Report one job (or a decision by its id): what was decided, why, how it stands, what came.
 
     \b
@@ -59,14 +57,14 @@ def job(
     from berth.plugin.report.of_decision import decided_one  # noqa: PLC0415
     from berth.plugin.report.of_job import job_report, undecided_report  # noqa: PLC0415
 
-    store, pictures = open_view(site_file, store_url), html is not None or json_
+    store, pictures = installation.view(), html is not None or json_
     record = store.decisions.get(job)
     if record is not None:
         ended = store.outcomes.of_decision(record.id)
-        known = known_job(store, ended[0].job_id, site_file) if ended else None
+        known = known_job(store, ended[0].job_id, installation.site_file) if ended else None
         _put(job_report(decided_one(store, record), known, pictures=pictures), html, json_=json_)
         return
-    known = known_job(store, job, site_file)
+    known = known_job(store, job, installation.site_file)
     if known.decision is None:
         _put(undecided_report(known), html, json_=json_)
     else:
@@ -85,8 +83,7 @@ def workload(
     html: Path | None,
     json_: bool,
     described: WorkloadOptions,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Report what is predicted of a workload of the store, or of a file, and why.
 
@@ -99,24 +96,16 @@ def workload(
     from berth.plugin.mig.recommending import workload_named  # noqa: PLC0415
     from berth.plugin.report.of_workload import rank_workload, workload_report  # noqa: PLC0415
 
-    site = find_site(site_file)
-    asked = workload_named(name, lambda: open_store(site_file, store_url), described)
+    site = installation.site()
+    asked = workload_named(name, installation.store, described)
     _put(workload_report(rank_workload(asked, forecaster_for(site), site)), html, json_=json_)
 
 
 @report.command(name="site")
-@click.option(
-    "--days",
-    type=click.FloatRange(min=0),
-    default=30.0,
-    show_default=True,
-    help="Report on so many days.",
-)
+@click.option("--days", type=click.FloatRange(min=0), default=30.0, help="Report on so many days.")
 @_output_options
 @store_options
-def site_(
-    *, days: float, html: Path | None, json_: bool, site_file: Path | None, store_url: str | None
-) -> None:
+def site_(*, days: float, html: Path | None, json_: bool, installation: Installation) -> None:
     """Report the site: platforms, calibration, coverage, changes, gain, what shadow mode saw.
 
     \b
@@ -127,10 +116,8 @@ def site_(
     from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415
     from berth.plugin.report.of_site import site_report  # noqa: PLC0415
 
-    site = find_site(site_file)
-    if site is None:
-        raise UsageError("there is no site file to report on", hint="give --site FILE")
-    store = cache(lambda: open_store(site_file, store_url))
+    site = installation.needed_site()
+    store = cache(installation.store)
     newest = cache(lambda: NewestJobs(store()))
     report_of_site = site_report(
         site,

@@ -13,6 +13,7 @@ import click
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import (
+    PATH,
     Rare,
     bundles_option,
     json_option,
@@ -23,7 +24,7 @@ from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.installed_site import find_site, open_store, open_view, users_socket
+from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_forecast import (
     best_points,
     doubts,
@@ -67,18 +68,16 @@ SHOWN = 5
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
+@click.argument("others", nargs=-1, type=PATH)
 @click.option("--name", help="Store it under this name [the file's].")
 @click.option(
-    "--script",
-    type=click.Path(path_type=Path),
-    help="Batch script whose jobs run it: they need not name the workload.",
+    "--script", type=PATH, help="Batch script whose jobs run it: they need not name the workload."
 )
 @click.option(
     "--for-file",
     cls=Rare,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Jobs that name this file (--comment=berth-file:PATH) run it, whatever their script.",
 )
 @click.option(
@@ -112,8 +111,7 @@ def add(
     follows_shape: bool,
     bundles: tuple[Path, ...],
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Store the workload in FILE and predict it on every platform.
 
@@ -144,7 +142,7 @@ def add(
     digest = None if script is None else fingerprint(script_text(script), arguments)
     if for_file is not None:
         digest = digest_of_file(for_file)
-    users = users_socket(site_file, store_url)
+    users = installation.users_socket()
     store: Store | RemoteStore
     if users is not None:
         if bundles:
@@ -155,8 +153,8 @@ def add(
         )
         new_workload = dataclasses.replace(new_workload, name=added)
     else:
-        shared, site = new_workload.name, find_site(site_file)
-        store = direct = open_store(site_file, store_url)
+        shared, site = new_workload.name, installation.site()
+        store = direct = installation.store()
         forecast = store_workload(new_workload, direct, bundles, site, replace=replace)
         if digest is not None:
             direct.attach_script(FingerprintRecord(digest, new_workload.name, size, time.time()))
@@ -190,14 +188,14 @@ def add(
 @click.command(name="list")
 @table_json_option
 @store_options
-def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+def list_(*, json_: bool, installation: Installation) -> None:
     """List the workloads of the store.
 
     \b
     Example:
       berth workload list --json
     """
-    store = open_view(site_file, store_url)
+    store = installation.view()
     records = store.workloads()
     bundles = store.bundles([r.name for r in records])
     rows = [stored_row(record, bundles.get(record.name, [])) for record in records]
@@ -214,20 +212,20 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
 @click.argument("name")
 @table_json_option
 @store_options
-def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+def show(name: str, *, json_: bool, installation: Installation) -> None:
     """Show one workload: what it is, what is predicted of it, which scripts use it.
 
     \b
     Example:
       berth workload show stream
     """
-    store = open_view(site_file, store_url)
+    store = installation.view()
     record = stored_for(store, name, caller())
     stored = workload_in(store, record)
     newest = next(iter(store.forecasts(record.name)), None)
     forecast = None if newest is None else Forecast.from_json(newest.document)
     scripts = store.fingerprints(record.name)
-    learnt = _learnt(store, record.name, site_file, store_url)
+    learnt = _learnt(store, record.name, installation)
     if json_:
         document = stored.document.model_dump(mode="json", by_alias=True)
         answer = {
@@ -251,7 +249,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
         click.echo(
             f"  predicted {per(forecast)} by bundle {newest.bundle}, {day(newest.created_s)}"
         )
-        site = None if store_url else find_site(site_file)
+        site = installation.site_of_store()
         runs_on = stored.runs_on
         no_code = without_code(runs_on.targets, runs_on.architecture, platforms_for(site))
         rows = best_points(forecast, no_code)
@@ -268,15 +266,13 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
         click.echo(f"  script {script.digest}{size}")
 
 
-def _learnt(
-    store: Store | RemoteStore, name: str, site_file: Path | None, store_url: str | None
-) -> list[Moved]:
+def _learnt(store: Store | RemoteStore, name: str, installation: Installation) -> list[Moved]:
     """Return what finished jobs taught; nothing over the users' socket, which does not tell it."""
     if not isinstance(store, Store) or not store.learning.inputs(name):
         return []
     from berth.plugin.learning.shown import moved  # noqa: PLC0415 - numpy, seldom needed
 
-    site = None if store_url else find_site(site_file)
+    site = installation.site_of_store()
     return moved(store, name, everybody=site is not None and site.learning.everybody)
 
 
@@ -284,16 +280,14 @@ def _learnt(
 @click.argument("names", nargs=-1, required=True)
 @json_option
 @store_options
-def remove(
-    names: tuple[str, ...], *, json_: bool, site_file: Path | None, store_url: str | None
-) -> None:
+def remove(names: tuple[str, ...], *, json_: bool, installation: Installation) -> None:
     """Remove workloads with their forecasts; what was decided by them stays on record.
 
     \b
     Example:
       berth workload remove stream
     """
-    store = open_view(site_file, store_url)
+    store = installation.view()
     user = caller()
     gone, missing, others = [], [], []
     for name in names:
@@ -325,8 +319,7 @@ def refresh_(
     *,
     bundles: tuple[Path, ...],
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Predict stored workloads again (all, or NAMES): after a new bundle or new platforms.
 
@@ -334,11 +327,11 @@ def refresh_(
     Example:
       berth workload refresh
     """
-    site, users = find_site(site_file), users_socket(site_file, store_url)
+    site, users = installation.site(), installation.users_socket()
     if users is not None:
         done = RemoteStore(users).refresh(names)
     else:
-        store = open_store(site_file, store_url)
+        store = installation.store()
         user = caller()
         records = [stored_for(store, name, user) for name in names] or store.workloads()
         wanted = [workload_in(store, record) for record in records]

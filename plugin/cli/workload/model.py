@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.units import format_bytes, format_count
-from berth.plugin.cli.options import table_json_option
+from berth.plugin.cli.options import PATH, table_json_option
 from berth.plugin.cli.workload.options import read_sizes
 from berth.plugin.report.terminal import columns
 from berth.predictor.graphs.front_ends.any_model import of_path
@@ -17,7 +17,7 @@ from berth.predictor.graphs.summary import KindRow, Summary, intensity, summaris
 
 
 @click.command(epilog="Example: berth workload model resnet50.onnx --batch 8")
-@click.argument("path", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("path", metavar="MODEL", type=PATH)
 @click.option("--batch", type=int, help="Samples at once (default: 1, or the model's fixed batch).")
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
 @table_json_option

@@ -11,7 +11,7 @@ import click
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Target
 from berth.pilot.units import whole_number
-from berth.plugin.cli.options import Rare, seconds_of
+from berth.plugin.cli.options import POSITIVE, Rare, seconds_of
 from berth.plugin.workloads.files import WorkloadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,7 +24,7 @@ _PARALLEL = ("tensor", "pipeline", "data", "expert")
 _OPTIONS: tuple[click.Option, ...] = (
     click.Option(["--mode"], type=click.Choice(("inference", "training")),
                  help=f"{_GRAPHS} one run, or a training step [inference]."),
-    click.Option(["--batch"], type=click.IntRange(min=1),
+    click.Option(["--batch"], type=POSITIVE,
                  help=f"{_GRAPHS} samples at once. {_MODELS} requests at once."),
     click.Option(["--precision"], type=click.Choice(PRECISIONS),
                  help=f"{_GRAPHS} computed in [the file's]."),

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError, DocumentError
-from berth.plugin.cli.options import answer, installed_site_option, json_option, store_options
+from berth.plugin.cli.options import PATH, answer, installed_site_option, json_option, store_options
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.installed_site import find_site, open_store, users_socket
+from berth.plugin.installed_site import Installation
 from berth.plugin.site import Site
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
@@ -27,7 +27,7 @@ from berth.predictor.core.workload import Workload
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @installed_site_option
 @json_option
 def collect(folder: Path, *, site_file: Path, json_: bool) -> None:
@@ -70,8 +70,7 @@ def share(
     *,
     alias: str | None,
     json_: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Let a workload serve all users: ask an admin for it, or, as an admin, do it.
 
@@ -82,15 +81,15 @@ def share(
       berth workload share stream
       berth workload share alice/stream --as stream-3.1
     """
-    users = users_socket(site_file, store_url)
+    users = installation.users_socket()
     if users is not None:
         shared = RemoteStore(users).share(name, alias)
     else:
         shared = alias or name.rpartition("/")[2]
-        store = open_store(site_file, store_url)
+        store = installation.store()
         record = stored_for(store, name, caller())
         copy = dataclasses.replace(workload_in(store, record), name=shared)
-        store_workload(copy, store, (), find_site(site_file), replace=True)
+        store_workload(copy, store, (), installation.site(), replace=True)
     text = (
         f"{name}: an admin is asked to share it (berth workload share USER/{name})"
         if shared is None

@@ -85,9 +85,9 @@ def test_the_gpus_of_the_programs_processes_are_measured(outcome: Outcome) -> No
 
 def test_the_benchmark_names_the_platforms_of_the_gpus() -> None:
     assert gpus_here(NvmlCollector(library=FakeNvml(gpus=3))) == [
-        "  GPU NVIDIA H100 80GB HBM3: platform h100-80gb",
-        "  GPU NVIDIA L40S: no shipped platform; its data sheet: l40s-48gb",
-        "  GPU NVIDIA Z1: no shipped platform; its data sheet: not known",
+        "GPU NVIDIA H100 80GB HBM3: platform h100-80gb",
+        "GPU NVIDIA L40S: no shipped platform; its data sheet: l40s-48gb",
+        "GPU NVIDIA Z1: no shipped platform; its data sheet: not known",
     ]
     assert gpus_here(NvmlCollector(library=FakeNvml(broken=True))) == []
 

@@ -18,7 +18,7 @@ from toy_profiles import profile
 from ui_store import decision
 
 from berth.pilot.documents import to_json
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.report import html as page
 from berth.plugin.report.parts import Part, Report, text_table
 from berth.plugin.site.load import DEMO_FILE
@@ -64,7 +64,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def report(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli.berth, ["ui", "report", *map(str, words)], catch_exceptions=True)
+    return CliRunner().invoke(berth, ["ui", "report", *map(str, words)], catch_exceptions=True)
 
 
 class Links(HTMLParser):
@@ -145,7 +145,7 @@ def test_a_model_is_reported_with_times_and_roofs(tmp_path: Path) -> None:
     assert "under the roofs of" in text
     assert "limited by" in text
     picture = tmp_path / "net.svg"
-    drawn = CliRunner().invoke(cli.berth, ["predict", str(model), "--picture", str(picture)])
+    drawn = CliRunner().invoke(berth, ["predict", str(model), "--picture", str(picture)])
     assert drawn.exit_code == 0, drawn.output
     assert len(list(ET.parse(picture).iter())) > 20  # noqa: S314 - our own
 
@@ -169,12 +169,12 @@ def test_two_replays_are_reported_side_by_side(tmp_path: Path) -> None:
     jobs, file = tmp_path / "jobs.swf", tmp_path / "replay.html"
     jobs.write_text("\n".join(["; Computer: a test", *rows]) + "\n")
     words = ["replay", str(jobs), "--cores", "8", "--html", str(file)]
-    done = CliRunner().invoke(cli.berth, [*words, "--backfill", "fcfs", "--backfill", "easy"])
+    done = CliRunner().invoke(berth, [*words, "--backfill", "fcfs", "--backfill", "easy"])
     assert done.exit_code == 0, (done.output, done.exception)
     text = stands_alone(file, pictures=4)
     assert "Winners and losers: easy beside fcfs" in text
     assert "bounded slowdown" in text
-    assert CliRunner().invoke(cli.berth, words).exit_code == 0
+    assert CliRunner().invoke(berth, words).exit_code == 0
     assert "to compare" in stands_alone(file, pictures=0)
 
 
@@ -183,7 +183,7 @@ def test_the_gpus_are_reported_beside_their_plan(tmp_path: Path) -> None:
     fleet.write_text(json.dumps(FLEET))
     jobs.write_text(json.dumps(JOBS))
     made = CliRunner().invoke(
-        cli.berth,
+        berth,
         ["mig", "plan", "--fleet", str(fleet), "--jobs", str(jobs), "--output", str(plan)],
     )
     assert made.exit_code == 0, made.output

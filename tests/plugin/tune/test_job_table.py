@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.history.reading import ReadJobs
 from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.replay.past import past_jobs
@@ -249,7 +249,7 @@ def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path
     assert {fast.queues[i] for i in fast.queue} == {"gpu"}
     words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
     done = CliRunner().invoke(
-        cli.berth,
+        berth,
         ["replay", "tune", str(jobs), "--times", str(elsewhere), *words, "--trials", "2",
          "--parameters", "objective"],
     )  # fmt: skip
@@ -262,7 +262,7 @@ def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path
 
 def test_a_table_is_replayed_too(tmp_path: Path) -> None:
     words = ["--site", str(site(tmp_path)), "--policy", "fastest", "--json"]
-    done = CliRunner().invoke(cli.berth, ["replay", str(write(tmp_path, TABLE)), *words])
+    done = CliRunner().invoke(berth, ["replay", str(write(tmp_path, TABLE)), *words])
     assert done.exit_code == 0, (done.output, done.exception)
     placed = json.loads(done.stdout)["replays"][-1]
     # One goes to another partition, the other one had named none.
@@ -278,7 +278,7 @@ def test_a_tune_from_the_command_line_to_the_report(tmp_path: Path) -> None:
     jobs = write(tmp_path, "\n".join(lines))
     words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
     done = CliRunner().invoke(
-        cli.berth,
+        berth,
         ["replay", "tune", str(jobs), *words, "--trials", "6", "--parameters", "objective"],
     )
     assert done.exit_code == 0, (done.output, done.exception)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from stand_in_replayer import StandIn
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
-from berth.plugin import cli
+from berth.plugin.cli.command_line import berth
 from berth.plugin.scheduler import JobNow, WorkersJob
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
@@ -69,7 +69,7 @@ def site(tmp_path: Path) -> Path:
 def tune(site: Path, *words: str, folder: str = "tune") -> Result:
     jobs = str(site.parent / "jobs.csv")
     where = ["--site", str(site), "--folder", str(site.parent / folder)]
-    return CliRunner().invoke(cli.berth, ["replay", "tune", jobs, *where, *FEW, *words])
+    return CliRunner().invoke(berth, ["replay", "tune", jobs, *where, *FEW, *words])
 
 
 def problem(result: Result) -> str:
@@ -208,11 +208,11 @@ def test_jobs_that_are_left_out_or_cannot_move_are_counted(site: Path) -> None:
 @pytest.mark.usefixtures("unpainted")
 def test_joining_needs_a_tune_and_the_same_jobs(stand_in: object, site: Path) -> None:
     folder = site.parent / "tune"
-    joined = CliRunner().invoke(cli.berth, ["replay", "tune", "--join", str(folder)])
+    joined = CliRunner().invoke(berth, ["replay", "tune", "--join", str(folder)])
     assert "holds no tune" in problem(joined)
     assert tune(site, "--trials", "2").exit_code == 0
     (site.parent / "jobs.csv").write_text("other jobs\n")
-    joined = CliRunner().invoke(cli.berth, ["replay", "tune", "--join", str(folder)])
+    joined = CliRunner().invoke(berth, ["replay", "tune", "--join", str(folder)])
     assert "have changed" in problem(joined)
 
 
@@ -231,7 +231,7 @@ def test_a_worker_waits_for_a_storage_that_is_away_when_it_begins(
 
     monkeypatch.setattr(Tuning, "study", away_at_first)
     monkeypatch.setattr("berth.policies.tuning.storage.time.sleep", pauses.append)
-    joined = CliRunner().invoke(cli.berth, ["replay", "tune", "--join", str(site.parent / "tune")])
+    joined = CliRunner().invoke(berth, ["replay", "tune", "--join", str(site.parent / "tune")])
     assert joined.exit_code == 0, joined.exception
     assert len(opened) == 2
     assert len(pauses) == 1

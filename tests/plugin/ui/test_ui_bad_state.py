@@ -215,7 +215,7 @@ def test_users_without_the_administrators_daemon_are_told(
 ) -> None:
     """A user's page reads through ``berth serve --users``; nobody serves there now."""
     socket = store_file.parent / "users.sock"
-    monkeypatch.setattr("berth.plugin.installed_site.users_socket", lambda *_: socket)
+    monkeypatch.setattr("berth.plugin.installed_site.Installation.users_socket", lambda _: socket)
     client = asking()
     for view in ("/jobs", ONE, "/predict?workload=app", "/place?workload=app"):
         shown = page(client, view)

@@ -1,0 +1,178 @@
+"""What pilots measured: one Profile in counters and sentences, many in a table, models' runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from berth.pilot.catalogue import BY_NAME, GROUPS
+from berth.pilot.dl.document import Device, ModelRun, Outcome
+from berth.pilot.importers.profiles import SHOWN
+from berth.pilot.profile import Measurement, Profile, Quality, SizePoint
+from berth.pilot.units import counted, format_bytes, format_count, format_seconds
+from berth.plugin.report.parts import Column, Part, Report, Table, seconds
+
+MOST_PROFILES = 40
+"""Profiles that a terminal shows; the file has all."""
+_DISTURBED = 0.2
+"""Share of a run's time that others took, from which it is said."""
+
+
+class _Counted(NamedTuple):
+    """A counter with its place in the catalogue."""
+
+    name: str
+    unit: str
+    group: str
+    measurement: Measurement
+
+
+def _value(row: _Counted) -> str:
+    value = row.measurement.value or 0.0
+    if row.unit == "ratio":
+        return f"{value:.4f}"
+    if row.unit == "count" and value < 100_000:
+        return f"{value:.0f}"
+    return format_count(value)
+
+
+def _quality(row: _Counted) -> str:
+    return row.measurement.quality.value + " (part)" * (not row.measurement.complete)
+
+
+COUNTERS: tuple[Column[_Counted], ...] = (
+    Column("Counter", "counter", lambda row: row.name),
+    Column("Value", "value", lambda row: row.measurement.value, words=_value),
+    Column("Unit", "unit", lambda row: row.unit),
+    Column("Quality", "quality", _quality),
+    Column("Source", "source", lambda row: row.measurement.source),
+    Column("Group", "group", lambda row: row.group),
+)
+"""What was counted in one run."""
+
+
+def _known_counters(profile: Profile) -> int:
+    return sum(measurement.value is not None for measurement in profile.counters.values())
+
+
+PROFILES: tuple[Column[Profile], ...] = (
+    Column("Profile", "profile", lambda profile: profile.name),
+    Column("Region", "region",
+           lambda profile: profile.provenance.imported and profile.provenance.imported.region),
+    seconds("Time", "runtime_s", lambda profile: profile.runtime and profile.runtime.median_s),
+    Column("Counters", "counters", _known_counters,
+           words=lambda profile: f"{_known_counters(profile)} of {len(profile.counters)}"),
+)  # fmt: skip
+"""A line for each Profile."""
+
+
+def profile_report(profile: Profile) -> Report:
+    """Report one Profile: counters by group; then runtime, memory and warnings."""
+    rows = [
+        _Counted(name, entry.unit, title, measurement)
+        for group, title in GROUPS.items()
+        for name, entry in BY_NAME.items()
+        if entry.group == group
+        and (measurement := profile.counters.get(name)) is not None
+        and measurement.quality is not Quality.MISSING
+    ]
+    parts = [Part("", tables=[Table("Counters", COUNTERS, rows)])] if rows else []
+    facts = Part("", facts=list(profile_facts(profile)))
+    return Report(f"{profile.name} on {profile.platform}", "", [*parts, facts])
+
+
+def profile_facts(profile: Profile) -> Iterator[tuple[str, str]]:
+    """Yield runtimes, memory, where it runs, what could not be measured, and warnings."""
+    runtime, runs_on = profile.runtime, profile.runs_on
+    if runtime is not None:
+        spread, count = format_seconds(runtime.spread_s), len(runtime.repeats_s)
+        yield "runtime", f"{format_seconds(runtime.median_s)} (spread {spread}, {count} runs)"
+    if (peak := profile.peak_memory_bytes) is not None:
+        yield "memory", f"{_memory(peak, profile)} of the host"
+    if on_gpus := profile.value("gpu_memory_bytes"):
+        yield "", f"{format_bytes(on_gpus)} of the GPUs"
+    kinds = ", ".join(target.value for target in runs_on.targets)
+    extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
+    yield (
+        "runs on",
+        f"{kinds} ({runs_on.architecture}{extensions}), {counted(runs_on.threads, 'thread')}, "
+        f"{counted(runs_on.ranks, 'rank')}",
+    )
+    for point in profile.sizes:
+        memory = _memory(point.peak_memory_bytes, point)
+        yield "size", f"{point.size:g}: {format_seconds(point.runtime_s)}, {memory}"
+    for step in profile.scaling:
+        yield "threads", f"{step.threads}: {format_seconds(step.runtime_s)}"
+    if profile.one_thread_s is not None:
+        yield "threads", f"1: {format_seconds(profile.one_thread_s)}"
+    used = [collector.name for collector in profile.collectors if collector.status == "used"]
+    yield "measured", f"by {', '.join(used) or 'nothing'}"
+    for collector in profile.collectors:
+        if collector.status in ("absent", "failed"):
+            yield collector.status, f"{collector.name}: {collector.detail}"
+    yield from (("warning", text) for text in profile.warnings)
+
+
+def _memory(peak: float, of: Profile | SizePoint) -> str:
+    return f"{format_bytes(peak)}{' at most' if of.peak_memory_is_bound else ''}"
+
+
+def profiles_part(profiles: Sequence[Profile]) -> Part:
+    """Return a line for each Profile, and what was noted while they were read."""
+    warnings = list(dict.fromkeys(text for profile in profiles for text in profile.warnings))
+    notes = [f"note: {text}" for text in warnings[:SHOWN]]
+    if len(warnings) > SHOWN:
+        notes.append(f"... and {len(warnings) - SHOWN} more; each Profile holds its own")
+    table = Table("Profiles", PROFILES, profiles, most=MOST_PROFILES)
+    return Part("", tables=[table], notes=notes)
+
+
+def _peak_bytes(run: ModelRun) -> float | None:
+    values = (_measured(run, name) for name in ("gpu_reserved_bytes", "host_peak_bytes"))
+    return next((value for value in values if value is not None), None)
+
+
+def _measured(run: ModelRun, name: str) -> float | None:
+    measurement = run.measurements.get(name)
+    return None if measurement is None else measurement.value
+
+
+RUNS: tuple[Column[ModelRun], ...] = (
+    Column("Model", "model", lambda run: run.model.name),
+    Column("Task", "task", lambda run: run.setting.task.value),
+    Column("Batch", "batch", lambda run: run.setting.batch),
+    Column("Precision", "precision", lambda run: run.setting.precision.value),
+    Column("Outcome", "outcome", lambda run: run.outcome.value),
+    seconds("Latency", "latency_s", lambda run: run.latency and run.latency.median_s),
+    seconds("Spread", "spread_s", lambda run: run.latency and run.latency.spread_s),
+    seconds("Processor time", "processor_time_s",
+            lambda run: run.processor_time and run.processor_time.median_s),
+    Column("Peak memory", "peak_memory_bytes", _peak_bytes, format_bytes, "bytes"),
+    Column("Energy", "energy_j", lambda run: _measured(run, "energy_j"), "{:.3g} J".format, "J"),
+)  # fmt: skip
+"""A line for each measurement of a deep-learning model."""
+
+
+def runs_part(runs: Sequence[ModelRun]) -> Part:
+    """Return models' measurements, why some have none, and what disturbed them."""
+    notes = [
+        f"{run.model.name}, batch {run.setting.batch}: {run.reason}"
+        for run in runs
+        if run.outcome is not Outcome.OK
+    ]
+    energies = [run.measurements["energy_j"] for run in runs if "energy_j" in run.measurements]
+    without = {energy.note for energy in energies if energy.value is None and energy.note}
+    notes += [f"no energy: {note}" for note in sorted(without)]
+    disturbed = sum(
+        run.disturbance is not None
+        and run.disturbance.disturbed_share > _DISTURBED
+        and run.setting.threads == 1
+        and run.setting.device is Device.CPU
+        for run in runs
+    )
+    if disturbed:
+        notes.append(
+            f"{disturbed} of {len(runs)} were disturbed by other work: on an idle machine the "
+            "latency would be near the processor time"
+        )
+    return Part("", tables=[Table("Measurements", RUNS, runs)], notes=notes)

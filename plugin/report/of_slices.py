@@ -1,0 +1,219 @@
+"""Slices of GPUs: what each model can be cut into, how a fleet is cut, the slice for a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from berth.pilot.units import format_bytes, format_count, format_seconds
+from berth.plugin.report.parts import Column, Part, Report, Table, data_of, middle, plain
+from berth.policies.mig import Geometry, GpuState, SliceProfile, known_gpus, lookup
+from berth.policies.mig.layout import enumerate_states
+from berth.policies.mig.recommend import Recommendation, SliceChoice
+
+
+class _Profile(NamedTuple):
+    """A profile of a GPU model."""
+
+    geometry: Geometry
+    profile: SliceProfile
+
+
+class _Model(NamedTuple):
+    """A GPU model, with the numbers of its layouts without media variants."""
+
+    geometry: Geometry
+    layouts: int
+    maximal: int
+
+
+def _media(row: _Profile) -> str | None:
+    media = row.profile.media
+    counts = {"NVDEC": media.nvdec, "NVENC": media.nvenc, "JPEG": media.jpeg, "OFA": media.ofa}
+    return " ".join(f"{count} {name}" for name, count in counts.items() if count) or None
+
+
+PROFILES: tuple[Column[_Profile], ...] = (
+    Column("Profile", "name", lambda row: row.profile.name),
+    Column("Compute", "compute_slices", lambda row: row.profile.compute_slices,
+           words=lambda row: f"{row.profile.compute_slices}/{row.geometry.compute_slices}"),
+    Column("Memory", "memory_slices", lambda row: row.profile.memory_slices,
+           words=lambda row: f"{row.profile.memory_slices}/{row.geometry.memory_slices}"),
+    Column("Usable", "memory_bytes", lambda row: row.profile.memory_bytes, format_bytes, "bytes"),
+    Column("SMs", "multiprocessors", lambda row: row.profile.multiprocessors),
+    Column("Starts at", "placements", lambda row: list(row.profile.placements),
+           lambda placements: ",".join(map(str, placements))),
+    Column("At most", "max_instances", lambda row: row.profile.max_instances),
+    Column("ID", "profile_id", lambda row: row.profile.profile_id),
+    Column("Media", "media", _media),
+)  # fmt: skip
+"""What a GPU model can be cut into."""
+
+MODELS: tuple[Column[_Model], ...] = (
+    Column("GPU", "gpu", lambda row: row.geometry.gpu),
+    Column("Profiles (without media variants)", "profiles",
+           lambda row: [profile.name for profile in row.geometry.plain().profiles], " ".join),
+    Column("Layouts", "layouts", lambda row: row.layouts),
+    Column("Maximal", "maximal", lambda row: row.maximal),
+)  # fmt: skip
+"""GPU models that can be cut."""
+
+
+def _largest_beside(state: GpuState) -> str | None:
+    """Return the largest instance that fits beside those of a GPU; None: none does."""
+    geometry = state.geometry.plain() if state.mig_enabled else state.geometry.restricted(())
+
+    def size(name: str) -> tuple[int, int]:
+        profile = state.geometry.profile(name)
+        return profile.compute_slices, profile.memory_slices
+
+    fitting = state.layout.additions(geometry)
+    largest = max(fitting, key=lambda instance: size(instance.profile), default=None)
+    return None if largest is None else str(largest)
+
+
+LAYOUTS: tuple[Column[GpuState], ...] = (
+    Column("GPU", "gpu", lambda state: state.gpu),
+    Column("Model", "model", lambda state: state.geometry.gpu),
+    Column("Layout", "layout", lambda state: str(state.layout) if state.mig_enabled else None,
+           missing="MIG off"),
+    Column("Busy", "busy", lambda state: " ".join(map(str, state.busy.instances))),
+    Column("Largest that fits beside", "largest_beside", _largest_beside),
+)  # fmt: skip
+"""How GPUs are cut."""
+
+
+def models_table() -> Table[_Model]:
+    """Return a line for each GPU model that is known."""
+    geometries = [lookup(name) for name in known_gpus()]
+    states = [enumerate_states(geometry.plain()) for geometry in geometries]
+    rows = [
+        _Model(geometry, len(state.layouts), len(state.maximal))
+        for geometry, state in zip(geometries, states, strict=True)
+    ]
+    return Table("GPU models that can be cut", MODELS, rows)
+
+
+def profiles_table(geometry: Geometry) -> Table[_Profile]:
+    """Return a line for each profile of a GPU model."""
+    states = enumerate_states(geometry.plain())
+    caption = f"{geometry.gpu}: {len(states.layouts)} layouts, {len(states.maximal)} maximal"
+    return Table(caption, PROFILES, [_Profile(geometry, p) for p in geometry.profiles])
+
+
+def layouts_table(states: Sequence[GpuState]) -> Table[GpuState]:
+    """Return a line for each GPU."""
+    return Table("How GPUs are cut", LAYOUTS, states)
+
+
+def geometry_report(geometry: Geometry, *, with_layouts: bool) -> Report:
+    """Report what a GPU model can be cut into, ``with_layouts``: all its maximal layouts."""
+    table = profiles_table(geometry)
+    media = f"with media variants {len(enumerate_states(geometry).layouts)}"
+    notes = [
+        f"memory: {geometry.memory_basis}",
+        f"placements: {geometry.placements_basis}",
+        f"source: {geometry.source}",
+        f"also called: {', '.join(geometry.aliases) or '-'}",
+    ]
+    parts = [Part("", tables=[table], notes=notes)]
+    if with_layouts:
+        layouts = enumerate_states(geometry.plain()).maximal
+        text = "\n".join(map(str, layouts))
+        parts.append(Part("Maximal layouts (without media variants)", verbatim=text))
+    return Report(f"{table.caption} ({media})", "", parts)
+
+
+def geometry_data(geometry: Geometry) -> dict[str, Any]:
+    """Return what a GPU model can be cut into, for JSON."""
+    return {
+        "gpu": geometry.gpu,
+        "compute_slices": geometry.compute_slices,
+        "memory_slices": geometry.memory_slices,
+        "aliases": geometry.aliases,
+        "memory_basis": geometry.memory_basis,
+        "source": geometry.source,
+        "profiles": profiles_table(geometry).data(),
+    }
+
+
+def choice_columns(unit: str) -> tuple[Column[SliceChoice], ...]:
+    """Make the columns of what a workload does on each slice; ``unit``: of its times."""
+    return (
+        Column("Slice", "profile", lambda choice: choice.profile.name),
+        Column("Memory", "memory_bytes", lambda choice: choice.profile.memory_bytes, format_bytes,
+               "bytes"),
+        Column("Slow-down", "slowdown", lambda choice: choice.prediction.slowdown,
+               lambda slowdown: f"{slowdown.mid:.2f} ({slowdown.low:.2f} to {slowdown.high:.2f})",
+               ends=("low", "mid", "high")),
+        middle(f"A {unit}", "time_s", lambda choice: choice.prediction.time_s, format_seconds),
+        middle("Items/s", "throughput_per_s", lambda choice: choice.throughput_per_s,
+               format_count, unit="1/s"),
+        Column("Per GPU", "throughput_per_gpu_s",
+               lambda choice: choice.throughput_per_s.mid / choice.part, format_count, "1/s"),
+        middle("J", "energy_j", lambda choice: choice.prediction.energy_j, "{:.3g}".format,
+               unit="J"),
+        middle("Price", "price", lambda choice: choice.price, "{:.3g}".format, unit=""),
+        Column("Bound", "bound", lambda choice: choice.prediction.bound.value),
+        Column("Basis", "basis", lambda choice: choice.prediction.basis.value),
+        Column("Refused", "refused", lambda choice: choice.refused),
+    )  # fmt: skip
+
+
+def recommendation_part(recommendation: Recommendation) -> Part:
+    """Return what a workload does on each slice, the smallest that it fits in, and the best."""
+    gpu, choices = recommendation.memory.gpu_bytes, recommendation.choices
+    need = "not known" if gpu is None else f"up to {format_bytes(gpu.high)}"
+    headline = (
+        f"{recommendation.workload} on slices of {recommendation.gpu}; GPU memory {need}; "
+        f"predicted by {choices[0].prediction.method}; slow-downs with their 90 % interval"
+    )
+    possible = (c.prediction.abstained for c in choices if c.refused is None)
+    abstained = next((reason for reason in possible if reason), None)
+    notes = [f"Not sure: {abstained}."] if abstained else []
+    if recommendation.smallest is not None:
+        notes.append(f"Smallest: {recommendation.smallest.profile.name}.")
+    best = recommendation.best
+    notes.append(f"Best: {best.profile.name if best else 'none'} ({recommendation.reason}).")
+    baselines = recommendation.baselines
+    if baselines.by_memory or baselines.by_utilisation:
+        notes.append(
+            f"The thesis's rules: by memory {baselines.by_memory or 'none'}, by utilisation "
+            f"{baselines.by_utilisation or 'not known'}."
+        )
+    table = Table("Slices", choice_columns(recommendation.unit), choices)
+    return Part("", [headline], tables=[table], notes=notes)
+
+
+def recommendation_data(recommendation: Recommendation) -> dict[str, Any]:
+    """Return the slice for a workload, and what it does on each, for JSON."""
+    return {
+        "workload": recommendation.workload,
+        "gpu": recommendation.gpu,
+        "unit": recommendation.unit,
+        "units": recommendation.units,
+        "aim": recommendation.terms.aim.value,
+        "smallest": recommendation.smallest.profile.name if recommendation.smallest else None,
+        "best": recommendation.best.profile.name if recommendation.best else None,
+        "reason": recommendation.reason,
+        "gpu_memory_bytes": plain(recommendation.memory.gpu_bytes),
+        "baselines": {
+            "thesis_memory": recommendation.baselines.by_memory,
+            "thesis_utilisation": recommendation.baselines.by_utilisation,
+        },
+        "slices": [_choice_data(recommendation, choice) for choice in recommendation.choices],
+    }
+
+
+def _choice_data(recommendation: Recommendation, choice: SliceChoice) -> dict[str, Any]:
+    prediction = choice.prediction
+    return {
+        **data_of(choice_columns(recommendation.unit), choice),
+        "part_of_gpu": choice.part,
+        "need_bytes": plain(prediction.memory.gpu_bytes),
+        "fits": choice.fits,
+        "slowdown_95": plain(prediction.slowdown_95),
+        "launch_share": prediction.launch_share,
+        "method": prediction.method,
+        "abstained": prediction.abstained,
+    }
