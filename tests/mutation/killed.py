@@ -42,7 +42,8 @@ TESTS = {
         "tests/policies/test_drawn_decisions.py",
     ),
     "plugin": (
-        "tests/plugin/daemon/test_service.py", "tests/plugin/daemon/test_requests.py",
+        "tests/plugin/daemon/test_service.py", "tests/plugin/daemon/test_answers_over_time.py",
+        "tests/plugin/daemon/test_memory_made_less.py", "tests/plugin/daemon/test_requests.py",
         "tests/plugin/daemon/test_untyped_gpus.py", "tests/plugin/daemon/test_messages.py",
         "tests/plugin/test_usernames.py", "tests/plugin/daemon/test_protocol_page.py",
     ),

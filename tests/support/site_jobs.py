@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 
+from berth.plugin.learning.learner import Learner
 from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
@@ -133,3 +134,8 @@ def width(store: Store, workload: str, user: str = "", platform: str = CPU) -> f
     found = Forecast.from_json(learnt[workload, user].document).runtime_at(platform, 1)
     assert found is not None
     return math.log(found.high / found.low) / 2
+
+
+def learner(store: Store, *, everybody: bool = False) -> Learner:
+    """Return a learner of that store at the jobs' present time."""
+    return Learner(store, everybody=everybody, clock=lambda: NOW_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import tomllib
 from pathlib import Path
@@ -52,3 +53,15 @@ def knowing_service(
     service.shelf = Shelf.of(forecasts or (forecast("stream"),))
     service.snapshot = snapshot_of(site)
     return service, recorded
+
+
+ASK = {"user": "alice", "uid": 1000, "kind": "batch", "queue": "auto", "comment": "berth:stream"}
+
+
+def decide(service: Service, **job: Any) -> dict[str, Any]:
+    """Return the reply about alice's job for `auto`, with ``job`` changed in it."""
+    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": {**ASK, **job}}
+    reply = json.loads(service.handle(json.dumps(message).encode()))
+    assert service.stats.counts["internal-errors"] == 0
+    assert isinstance(reply, dict)
+    return reply

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from stored import STORED_DECISION
+from stored import NOW_S, PLACED
 from views import site_of
 
 from berth.pilot.errors import SchedulerError, StoreError, ToolMissing
@@ -21,29 +20,13 @@ from berth.plugin.daemon.outcomes import (
     SETTLES_S,
     WINDOW_S,
     follow_outcomes,
-    predicted_row,
 )
 from berth.plugin.scheduler import EndedJobs, Outcome
-from berth.plugin.store import DecisionRecord, Store
+from berth.plugin.store import Store
 
-NOW_S = 1_795_284_000.0
 DAY_S = 86_400.0
 
 
-def row(candidate: str, cores: int, gpus: int, seconds: float, **more: Any) -> dict[str, Any]:
-    interval = [seconds / 2, seconds, seconds * 2]
-    platform = f"platform-of-{candidate}"
-    held = {"nodes": 1, "cores": cores, "gpus": gpus, "runtime_s": interval}
-    return {"candidate": candidate, "platform": platform, "score": 1.0, **held, **more}
-
-
-REQUEST = {"nodes": 0, "tasks": 1, "cpus_per_task": 4, "gpus": 0}
-PLACED = replace(
-    STORED_DECISION,
-    time_s=NOW_S - 200,
-    request=json.dumps(REQUEST),
-    ranked=json.dumps([row("gpu", 8, 1, 60), row("cpu", 4, 0, 600)]),
-)
 ENDED = Outcome(
     job_id="7",
     state="completed",
@@ -318,101 +301,6 @@ def test_a_jobspec_of_flux_that_was_copied_with_its_stamp_counts_for_nothing(sto
     following.scheduler.name, following.scheduler.stamps_are_private = "flux", False
     following.step()
     assert store.outcomes.of_decision(PLACED.id) == []
-
-
-QUEUES = {"cpu": "cpu", "gpu": "gpu", "old": "cpu", "big": "gpu"}
-KEPT = replace(PLACED, action="keep", mode="shadow")
-
-
-def _without(candidate: str, code: str) -> dict[str, str]:
-    return {"candidate": candidate, "platform": candidate, "code": code, "excluded": "because"}
-
-
-SMALL = row("small", 1, 1, 60)
-ON_SLICES = replace(
-    KEPT,
-    chosen="small",
-    edits='{"gres": "gpu:1g.5gb:1"}',
-    request=json.dumps({**REQUEST, "gpus": 1}),
-    ranked=json.dumps([SMALL, _without("large", "other-slice")]),
-)
-
-
-@pytest.mark.parametrize(
-    ("decision", "candidate"),
-    [
-        (replace(ON_SLICES, action="edit"), "small"),
-        (ON_SLICES, None),  # advised only: its GPU of any type may have been a large slice
-        (replace(ON_SLICES, edits="{}"), "small"),
-        (
-            replace(
-                ON_SLICES,
-                edits='{"time_limit_min": 9}',
-                ranked=json.dumps([SMALL, _without("large", "other-gres")]),
-            ),
-            "small",  # it named the type itself
-        ),
-    ],
-)
-def test_a_job_on_slices_is_compared_only_where_its_slice_is_known(
-    decision: DecisionRecord, candidate: str | None
-) -> None:
-    found = predicted_row("mig", decision, {"small": "mig", "large": "mig"})
-    assert (found and found["candidate"]) == candidate
-
-
-@pytest.mark.parametrize(
-    ("decision", "queue", "candidate"),
-    [
-        (PLACED, "gpu", "gpu"),
-        (PLACED, "cpu", None),  # moved since, in the shape of the GPU candidate
-        (KEPT, "cpu", "cpu"),
-        (KEPT, "gpu", None),  # it asked no GPU: it ran there without
-        (replace(KEPT, request=json.dumps({**REQUEST, "cpus_per_task": 2})), "cpu", None),
-        (replace(KEPT, request=json.dumps({**REQUEST, "gpus": 1})), "gpu", "gpu"),
-        (replace(KEPT, ranked=json.dumps([row("cpu", 4, 0, 1), row("old", 4, 0, 2)])), "cpu", None),
-        (
-            replace(
-                KEPT, chosen="old", ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)])
-            ),
-            "cpu",
-            None,  # advised only: nobody knows which of the two it ran on
-        ),
-        (
-            replace(
-                KEPT,
-                chosen="old",
-                edits="{}",  # it asked for that very place
-                ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)]),
-            ),
-            "cpu",
-            "old",
-        ),
-        (
-            replace(
-                KEPT,
-                chosen="old",
-                code="pinned-shape",
-                edits="{}",
-                ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)]),
-            ),
-            "cpu",
-            None,
-        ),
-        (replace(PLACED, ranked="[]"), "gpu", None),  # from a killed daemon's journal
-        (replace(PLACED, ranked='[{"candidate": "gpu", "excluded": "full"}]'), "gpu", None),
-        (replace(PLACED, ranked="garbage"), "gpu", None),
-        (replace(PLACED, request="{}"), "gpu", "gpu"),
-        # What is predicted for its largest task says nothing of the others.
-        (replace(PLACED, request='{"task_sizes": [[1, 9], [2, 1]]}'), "gpu", None),
-        (replace(KEPT, request="{}"), "gpu", None),
-    ],
-)  # fmt: skip
-def test_a_prediction_counts_only_for_the_place_and_shape_it_was_made_for(
-    decision: DecisionRecord, queue: str, candidate: str | None
-) -> None:
-    found = predicted_row(queue, decision, QUEUES)
-    assert (found and found["candidate"]) == candidate
 
 
 LOST = replace(ENDED, decision=None, stamp_lost=True)

@@ -9,18 +9,16 @@ from random import Random
 
 import pytest
 from empty_stores import open_store
-from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, width
+from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, learner, width
 from sqlalchemy import event
 
 from berth.plugin.learning.counted import Use
 from berth.plugin.learning.learner import Learner, Learnt
 from berth.plugin.learning.scope import StoreReader
-from berth.plugin.learning.shown import changes_since, moved
-from berth.plugin.report.of_store import learnt_text
+from berth.plugin.learning.shown import changes_since
 from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.nodes import NodeRatio, NodeScaling
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis
 
 
 @pytest.fixture
@@ -32,10 +30,6 @@ def store_url(tmp_path: Path) -> str:
 @pytest.fixture
 def jobs(store: Store) -> SiteJobs:
     return SiteJobs(store)
-
-
-def learner(store: Store, *, everybody: bool = False) -> Learner:
-    return Learner(store, everybody=everybody, clock=lambda: NOW_S)
 
 
 def documents(store: Store) -> list[tuple[str, str, str]]:
@@ -239,81 +233,6 @@ def test_what_says_nothing_of_the_time_is_left_out(
     assert use_of(store, job) == use
 
 
-def on_nodes(*ratios: NodeRatio) -> Forecast:
-    """The forecast of a program with 100 s on one node, and how that changes with nodes."""
-    found = {CPU: ratios} if ratios else {}
-    measured = (1, *(one.nodes for one in ratios))
-    scaling = NodeScaling(measured, measured_on=CPU, ratios=found)
-    return replace(forecast("app", {CPU: 100}), nodes=scaling)
-
-
-def ratio(nodes: int, low: float, mid: float, high: float) -> NodeRatio:
-    return NodeRatio(nodes, Interval(low, mid, high), Interval(1.0, 1.0, 1.0))
-
-
-def learnt_of(store: Store) -> Forecast:
-    return Forecast.from_json(store.learning.forecasts("app")[0].document)
-
-
-def seconds(one: Forecast, nodes: int, units: int = 2) -> Interval:
-    found = one.runtime_at(CPU, units * nodes, nodes=nodes)
-    assert found is not None
-    return found
-
-
-def test_jobs_on_several_nodes_move_how_the_time_changes_with_nodes(
-    store: Store, jobs: SiteJobs
-) -> None:
-    """What the network costs was not known well: it moves, and the time on one node less."""
-    base = on_nodes(ratio(2, 0.4, 0.5, 0.7), ratio(4, 0.15, 0.25, 0.45))
-    jobs.workload(base)
-    for _ in range(4):
-        jobs.job("app", 50, units=8, nodes=4)
-    assert learner(store).until_done().used == 4
-    after = learnt_of(store)
-    assert seconds(after, 4).mid == pytest.approx(50, rel=0.05)
-    assert 100 < seconds(after, 1).mid < 165
-    assert 50 < seconds(after, 2).mid < 100
-    point = after.prediction(CPU, 8, 4)
-    assert point is not None
-    assert (point.basis, point.abstained, point.cores) == (Basis.MEASURED, None, 8)
-    assert point.runtime_s == seconds(after, 4)
-    assert seconds(after, 4).high / seconds(after, 4).low < 1.5
-    other = after.prediction(CPU, 4, 4)  # with fewer cores of each node it never ran
-    assert other is not None
-    assert other.basis is Basis.LEARNED
-    assert after.content_digest != base.content_digest
-
-
-def test_jobs_on_one_node_move_all_numbers_of_nodes(store: Store, jobs: SiteJobs) -> None:
-    jobs.workload(on_nodes(ratio(4, 0.2, 0.25, 0.3)))
-    jobs.job("app", 300, nodes=1)
-    assert learner(store).until_done().used == 1
-    after = learnt_of(store)
-    assert seconds(after, 1).mid > 130
-    assert seconds(after, 4).mid == pytest.approx(seconds(after, 1).mid / 4)
-
-
-def test_a_program_piloted_on_one_node_is_known_where_its_jobs_ran(
-    store: Store, jobs: SiteJobs
-) -> None:
-    jobs.workload(on_nodes())
-    before = on_nodes().prediction(CPU, 8, 4)
-    assert before is not None
-    assert before.abstained is not None
-    for _ in range(3):
-        jobs.job("app", 40, units=8, nodes=4)
-    learner(store).until_done()
-    after = learnt_of(store)
-    four, eight = after.prediction(CPU, 8, 4), after.prediction(CPU, 16, 8)
-    assert four is not None
-    assert eight is not None
-    assert four.abstained is None
-    assert four.runtime_s.low < 40 < four.runtime_s.high
-    assert eight.abstained is not None
-    assert "measured on one node only" in eight.abstained
-
-
 def test_a_requeued_job_is_taken_back(store: Store, jobs: SiteJobs) -> None:
     jobs.workload(forecast("app", {CPU: 100}))
     job = jobs.job("app", 300, at_s=NOW_S - 5000)
@@ -377,83 +296,6 @@ def test_a_wrong_platform_is_learnt_from_all_programs(store: Store, jobs: SiteJo
     learner(store).until_done()
     assert factor(store, names[4], platform=GPU) > 1.3
     assert factor(store, names[4], platform=CPU) == pytest.approx(1.0, abs=0.05)
-
-
-def test_a_change_is_noticed_within_ten_jobs_and_recovered_from(
-    store: Store, jobs: SiteJobs
-) -> None:
-    jobs.workload(forecast("app", {CPU: 100}))
-    for n in range(15):
-        jobs.job("app", 100 + n % 3)
-    assert learner(store).until_done().notices == ()
-    settled = width(store, "app", "alice")
-    notices: tuple[str, ...] = ()
-    count = 0
-    while not notices and count < 11:
-        jobs.job("app", 200 + count % 3)
-        notices = learner(store).until_done().notices
-        count += 1
-    assert count <= 10
-    assert notices[0].startswith("workload app: jobs take clearly longer than before since ")
-    assert width(store, "app", "alice") > settled
-    for n in range(10):
-        jobs.job("app", 200 + n % 3)
-    learner(store).until_done()
-    assert factor(store, "app", "alice") == pytest.approx(2.0, rel=0.03)
-    assert width(store, "app", "alice") < 0.3
-
-
-def test_a_platform_that_changed_widens_programs_that_did_not_run_since(
-    store: Store, jobs: SiteJobs
-) -> None:
-    for name in ("a", "b", "c"):
-        jobs.workload(forecast(name, {CPU: 100, GPU: 50}))
-    for n in range(8):
-        for name in ("a", "b", "c"):
-            jobs.job(name, 100 + n % 3)
-    learner(store).until_done()
-    before = width(store, "c", "alice")
-    for n in range(4):
-        for name in ("a", "b"):
-            jobs.job(name, 200 + n % 3)
-    (notice,) = learner(store).until_done().notices
-    assert notice.startswith(f"platform {CPU}: jobs take clearly longer")
-    assert width(store, "c", "alice") > before
-    assert 1.4 < factor(store, "c", "alice") < 2.2
-
-
-def test_show_says_which_jobs_moved_a_forecast_and_by_how_much(
-    store: Store, jobs: SiteJobs
-) -> None:
-    jobs.workload(forecast("app", {CPU: 100, GPU: 50}))
-    ids = [jobs.job("app", seconds) for seconds in (200, 210, 20_000, 190)]
-    learner(store).until_done()
-    (found,) = moved(store, "app")
-    assert (found.user, found.platform, found.before_s) == ("alice", CPU, 100)
-    assert found.after_s == pytest.approx(200, rel=0.1)
-    assert {m.job for m in found.movers} == set(ids)
-    assert math.prod(m.moved for m in found.movers) == pytest.approx(found.after_s / 100, rel=0.02)
-    assert [m.job for m in found.movers if m.outlier] == [ids[2]]
-    lines = learnt_text([found])
-    assert lines[0].startswith("  learnt for alice on quartz: ")
-    assert any("set aside as an outlier" in line for line in lines)
-
-
-def test_changes_are_told_where_people_look(
-    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jobs.workload(forecast("app", {CPU: 100}))
-    for n in range(20):
-        jobs.job("app", (100 if n < 12 else 220) + n % 3)
-    learner(store).until_done()
-    found = changes_since(store, 0.0)
-    (sentence,) = found.sentences
-    assert found.bound == []
-    assert sentence.startswith("workload app: jobs take clearly longer than before since ")
-    assert changes_since(store, NOW_S).sentences == []
-    monkeypatch.setattr("berth.plugin.learning.shown.MOST_SHOWN", 7)
-    assert changes_since(store, 0.0).bound == ["changes are looked for in the newest 7 jobs"]
-    assert changes_since(store, NOW_S).bound == []
 
 
 @pytest.mark.parametrize("everybody", [False, True])
