@@ -141,6 +141,7 @@ class Administrator:
 
 @pytest.mark.slurm
 @pytest.mark.timeout(1200)
+@pytest.mark.slow
 def test_the_commands_of_the_readme_move_the_first_job_to_the_faster_nodes(
     cluster: TwoSpeeds,
 ) -> None:
