@@ -1,6 +1,6 @@
 """The daemon ``berth serve``: answers the schedulers' submit filters on a Unix socket.
 
-One thread answers, from tables in memory; other threads refresh those tables, read the cluster's
-state and write down what was decided. Nothing in the answering thread opens a file, a database
-or a network connection. ``docs/protocol.md`` is the contract with the filters.
+One thread answers from tables in memory. Other threads refresh those tables, read the cluster's
+state and store the decisions. The answering thread opens no file, database or network connection
+while it answers. ``docs/protocol.md`` specifies the messages between filters and daemon.
 """

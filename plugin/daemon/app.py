@@ -1,4 +1,4 @@
-"""``berth serve`` put together: site file, store, socket, threads, signals."""
+"""Assembles ``berth serve``: site file, store, socket, threads, signals."""
 
 from __future__ import annotations
 
@@ -40,25 +40,26 @@ from berth.policies.decide import Decider
 log = logging.getLogger("berth.serve")
 
 _BUSY_S = 2.0
-"""Waited for a locked store before decisions go to the spool."""
+"""How long to wait for a locked store before decisions go to the spool."""
 _SWITCH_INTERVAL_S = 0.0001
-"""How long a background thread may hold the interpreter while the answering thread wants it."""
+"""How long a background thread may hold the interpreter lock while the answering thread waits."""
 _COLLECTION_THRESHOLDS = (2_000, 50, 100)
-"""Python's collector of reference cycles stops every thread while it looks at all remembered
-rankings (30 to 150 ms). Few cycles are made here, so it comes less often than by default
-(700, 10, 10)."""
+"""Python's cyclic garbage collector stops every thread while it scans all stored rankings (30 to
+150 ms). The daemon creates few reference cycles, so the collector runs less often than with
+Python's defaults (700, 10, 10).
+"""
 _DESCRIPTORS = 4096
 _OUTCOMES_AFTER_S = 10.0
-"""The first accounting query waits until the daemon has been serving so long."""
+"""The first accounting query is delayed until the daemon has been serving this long."""
 _LEDGER_AFTER_S = 1.0
-"""Decisions that a killed daemon left behind are in the store by then."""
+"""Delay until the decisions that a killed daemon left behind are in the store."""
 
 ReaderOf = Callable[[Site], ReadStates]
-"""Makes what reads the candidates' states for a site."""
+"""Makes the function that reads the candidates' states for a site."""
 
 
 def view(site: Site) -> SiteView:
-    """Return the part of the site file that answering needs."""
+    """Return the parts of the site file that answering requests needs."""
     coverage, auto = site.coverage, site.auto_queue
 
     def covers(job: Job) -> Kept | None:
@@ -88,13 +89,16 @@ def view(site: Site) -> SiteView:
 
 
 def uids_of(site: Site) -> frozenset[int]:
-    """Return the users that may ask: the site's scheduler users, root and the daemon's own user."""
+    """Return the uids that may connect: the site's scheduler users, root and the daemon's own
+    user.
+    """
     return frozenset({0, os.geteuid(), *_resolve(site.daemon.scheduler_users, site.source)})
 
 
 def socket_group(site: Site) -> int | None:
-    """Return the group of the scheduler's user, who must reach the socket; None: root or nobody
-    else."""
+    """Return the group of the scheduler's user, who must be able to open the socket; None: only
+    root or the daemon's own user connects.
+    """
     for uid in _resolve(site.daemon.scheduler_users, site.source):
         if uid not in (0, os.geteuid()):
             with suppress(KeyError):
@@ -120,7 +124,7 @@ def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
 
 
 class Daemon:
-    """Everything that ``berth serve`` runs. Raises BerthError where it cannot start."""
+    """All parts of ``berth serve``. Raises BerthError where it cannot start."""
 
     def __init__(
         self, site_file: Path, reader_of: ReaderOf, *, socket_mode: int, log_decisions: bool
@@ -148,7 +152,7 @@ class Daemon:
         self._hup = False
 
     def run(self) -> int:
-        """Serve until a signal or ``stop``; the exit status."""
+        """Serve until a signal, ``stop`` or the loss of the socket; return the exit status."""
         self._install_signals()
         _raise_descriptor_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -213,7 +217,7 @@ class Daemon:
         )
 
     def _threads_of(self, site: Site) -> list[Periodic]:
-        """Make the threads that follow this site; anew when its file changes."""
+        """Create the background threads for this site; called again when the site file changes."""
         service, settings = self.service, site.daemon
         soon_s = min(_OUTCOMES_AFTER_S, settings.outcomes_refresh_s)
         threads = [
@@ -272,6 +276,6 @@ def _raise_descriptor_limit() -> None:
 
 
 def read_states_of(site: Site) -> ReadStates:
-    """Return what reads the candidates' states on this site's scheduler."""
+    """Return the function that reads the candidates' states from this site's scheduler."""
     read = state_reader(open_scheduler(site), site.candidates)
     return with_ruled_out(read, site.daemon.ruled_out)

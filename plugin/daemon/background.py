@@ -1,7 +1,7 @@
-"""The threads that keep the tables fresh: the store's watcher, the site file's, the cluster's.
+"""The background threads that refresh the Service's tables: from the store and from the cluster.
 
-Each makes something new and swaps it into the Service by one assignment. Each survives whatever
-goes wrong, says it once when it begins and once when it is over, and keeps the last good one.
+Each thread makes a new table and puts it into the Service by one assignment. After a failure a
+thread keeps the last good table, logs when the problem begins and when it is over, and goes on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SITE_PERIOD_S = 1.0
 class Periodic(Worker):
     """Calls ``step`` every ``period_s`` seconds, or at once after ``poke``.
 
-    The first time is at its start, or ``delay_s`` later.
+    The first call is at the thread's start, or ``delay_s`` later.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Periodic(Worker):
         self._delay_s = delay_s
         self.period_s = period_s
         self.problem: str | None = None
-        """What went wrong at the last step; None: nothing."""
+        """Why the last step failed; None: it succeeded."""
         self._step = step
         self._wake = host.threads.event()
         self._over = False
 
     def run(self) -> None:
-        """Make step after step until ``stop``."""
+        """Call ``step`` periodically until ``stop``."""
         if self._delay_s:
             self._wake.wait(self._delay_s)
             self._wake.clear()
@@ -62,7 +62,7 @@ class Periodic(Worker):
             self._wake.clear()
 
     def once(self) -> None:
-        """Make one step; what it raises is logged when it is new, and remembered."""
+        """Call ``step`` once; an exception is kept in ``problem``, and logged if it is new."""
         try:
             self._step()
         except BerthError as error:
@@ -77,11 +77,11 @@ class Periodic(Worker):
             self.problem = None
 
     def poke(self) -> None:
-        """Do the next step now."""
+        """Make the next call of ``step`` happen now."""
         self._wake.set()
 
     def stop(self) -> None:
-        """End after the present step."""
+        """End the thread after the current step."""
         self._over = True
         self._wake.set()
 
@@ -92,7 +92,9 @@ class Periodic(Worker):
 
 
 def follow_store(service: Service, store: Store) -> Callable[[], None]:
-    """Return a step that brings new workloads and forecasts onto the Service's shelf."""
+    """Return a step that loads new workloads and forecasts from the store into the Service's
+    shelf.
+    """
 
     def step() -> None:
         shelf = service.shelf
@@ -108,7 +110,7 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
 
 
 def follow_ledger(ledger: Ledger, store: Store) -> Callable[[], None]:
-    """Return a step that reads what jobs sent somewhere to learn have taken of the budget."""
+    """Return a step that reads how much of the budget exploration has used."""
     return lambda: ledger.read(store.decisions)
 
 
@@ -118,7 +120,7 @@ def follow_cluster(
     guard: Callable[[], Guard] = Guard,
     clock: Clock = HOST.clock,
 ) -> Callable[[], None]:
-    """Return a step that reads the candidates' states; a failed reading keeps the last."""
+    """Return a step that reads the candidates' states; if reading fails, the previous states stay."""
 
     def step() -> None:
         wall_s, monotonic_s = clock.time(), clock.monotonic()

@@ -1,9 +1,9 @@
-"""Our own commands in a process beside the daemon, at low priority, on one core.
+"""Runs Berth's own slow commands in a process beside the daemon, at low priority, on one core.
 
-Learning from jobs that have ended and looking ahead over those that wait need numpy and seconds of
-a core, neither of which the answering thread should share. The daemon only looks whether there is
-something to do: ``berth jobs learn`` and ``berth jobs waits`` do it. What was learnt comes back by
-the store; expected waits are tables that the answering thread looks up, while they are not old.
+Learning from ended jobs (``berth jobs learn``) and simulating the queue (``berth jobs waits``)
+need numpy and seconds of CPU time, which would delay the answering thread. The daemon only checks
+whether there is anything to do. Learnt forecasts come back through the store; expected waits come
+back as tables that the answering thread uses until they are too old.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _NICE = 10
 LEARNING_S = 600.0
 WAITS_S = 120.0
 PATIENCE = 3.0
-"""Tables older than so many periods (or times of making them, where that takes longer) are not
-used: waits are guessed as without them."""
+"""Tables of expected waits are used until they are older than this many periods (or this many
+times the time that making them took, where that is longer); after that, waits are estimated
+without them.
+"""
 
 
 def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
-    """Return the JSON object that ``berth COMMAND --json`` prints for the site. Raises
-    BerthError."""
+    """Return the JSON object that ``berth COMMAND --json`` prints for the site. Raises BerthError."""
     program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
     words = [sys.executable, "-c", program, *command.split(), "--json", "--site", site.source]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -65,9 +66,9 @@ def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
 def follow_jobs(
     store: Store, site: Site, *, clock: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """Return a step that runs ``berth jobs learn`` where jobs have ended that were not looked at.
+    """Return a step that runs ``berth jobs learn`` when jobs have ended since its last run.
 
-    Raises BerthError where it fails, and StoreError.
+    The step raises BerthError where the command fails, and StoreError.
     """
 
     def step() -> None:
@@ -90,19 +91,21 @@ def _learn(site: Site) -> None:
 class _Tables(NamedTuple):
     tables: Mapping[str, WaitTable]
     at_s: float
-    """By the monotonic clock, when they began to be made."""
+    """Monotonic time in seconds at which making the tables began."""
     patience_s: float
 
 
 class ExpectedWaits:
-    """The newest tables by candidate, replaced whole by one assignment."""
+    """The newest tables of expected waits by candidate, replaced together by one assignment."""
 
     def __init__(self, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._period_s, self._clock = period_s, clock
         self._newest = _Tables({}, 0.0, 0.0)
 
     def renew(self, make: Callable[[], Mapping[str, WaitTable]]) -> None:
-        """Make the tables of this moment; what ``make`` raises leaves the last ones."""
+        """Replace the tables by what ``make`` returns; if ``make`` raises, the previous tables
+        stay.
+        """
         begin_s = self._clock()
         tables = make()
         longest_s = max(self._period_s, self._clock() - begin_s)
@@ -110,12 +113,12 @@ class ExpectedWaits:
 
     @property
     def age_s(self) -> float | None:
-        """Return how old the tables are; None: there are none."""
+        """Return the tables' age in seconds; None: there are no tables."""
         newest = self._newest
         return self._clock() - newest.at_s if newest.tables else None
 
     def fresh(self) -> Mapping[str, WaitTable]:
-        """Return the tables that are not too old."""
+        """Return the tables, or an empty mapping where they are too old."""
         newest = self._newest
         return newest.tables if self._clock() - newest.at_s <= newest.patience_s else {}
 
@@ -125,7 +128,7 @@ def follow_waits(
     states: Callable[[], Mapping[str, CandidateState]],
     waits: ExpectedWaits,
 ) -> Callable[[], None]:
-    """Return a step that makes tables anew while anything runs or waits. Raises BerthError."""
+    """Return a step that renews the tables while any job runs or waits. Raises BerthError."""
 
     def step() -> None:
         waits.renew(lambda: _ask(site) if _in_use(site, states()) else {})
@@ -134,7 +137,7 @@ def follow_waits(
 
 
 def with_waits(read: ReadStates, waits: ExpectedWaits) -> ReadStates:
-    """Return a reader of states that knows the expected waits."""
+    """Return a reader of candidates' states that adds the expected waits to them."""
 
     def both() -> Reading:
         reading, tables = read(), waits.fresh()
@@ -149,7 +152,7 @@ def with_waits(read: ReadStates, waits: ExpectedWaits) -> ReadStates:
 
 
 def _in_use(site: Site, states: Mapping[str, CandidateState]) -> bool:
-    """Return whether anything is in use, or waits, at a place of the site."""
+    """Return whether any candidate of the site has busy cores or waiting jobs."""
     for candidate in site.candidates:
         state = states.get(candidate.name)
         if state is None or not state.up:

@@ -17,9 +17,9 @@ from berth.plugin.daemon.messages import MAX_REPLY_BYTES
 def exchange(
     path: Path, message: Mapping[str, object], *, timeout_s: float, longest: int
 ) -> bytearray:
-    """Send one line of JSON and return the line that comes back, or what there is of it.
+    """Send one line of JSON and return the reply line, or the part of it that arrived.
 
-    Raises OSError, TimeoutError among them.
+    Raises OSError; that includes TimeoutError.
     """
     line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
     deadline_s = time.monotonic() + timeout_s
@@ -39,7 +39,7 @@ def exchange(
 
 
 def ask(path: Path, message: Mapping[str, object], *, timeout_s: float = 5.0) -> dict[str, Any]:
-    """Send one message, give the reply. Raises BerthError where there is none in time."""
+    """Send one message and return the reply. Raises BerthError where no valid reply comes in time."""
     try:
         reply = exchange(path, message, timeout_s=timeout_s, longest=64 * MAX_REPLY_BYTES)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""What a job depends on: what answers, what it looks up, and what writes answers down."""
+"""The parts of the daemon that a submission depends on: server, look-up tables, recorder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ FLUSH_S = 10.0
 
 
 class Core:
-    """Answers on ``listener`` and keeps decisions in ``store``, or in the spool until it works."""
+    """Answers on ``listener`` and stores decisions in ``store``; in the spool while the store
+    fails.
+    """
 
     def __init__(
         self,
@@ -65,12 +67,12 @@ class Core:
         self.server = Server(listener, self.service.handle, uids, tick=tick, host=host)
 
     def start(self) -> None:
-        """Begin to write down, and to follow the store; ``server.run`` answers."""
+        """Start storing decisions and following the store; answering starts with ``server.run``."""
         self.recorder.start()
         self.store_thread.start()
 
     def stop(self, flush_s: float = FLUSH_S) -> None:
-        """Once the server has ended: write down what was answered."""
+        """Store the decisions that are still queued; call this after the server has ended."""
         self.store_thread.stop()
         self.recorder.stop(flush_s)
         self.journal.close(remove=self.recorder.has_all)

@@ -1,8 +1,8 @@
-"""What a filter reports of its circuit breaker, once the daemon answers it again.
+"""Reports of the submit filters' circuit breakers, received once the daemon answers them again.
 
-While a breaker is open its filter asks nothing, so the daemon hears of it only afterwards: each
-question names how many submissions went by without an answer since the last one, and when that
-began. The same streak may be reported more than once (an answer came too late); it is counted once.
+While a breaker is open its filter sends no requests, so the daemon learns of it only afterwards:
+each request says how many submissions since the last answer got none, and when the first of them
+was. A filter may report the same streak twice (when an answer came too late); it is counted once.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any, NamedTuple
 from berth.pilot.bounded import BoundedCache
 
 MOST_SUBMISSIONS = 10**9
-"""More than these in one streak are counted as these."""
+"""A streak of more submissions is counted as this many."""
 _LATEST_MS = 2**53
 _STREAKS = 256
 
 
 class Streak(NamedTuple):
-    """Submissions in a row without an answer of the daemon."""
+    """Consecutive submissions that got no answer from the daemon."""
 
     undecided: int
     since_ms: int
-    """Unix time of the first of them."""
+    """Unix time in milliseconds of the streak's first submission."""
     opened: bool
-    """The breaker opened meanwhile; False: a few failures that were too few for that."""
+    """Whether the breaker opened during the streak; False: too few failures for that."""
 
 
 def streak_in(value: Any) -> Streak | None:
-    """Return what ``breaker`` of a request holds; None: absent, or not as it should be.
+    """Return the streak in a request's ``breaker`` field; None: absent or malformed.
 
-    Nothing is refused for it: the job is decided all the same.
+    A malformed field does not make the request invalid: the job is decided all the same.
     """
     if type(value) is not dict:
         return None
@@ -49,7 +49,7 @@ def _whole(value: Any) -> int | None:
 
 
 class Breakers:
-    """The filters' breakers by scheduler, as far as they were reported."""
+    """What the filters of each scheduler have reported of their circuit breakers."""
 
     def __init__(self) -> None:
         self._openings: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Breakers:
         self._known: BoundedCache[tuple[str, int], Streak] = BoundedCache(_STREAKS)
 
     def reported(self, scheduler: str, streak: Streak, now_s: float) -> None:
-        """Count what is new in a report. ``now_s``: Unix time."""
+        """Count what a report adds to earlier ones. ``now_s``: Unix time."""
         of = (scheduler, streak.since_ms)
         before = self._known.get(of) or Streak(0, streak.since_ms, opened=False)
         if streak.undecided > before.undecided:
@@ -69,7 +69,7 @@ class Breakers:
         self._last[scheduler] = now_s, max(0.0, now_s - streak.since_ms / 1000)
 
     def summary(self, schedulers: Iterable[str]) -> dict[str, dict[str, float | None]]:
-        """Return the figures by scheduler; nothing reported: zeros and None."""
+        """Return the counters by scheduler; zeros and None for a scheduler that reported nothing."""
         return {
             name: {
                 "openings": self._openings[name],

@@ -1,10 +1,13 @@
-"""The fingerprint of a batch script: what stays the same when only the submission changes.
+"""The fingerprint of a batch script: unchanged when only the submission's options change.
 
-The normal form (docs/protocol.md): line ends become ``\\n``; trailing blanks go; the shebang
-keeps the interpreter's name and its options only; empty lines and whole-line comments (which
-all ``#SBATCH`` and ``# flux:`` directives are) go. A line after one that ends in a backslash,
-and everything from the first here-document (``<<``) on, is kept whatever it looks like: there a
-``#`` may belong to the program. Arguments given after the script's name count too.
+The script is brought into a normal form first (docs/protocol.md):
+- line ends become ``\\n``, and trailing blanks are removed;
+- the shebang is reduced to the interpreter's name and its options;
+- empty lines and whole-line comments (including all ``#SBATCH`` and ``# flux:``) are removed;
+- a line after one that ends in a backslash, and everything from the first here-document (``<<``)
+  on, is kept unchanged, because a ``#`` there may belong to the program.
+
+The script's arguments are part of the fingerprint.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from pathlib import PurePosixPath
 
 @lru_cache(maxsize=64)  # scripts come again, of the same user and in the same request
 def normalised(script: str) -> str:
-    """Return the script in its normal form, one ``\\n`` after each line."""
+    """Return the script in its normal form, with ``\\n`` after each line."""
     kept: list[str] = []
     verbatim = False
     for number, line in enumerate(script.replace("\r\n", "\n").split("\n")):
@@ -38,7 +41,7 @@ def normalised(script: str) -> str:
 
 
 def fingerprint(script: str, arguments: Sequence[str] = ()) -> str:
-    """Return ``sha256:`` and the digest of the normal form, with the script's arguments."""
+    """Return ``sha256:`` and the digest of the script's normal form and its arguments."""
     hashed = hashlib.sha256(normalised(script).encode("utf-8", "surrogatepass"))
     for argument in arguments:
         hashed.update(b"\0" + argument.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Names of recorded decisions: short, sorted by time, unique across hosts of one store."""
+"""Identifiers of decisions: short, sorted by time, unique among all hosts that share a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
 class Identifiers:
-    """``next()`` gives 16 characters: 9 of milliseconds, 3 counted, 4 of this process' own."""
+    """Makes identifiers of 16 characters: 9 for milliseconds, 3 for a counter, 4 for the process."""
 
     def __init__(
         self, clock: Clock = HOST.clock, random: Callable[[int], int] = secrets.randbits
@@ -24,7 +24,7 @@ class Identifiers:
         self._last_ms = 0
 
     def next(self) -> str:
-        """Return a new name, sorting after the last one even if the clock was set back."""
+        """Return a new identifier, which sorts after the last one even if the clock was set back."""
         now_ms = max(self._last_ms, self._clock.time_ns() // 1_000_000)
         self._last_ms = now_ms
         self._count = (self._count + 1) % 32**3

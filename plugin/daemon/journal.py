@@ -1,11 +1,10 @@
-"""What was answered since the recorder last wrote it down, so that a killed daemon explains it.
+"""A file of the answers not yet stored, so that a killed daemon's decisions are not lost.
 
-The recorder is some tenths of a second behind the answers. So each answer with a decision is put,
-just as it came and went, in a file beside the spool before it is sent: one write into the page
-cache, which outlives the process (not the machine). The file is gone as soon as the store has the
-decisions; the next daemon brings in what it finds there.
-
-A batch script and its arguments are left out: users write secrets there.
+The recorder stores answers some tenths of a second after they are sent. So each request that got a
+decision is written with its reply to a file beside the spool before the reply is sent: one write
+into the page cache, which survives the process (not the machine). The file is removed as soon as
+the store has its decisions; a daemon that starts stores what it finds in such files. Batch scripts
+and their arguments are left out, because users write secrets there.
 """
 
 from __future__ import annotations
@@ -26,18 +25,21 @@ from berth.plugin.store.records import DecisionRecord
 
 _SCRIPT = b'"script":"'
 _ARGUMENTS = re.compile(rb'"arguments":\[(?:[\s,]*"[^"\\]*(?:\\.[^"\\]*)*")*\s*\]', re.DOTALL)
-"""Exact on JSON: within a string a quote has a backslash before it, so neither begins in one."""
+"""Exact on JSON: within a JSON string quotes are escaped, so this text cannot begin inside one."""
 _MOST_QUOTES = 100
-"""A script with more is cut out by way of a parser: slower than a look for its end, but bounded."""
+"""A script with more quotes is removed by the JSON parser, which is slower than a search for the
+script's end, but bounded in time.
+"""
 _BACKSLASH = ord("\\")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
 _BATCH = 1_000
 _TRIES = 100
-"""Numbers tried for a new file: in containers every daemon has the same process id."""
+"""File numbers that are tried for a new file: in containers every daemon has the same process id.
+"""
 
 
 class Journal:
-    """``write`` is for the answering thread, everything else for the recorder's."""
+    """The journal's files. ``write`` is for the answering thread, all else for the recorder's."""
 
     def __init__(self, prefix: Path, *, host: Host = HOST) -> None:
         self._prefix = prefix
@@ -45,9 +47,9 @@ class Journal:
         self._number = 0
         self._written = 0
         self._torn = False
-        """The last line was cut off: the next one begins with an end of line."""
+        """Whether the last write was incomplete: the next entry then begins with a newline."""
         self.failed = 0
-        """Answers that could not be written; they went out all the same."""
+        """Number of answers that could not be journalled; their replies were sent all the same."""
         self._path: Path | None = None
         self._handle = -1
         self._before = -1
@@ -56,7 +58,9 @@ class Journal:
     def write(
         self, time_s: float, mode: str, request: bytes, reply: bytes, user: str | None = None
     ) -> None:
-        """Keep one answer; ``user``: the name, where the question has none. Never raises."""
+        """Write one answer; ``user`` is the user's name where the request has only the uid. Never
+        raises.
+        """
         request = without_secrets(request)
         entry = b'%s{"t":%.3f,"m":"%s",%s"q":%s,"a":%s}\n' % (
             b"\n" if self._torn else b"",
@@ -75,10 +79,11 @@ class Journal:
             self.failed += self._torn
 
     def rotate(self) -> Path | None:
-        """Begin another file; the one so far, to be removed once its decisions are stored.
+        """Begin a new file and return the previous one, to be removed once its decisions are
+        stored.
 
-        A decision must be in the recorder's queue before it is written here. None: nothing was
-        written; where there was no file to write to, another is tried.
+        A decision must be in the recorder's queue before it is written to the journal. None: the
+        current file is empty, or no file was open; in that case a new one is opened.
         """
         if self._handle < 0:
             self._path, self._handle = self._opened()
@@ -93,14 +98,16 @@ class Journal:
         return path
 
     def close(self, *, remove: bool) -> None:
-        """Close the files; ``remove`` the present one where all in it is stored."""
+        """Close the files; ``remove`` also deletes the current one, whose decisions must be
+        stored.
+        """
         self._before, self._handle = self._closed(self._before), self._closed(self._handle)
         if remove and self._path is not None:
             with suppress(OSError):
                 self._files.remove(self._path)
 
     def remove(self, path: Path) -> bool:
-        """Remove a file whose decisions are stored; False: that failed."""
+        """Remove a file whose decisions are stored; return False where removing failed."""
         try:
             self._files.remove(path)
         except OSError:
@@ -108,7 +115,7 @@ class Journal:
         return True
 
     def left_behind(self) -> list[Path]:
-        """Files of daemons that are no more. Raises OSError."""
+        """Return the journal files of daemons that no longer run. Raises OSError."""
         left = []
         for name in sorted(self._files.names(self._prefix.parent)):
             if not name.startswith(f"{self._prefix.name}."):
@@ -124,10 +131,10 @@ class Journal:
         return left
 
     def bring_in(self, path: Path, store: Callable[[Sequence[DecisionRecord]], None]) -> int:
-        """Hand a file's decisions to ``store``, then remove it; gives their number.
+        """Pass a file's decisions to ``store``, then remove the file; return their number.
 
-        What ``store`` raises comes out, and the file stays; so does OSError. One that is stored
-        already stays as it is.
+        Exceptions of ``store`` and OSError pass through, and the file then stays. Decisions that
+        are already in the store stay unchanged there.
         """
         count = 0
         batch: list[DecisionRecord] = []
@@ -144,7 +151,7 @@ class Journal:
         return count + len(batch)
 
     def _opened(self) -> tuple[Path | None, int]:
-        """Open a new file, locked; gives its path and handle, (None, -1) where there is none."""
+        """Open and lock a new file; return its path and handle, or (None, -1) where that fails."""
         for _ in range(_TRIES):
             self._number += 1
             name = f"{self._prefix.name}.{self._host.pid()}-{self._number}"
@@ -164,7 +171,7 @@ class Journal:
         return None, -1
 
     def _closed(self, handle: int) -> int:
-        """Close a handle where there is one; gives what stands for none."""
+        """Close ``handle`` unless it is -1; return -1, which stands for no open file."""
         if handle >= 0:
             with suppress(OSError):
                 self._files.close(handle)
@@ -172,9 +179,9 @@ class Journal:
 
 
 def _record(line: bytes, host: str) -> DecisionRecord | None:
-    """Return as much of a decision as the question and the answer tell: not the alternatives.
+    """Return the decision as far as request and reply contain it: without the alternatives.
 
-    None: the line was cut off when the daemon was killed, so that answer was not sent.
+    None: the daemon was killed while it wrote this line, so the reply was not sent.
     """
     try:
         entry = json.loads(line.decode("utf-8", "replace"))
@@ -230,7 +237,9 @@ def without_secrets(request: bytes) -> bytes:
 
 
 def _end_of_text(line: bytes, begin: int) -> int | None:
-    """Return where the quote is that ends the JSON text; None: not within some quotes."""
+    """Return the index of the quote that ends the JSON string starting at ``begin``; None: it is
+    not among the first ``_MOST_QUOTES`` quotes.
+    """
     at = begin
     for _ in range(_MOST_QUOTES):
         at = line.find(b'"', at)
@@ -246,7 +255,9 @@ def _end_of_text(line: bytes, begin: int) -> int | None:
 
 
 def _spaced(line: bytes) -> bool:
-    """Return whether arguments were not cut: of a filter that writes JSON with blanks, or twice."""
+    """Return whether arguments are still there: from a filter that writes blanks, or the key
+    twice.
+    """
     at = line.find(b'"arguments"')
     return at >= 0 and not line.startswith((b'"arguments":[]', b'"arguments":{}'), at)
 

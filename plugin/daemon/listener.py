@@ -1,8 +1,8 @@
-"""The listening socket: made atomically, owned by one daemon, noticed when taken away.
+"""The listening socket: created atomically, owned by one daemon, and checked for removal.
 
-A lock file beside it (``flock``) tells a live owner, even one that hangs, from a stale socket
-file. The socket is bound under another name, given its mode, and renamed into place, so that
-nobody ever connects to one with the wrong mode. A socket's folder that is not there is made with
+A lock file beside the socket (``flock``) shows whether its owner lives, even if it hangs; without
+the lock, the socket file is stale. The socket is bound under a temporary name, given its mode, and
+then renamed, so that nobody can connect while the mode is wrong. A missing folder is created with
 ``folder_mode``.
 """
 
@@ -20,15 +20,15 @@ from berth.pilot.errors import BerthError, UsageError
 
 BACKLOG = 512
 _MAX_PATH = 107
-"""Bytes that ``sockaddr_un`` holds, less the final zero."""
+"""Bytes that fit into ``sockaddr_un`` without the final zero."""
 
 
 Socket = socket.socket
-"""By a name that an attribute called ``socket`` does not hide."""
+"""An alias, because an attribute called ``socket`` hides the module's name in the class below."""
 
 
 class Standing(Enum):
-    """How the socket's path stands."""
+    """What the socket's path refers to now."""
 
     OURS = "ours"
     MISSING = "missing"
@@ -42,15 +42,15 @@ class Listening(Protocol):
     socket: Socket
 
     def fileno(self) -> int:
-        """Return the descriptor for the poll."""
+        """Return the file descriptor for polling."""
         ...
 
     def standing(self) -> Standing:
-        """Return whether the path still leads to this socket."""
+        """Return whether the path still refers to this socket."""
         ...
 
     def renew(self) -> Socket:
-        """Listen at the path again; gives the old socket to close. Raises BerthError."""
+        """Listen at the path again; return the old socket, to be closed. Raises BerthError."""
         ...
 
     def close(self) -> None:
@@ -59,9 +59,9 @@ class Listening(Protocol):
 
 
 class Listener:
-    """A Unix stream socket listening at ``path``. Raises BerthError where it cannot.
+    """A Unix stream socket listening at ``path``. Raises BerthError where it cannot listen.
 
-    ``group``: who else may connect, where this process may give the socket to that group.
+    Members of ``group`` may connect too, where this process may change the socket to that group.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Listener:
             raise
 
     def fileno(self) -> int:
-        """Return the descriptor for the poll."""
+        """Return the file descriptor for polling."""
         return self.socket.fileno()
 
     def standing(self) -> Standing:
-        """Return whether the path still leads to this socket."""
+        """Return whether the path still refers to this socket."""
         try:
             status = self.path.lstat()
         except OSError:
@@ -104,13 +104,15 @@ class Listener:
         return Standing.OURS if same else Standing.REPLACED
 
     def renew(self) -> socket.socket:
-        """Listen at the path again after its file was removed; gives the old socket to close."""
+        """Listen at the path again after its file was removed; return the old socket, to be
+        closed.
+        """
         old = self.socket
         self.socket, self._identity = self._bind()
         return old
 
     def close(self) -> None:
-        """Stop listening, and remove the file if it is still ours."""
+        """Stop listening, and remove the socket file if it is still this daemon's."""
         if self.standing() is Standing.OURS:
             self.path.unlink(missing_ok=True)
         self.socket.close()
@@ -155,7 +157,7 @@ class Listener:
         )
 
     def _give(self, path: Path) -> None:
-        """Give a file to the group. Only root and its members may; else it stays ours."""
+        """Change a file's group, where this process may: as root or as a member of the group."""
         if self._group is not None and (os.geteuid() == 0 or self._group in os.getgroups()):
             os.chown(path, -1, self._group)
 

@@ -1,7 +1,7 @@
-"""Logging to standard error, one structured line each, never waited for by the answering thread.
+"""Logging to standard error, one structured line each, without blocking the answering thread.
 
-Records go through a bounded queue to a thread of their own: a reader of our standard error that
-has stopped (a stuck journal) must not stop the answers.
+Log records go through a bounded queue to a thread of their own, so that a stalled reader of
+standard error (a stuck journal) does not stop the answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Dropping(QueueHandler):
 
 
 def to_stderr(level: int = logging.INFO) -> None:
-    """Send the ``berth`` loggers to standard error, through a thread."""
+    """Log the ``berth`` loggers to standard error from a separate thread."""
     stream = logging.StreamHandler(sys.stderr)
     stream.setFormatter(logging.Formatter("level=%(levelname)s logger=%(name)s %(message)s"))
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(_QUEUE_LENGTH)

@@ -1,4 +1,4 @@
-"""Which workload a job is that names none: its file's, its script's, else that of its past jobs."""
+"""Finds the workload of a job that names none: by its file, its script, or similar past jobs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from berth.plugin.history.matching import JobDescription, describe_job, match_ke
 
 
 class PastJobKeys:
-    """The keys under which past jobs like this one are known, the closest first.
+    """Iterates the keys under which similar past jobs are stored, the most specific key first.
 
-    They are digests of what the job is, made when they are first needed.
+    The keys are digests of the job's properties, computed when first needed.
     """
 
     def __init__(self, job: Job) -> None:
@@ -23,7 +23,7 @@ class PastJobKeys:
 
     @cached_property
     def described(self) -> JobDescription:
-        """The job's name, script and arguments."""
+        """The digests of the job's name, script and arguments."""
         job = self._job
         return describe_job(job.name or "", job.arguments or (), job.script)
 
@@ -44,8 +44,9 @@ class PastJobKeys:
 def matched_workload(
     shelf: Shelf, job: Job, past: PastJobKeys, file: str | None = None
 ) -> requests.Choice:
-    """Return the workload that a file with this digest, the job's script or else its past jobs
-    are attached to; an empty Choice where there is none."""
+    """Return the workload attached to the file's digest, else to the job's script, else to similar
+    past jobs; an empty Choice where none is attached.
+    """
     if not shelf.has_scripts:
         return requests.Choice()
     user = job.user or ""

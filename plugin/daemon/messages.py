@@ -1,7 +1,7 @@
-"""One line of the submit protocol, read strictly: an Ask, or a Refusal that says what is wrong.
+"""Parses one line of the submit protocol strictly: into an Ask (a valid request), or a Refusal.
 
-Runs on whatever bytes come in, so it never raises anything but Refusal. Keys that this version
-does not know are ignored: a newer filter may send more.
+Accepts arbitrary bytes and raises nothing but Refusal, which says what is wrong. Unknown keys are
+ignored, as a newer filter may send more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Job:
     user: str | None = None
     account: str | None = None
     default_account: str | None = None
-    """Its user's, where the job names none."""
+    """The default account of the job's user, sent where the job names no account."""
     qos: str | None = None
     reservation: str | None = None
     name: str | None = None
@@ -66,23 +66,23 @@ class Job:
     het: int | None = None
     scheduler_since_s: int | None = None
     script_unread: int | None = None
-    """1: it has a script whose text cannot be sent (too long, or not UTF-8)."""
+    """1: the job has a script whose text cannot be sent (too long, or not UTF-8)."""
     requeue: int | None = None
-    """0: never run it again; 1: the scheduler may; None: its submitter said nothing."""
+    """0: never requeue the job; 1: the scheduler may; None: the submitter did not say."""
     pinned: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
 class Ask:
-    """One understood request."""
+    """One parsed request."""
 
     op: str
     scheduler: str
     job: Job
     names_its_user: bool = False
-    """The user's name stands in the line: it need not be looked up."""
+    """Whether the request has the user's name, so that it need not be looked up from the uid."""
     streak: Streak | None = None
-    """Submissions before this one that went by without an answer."""
+    """Consecutive earlier submissions that got no answer, as the filter counted them."""
 
 
 _TEXTS = frozenset(
@@ -140,11 +140,12 @@ _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def parse(line: bytes) -> Ask:
-    """The request on ``line``. Raises Refusal, and nothing else, where it is not one."""
+    """Return the request on ``line``. Raises only Refusal, where the line is not a valid request."""
     if len(line) > MAX_REQUEST_BYTES:
         raise Refusal(f"longer than {MAX_REQUEST_BYTES} bytes")
     try:
-        # Job scripts may be in any encoding: what is not UTF-8 becomes a replacement character.
+        # Job scripts may be in any encoding: bytes that are not UTF-8 become replacement
+        # characters.
         message = _decode(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise Refusal("not JSON") from None

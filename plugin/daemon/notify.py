@@ -1,4 +1,4 @@
-"""systemd's readiness protocol: one datagram, nothing where there is no systemd."""
+"""systemd's readiness protocol: sends datagrams, or nothing where systemd does not supervise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class Notifier:
-    """Tells the service manager ``READY=1``, ``WATCHDOG=1``, ``STOPPING=1``; never blocks."""
+    """Sends ``READY=1``, ``WATCHDOG=1`` and ``STOPPING=1`` to the service manager; never blocks."""
 
     def __init__(self, address: str | None = None) -> None:
         address = os.environ.get("NOTIFY_SOCKET") if address is None else address
@@ -20,7 +20,7 @@ class Notifier:
         )
 
     def tell(self, message: str) -> None:
-        """Send one message, if anybody asked for them."""
+        """Send one message; without a service manager, do nothing."""
         if self._socket is not None and self._address is not None:
             with suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)

@@ -1,8 +1,9 @@
-"""Reads what became of the jobs that were decided upon, and keeps it beside what was predicted.
+"""Reads the outcomes of jobs that Berth decided on, and stores them with the predictions.
 
-Runs in a background thread, never in the submit path. A job is known by the stamp that it carries.
-What cannot be read now is read later: the next step begins where the last good one ended, and an
-hour before that, as accounting may lag behind.
+Runs in a background thread, never while a submission waits. The decision's identifier in the job's
+comment, which Berth wrote at submission (the stamp), links a job to its decision. After a failed
+read the next step starts where the last successful one ended, less an hour, because accounting may
+lag behind.
 """
 
 from __future__ import annotations
@@ -24,31 +25,41 @@ from berth.policies.codes import Code
 log = logging.getLogger("berth.serve.outcomes")
 
 LAG_S = 3_600.0
-"""Accounting may tell of a job this much later; so may the store of its decision."""
+"""How long after a job's end accounting may report the job, or the store its decision."""
 WINDOW_S = 6 * 3_600.0
-"""Read at once; more is read piece by piece, so that a slow accounting gets somewhere."""
+"""The longest period that is read in one query; a longer one is read in pieces, so that a slow
+accounting database makes progress.
+"""
 LONGEST_S = 7 * 86_400.0
-"""Looked back after a long time without a daemon."""
+"""How far back the daemon looks when it starts after a long downtime."""
 SETTLES_S = 120.0
-"""So long after its end a job is asked about again: slurmdbd tells a job's user, its place in an
-array and its memory by and by."""
+"""A job that ended less than this time ago is read again: slurmdbd adds the user, the array index
+and the memory late.
+"""
 _ASKED_OTHERWISE = (Code.OTHER_GRES, Code.OTHER_FEATURES)
-"""What the job itself asked for ruled these candidates out: it did not run there."""
+"""Candidates with these codes were ruled out by the job's own request, so the job did not run
+there.
+"""
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
-"""By so much the clocks of two hosts may differ."""
+"""The largest expected difference between the clocks of two hosts."""
 BEFORE_S = 2.0
-"""A decision is at most so much older than its job: the filter's deadline, and whole seconds."""
+"""A decision precedes its job's submission by at most this time: the filter's timeout, and
+rounding to whole seconds.
+"""
 AFTER_S = 1.0
-"""Slurm cuts the second in which a job was submitted off."""
+"""A decision follows its job's submission time by at most this time, since Slurm rounds that time
+down to a second.
+"""
 
 
 def follow_outcomes(
     store: Store, site: Site, scheduler: Scheduler, *, clock: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """Return a step that stores outcomes of what ended since the last one.
+    """Return a function that stores the outcomes of jobs which ended since its last call.
 
-    Raises SchedulerError, ToolMissing or StoreError where they cannot be read or stored.
+    The function raises SchedulerError, ToolMissing or StoreError where outcomes cannot be read or
+    stored.
     """
     queues = {candidate.name: candidate.queue for candidate in site.candidates}
     known: dict[str, float] = {}
@@ -59,7 +70,7 @@ def follow_outcomes(
         now_s = clock()
         if read_until_s is None:
             read_until_s = _beginning(store, site.name, now_s)
-        # A clock that was wrong for a while leads neither into the future nor years back.
+        # A clock that was wrong for a while must not move the start into the future or years back.
         read_until_s = min(now_s, max(read_until_s, now_s - LONGEST_S))
         problem = None
         while read_until_s < now_s:
@@ -82,8 +93,9 @@ def follow_outcomes(
 
 
 def _beginning(store: Store, cluster: str, now_s: float) -> float:
-    """Return up to when outcomes are stored; at most some days back, now where nothing was decided
-    yet."""
+    """Return the time up to which outcomes are already stored: at most ``LONGEST_S`` ago, and now
+    where no decision exists.
+    """
     first_s, newest_s = store.decisions.first_s(), store.outcomes.newest_end_s(cluster)
     if first_s is None:
         return now_s
@@ -91,7 +103,7 @@ def _beginning(store: Store, cluster: str, now_s: float) -> float:
 
 
 class Linked(NamedTuple):
-    """Records to be stored, and the ends of all jobs that lack no decision."""
+    """Records to store, and the end times of all jobs that need not be read again."""
 
     records: list[OutcomeRecord]
     done: dict[str, float]
@@ -104,7 +116,7 @@ def link(
     scheduler: Scheduler,
     queues: Mapping[str, str],
 ) -> Linked:
-    """Join outcomes with their decisions; one whose decision is not there yet is not done."""
+    """Join outcomes with their decisions; an outcome whose decision is not stored yet is left out."""
     stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
     decisions = store.decisions.of_ids(stamps)
     unstamped = decisions_without_stamp(outcomes, store, scheduler.name)
@@ -122,11 +134,11 @@ def link(
 def decisions_without_stamp(
     outcomes: Sequence[Outcome], store: Store, scheduler: str
 ) -> dict[str, DecisionRecord]:
-    """Return the decisions of jobs whose stamp another tool has written over, by job.
+    """Return, by job, the decisions of jobs whose comment another tool has overwritten.
 
-    jobstats, for one, writes its ``JS1:`` summary over AdminComment when a job ends, and nothing
-    but the stamp there tells which decision was the job's. Slurm's own record of who submitted when
-    does, where only one decision and only one such job fit: of two that fit, neither is taken.
+    jobstats, for one, writes its ``JS1:`` summary over AdminComment when a job ends, and so
+    removes Berth's decision identifier. The decision is then found by the user and the submission
+    time that Slurm recorded, and only where exactly one decision and one such job match.
     """
     lost = [o for o in outcomes if o.stamp_lost and o.user and o.submit_s is not None]
     near = {o.job_id: _near(o, o.submit_s or 0.0, store, scheduler) for o in lost}
@@ -154,7 +166,9 @@ def _near(outcome: Outcome, submit_s: float, store: Store, scheduler: str) -> li
 
 
 def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> bool:
-    """Return whether the stamp is the job's own: where users write it, they can copy another's."""
+    """Return whether the decision belongs to this job: where users can write the comment, they can
+    copy another job's identifier.
+    """
     if decision.scheduler != scheduler.name or decision.user not in ("", outcome.user):
         return False
     if outcome.submit_s is None:
@@ -166,7 +180,7 @@ def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> 
 def record_of(
     outcome: Outcome, decision: DecisionRecord, cluster: str, queues: Mapping[str, str]
 ) -> OutcomeRecord:
-    """Return the row of the store: what happened, and what had been predicted for where it did."""
+    """Return the outcome's row for the store, with the prediction for the place where the job ran."""
     row = predicted_row(outcome.queue, decision, queues)
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
     return OutcomeRecord(
@@ -201,12 +215,13 @@ def record_of(
 def predicted_row(
     queue: str, decision: DecisionRecord, queues: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Return the row of the decision's ranking for the place and the shape in which the job ran.
+    """Return the row of the decision's ranking for the candidate and shape in which the job ran.
 
-    A job that was not changed ran in the shape that its user asked: a prediction for another
-    number of GPUs (or of cores, where it had none) says nothing of it, nor one for the largest task
-    of an array whose tasks differ in size of the others. None also where its queue
-    has two candidates, predicted for or not, and nothing says that it ran on the chosen one.
+    None where no such prediction exists:
+    - the job ran unchanged, and the ranking predicts only other numbers of GPUs (or of cores, for
+      a job without GPUs);
+    - the job is an array whose tasks differ in size, as predictions are for the largest task;
+    - its queue has two candidates, and nothing tells which of them it ran on.
     """
     try:
         request, ranked = json.loads(decision.request), json.loads(decision.ranked)

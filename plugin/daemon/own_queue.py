@@ -1,4 +1,6 @@
-"""A job in a queue that its user chose stays there; at most its GPU gets the type of a slice."""
+"""Decides on a job in a queue that its user chose: it stays there, and at most its ``--gres`` gets
+the type of a MIG slice.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def in_own_queue(
     snapshot: Snapshot,
     now_s: float,
 ) -> Kept | Decision:
-    """Return why the job is left as it is, or the Decision that names the type of its slice."""
+    """Return why the job is left unchanged, or the Decision that adds the slice's type to its
+    gres.
+    """
     if site.auto_queue is not None and site.auto_queue in queue.split(","):
         return Kept(
             Code.OWN_QUEUE,
@@ -43,7 +47,7 @@ def in_own_queue(
 
 
 def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
-    """Return what a user must know whose ``--gres=gpu:1`` goes to nodes with slices."""
+    """Return the message for a user whose ``--gres=gpu:1`` goes to nodes with MIG slices."""
     types = () if state is None else tuple(t for t in state.gpu_types if ":" in t)
     named = [t for t in types if not is_padding(t)]
     may_get = "a slice of any size"

@@ -1,4 +1,6 @@
-"""A decision as it was answered, and as the store keeps it: columns, and JSON that explains it."""
+"""A decision as the recorder receives it, and as a row of the store, whose JSON columns explain
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ from berth.policies.values import Decision, Mode, Ranked, Request
 from berth.predictor.core.prediction import Interval, MemoryUse
 
 _IN_FULL = 5
-"""So many of the best candidates are kept with all their figures."""
+"""This many of the best candidates are stored with all their figures."""
 _CANNOT_RUN = frozenset({Code.CANNOT_RUN, Code.WRONG_ARCHITECTURE, Code.INSTRUCTION_SET})
-"""A program that cannot run there takes no time there, whatever is predicted of others like it."""
+"""A candidate with one of these codes cannot run the program, so its prediction, made from similar
+platforms, is not stored.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One decision as it was answered, for the recorder to write down later."""
+    """One answered decision, queued until the recorder stores it."""
 
     id: str
     time_s: float
@@ -37,11 +41,13 @@ class Answered:
     changes: Edits
     latency_us: int
     described: JobDescription | None = None
-    """The job itself, where it names no workload: its outcome teaches of jobs like it."""
+    """Digests of the job where it names no workload, so that its outcome helps predict similar
+    jobs.
+    """
 
 
 def record_of(answered: Answered, host: str) -> DecisionRecord:
-    """Return the row of the store for a decision that ``host`` answered."""
+    """Return the store's row for a decision that ``host`` answered."""
     request, decision = answered.request, answered.decision
     asked = asked_of(request)
     if answered.described is not None:
@@ -71,18 +77,20 @@ def record_of(answered: Answered, host: str) -> DecisionRecord:
 
 
 def clean(text: str, longest: int = 256) -> str:
-    """Return text from a job as every database and log takes it: no NUL, no control characters."""
+    """Return the first ``longest`` characters of text, with unprintable ones (NUL, control) as
+    "?".
+    """
     text = text[:longest]
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def as_json(data: object) -> str:
-    """Return compact JSON."""
+    """Return ``data`` as JSON without blanks."""
     return json.dumps(data, separators=(",", ":"))
 
 
 def asked_of(request: Request) -> dict[str, Any]:
-    """Return what the record of a decision says of the request, as plain data."""
+    """Return the request's fields that are stored with a decision, as plain data."""
     held = request.resources
     asked: dict[str, Any] = {
         "nodes": held.nodes,
@@ -108,7 +116,7 @@ def asked_of(request: Request) -> dict[str, Any]:
 
 
 def _job(described: JobDescription) -> Mapping[str, str]:
-    """Return what is known of the job itself."""
+    """Return the job's name and digests, without the empty ones."""
     parts = {
         "name": clean(described.name, LONGEST_NAME),
         "script": described.script,
@@ -119,7 +127,9 @@ def _job(described: JobDescription) -> Mapping[str, str]:
 
 
 def _alternatives(decision: Decision) -> list[dict[str, Any]]:
-    """Return the ranked candidates: the best few in full, the others why they are not."""
+    """Return a row for each ranked candidate: all figures for the best, the reason for excluded
+    ones.
+    """
     rows = []
     for place, ranked in enumerate(decision.ranked):
         if ranked.score is None:
@@ -171,7 +181,7 @@ def _excluded(ranked: Ranked) -> dict[str, Any]:
         "excluded": ranked.excluded,
     }
     if ranked.runtime_s is not None and ranked.code not in _CANNOT_RUN:
-        # What people may read of it, never what was acted on (``runtime_s``).
+        # Shown to users only: ``runtime_s`` is absent, because no decision used this prediction.
         row["predicted_s"] = _three(ranked.runtime_s, 4)
     return row
 
@@ -183,7 +193,7 @@ def _three(interval: Interval | None, digits: int = 6) -> Sequence[float | None]
 
 
 def _rounded(value: float | None, digits: int = 6) -> float | None:
-    """Return the value with so many significant digits, which is enough to explain a decision."""
+    """Return the value rounded to ``digits`` significant digits."""
     return None if value is None else float(f"{value:.{digits}g}")
 
 

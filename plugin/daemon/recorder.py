@@ -1,9 +1,9 @@
-"""Writes decisions down without ever being waited for.
+"""Stores decisions in the background, so that no reply waits for the store.
 
-The answering thread appends to a bounded queue; this thread stores what is there in batches.
-While the store is locked, gone or damaged, the batches go to the spool beside it and come back
-later; where even that fails they wait in the queue. What finds the queue full is counted as
-dropped. Replies go on in every case.
+The answering thread appends to a bounded queue; this thread stores the queued decisions in
+batches. While the store is locked, missing or damaged, batches go to the spool file beside the
+store, to be stored later. If the spool fails too, they wait in the queue. A decision that finds
+the queue full is counted as dropped. Replies continue in all cases.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ BATCH = 2_000
 PERIOD_S = 0.2
 RETRY_S = 2.0
 FEW = 20
-"""Decisions of one period; where fewer come, none is waited for."""
+"""With fewer new decisions than this in one period, they are stored at once."""
 GATHERED = 150
 GATHERED_S = 1.0
-"""Where more come, so many or what came for so long is stored together: SQLite copies all that
-changed into its file at the end of each batch, which takes longer than to write some hundred
-decisions. Larger batches keep the interpreter from the answers for longer at a time."""
+"""With more, decisions are collected up to ``GATHERED`` or for ``GATHERED_S``, then stored
+together: SQLite checkpoints at the end of each batch, which takes longer than writing some hundred
+decisions. Larger batches would hold the interpreter lock, and so delay answers, for longer.
+"""
 
 
 class Recorder(Worker):
-    """``record`` is for the answering thread; the rest is this thread's own."""
+    """Stores decisions. Only ``record`` is for the answering thread; the rest runs in this thread."""
 
     def __init__(
         self,
@@ -63,37 +64,37 @@ class Recorder(Worker):
         self._host = host.name()
         self._journal = journal
         self._left_behind: list[Path] | None = None
-        """Files of daemons before this one; None: not looked for yet."""
+        """Journal files that earlier daemons left; None: not looked for yet."""
         self._next_look_s = 0.0
         self._next_try_s = 0.0
         self._next_spool_s = 0.0
         self._worked_s = 0.0
         self._queued = 0
-        """At the last look."""
+        """Length of the queue when it was last checked."""
         self._batch: list[DecisionRecord] = []
-        """The first ones of the queue, made ready to be stored; they leave it once they are."""
+        """The first decisions of the queue, as records; they leave the queue once stored."""
         self._journalled: Path | None = None
-        """Holds what is in the queue, and maybe more that is stored already."""
+        """The journal file that holds the queued decisions, and possibly stored ones."""
         self._to_remove: list[Path] = []
         self._holds_dropped = False
-        """``_journalled`` also holds what was dropped."""
+        """Whether ``_journalled`` also holds dropped decisions."""
         self._dropped_last = self._dropped_before = 0
-        """``dropped`` at the last round, and when the present journal began."""
+        """``dropped`` at the last round, and when the current journal began."""
         self.stored = 0
         self.spooled = 0
         self.dropped = 0
         self.problem: str | None = None
-        """Why the store does not take decisions at present; None: it does."""
+        """Why the store rejects decisions at present; None: it accepts them."""
 
     def record(self, answered: Answered) -> None:
-        """Take one decision to write down, or count it as dropped where the queue is full."""
+        """Queue one decision to be stored, or count it as dropped where the queue is full."""
         if len(self._queue) >= self._room:
             self.dropped += 1
             return
         self._queue.append(answered)
 
     def summary(self) -> Mapping[str, object]:
-        """Return the figures for ``stats``."""
+        """Return the recorder's counters for the ``stats`` reply."""
         return {
             "stored": self.stored,
             "spooled": self.spooled,
@@ -104,7 +105,9 @@ class Recorder(Worker):
         }
 
     def run(self) -> None:
-        """Work in the background, every ``PERIOD_S`` seconds until ``stop``, and once more then."""
+        """Store queued decisions every ``PERIOD_S`` seconds until ``stop``, and once more after
+        it.
+        """
         while not self._ending.wait(PERIOD_S):
             if not self._gathers():
                 self._work()
@@ -113,7 +116,9 @@ class Recorder(Worker):
         self._work()
 
     def stop(self, timeout_s: float) -> None:
-        """Write down what is queued and end; what cannot be written in time is lost and said."""
+        """Store what is queued, and end; decisions not stored within ``timeout_s`` are lost and
+        logged.
+        """
         self._ending.set()
         self.join(timeout_s)
         if self._queue:
@@ -121,11 +126,11 @@ class Recorder(Worker):
 
     @property
     def has_all(self) -> bool:
-        """Return whether everything in the present journal is written down elsewhere."""
+        """Return whether all decisions in the current journal are stored or spooled."""
         return not self._queue and self.dropped == self._dropped_before
 
     def _gathers(self) -> bool:
-        """Return whether it waits for more, as they come fast."""
+        """Return whether to wait for more decisions, because they arrive quickly."""
         before, self._queued = self._queued, len(self._queue)
         return (
             self._queued - before >= FEW
@@ -160,12 +165,15 @@ class Recorder(Worker):
             self._journalled = journal.rotate()
             if self._journalled is not None:
                 self._holds_dropped = self.dropped > self._dropped_before
-                # One round back: what was dropped just now may be in either file.
+                # Use the count of one round earlier: a decision dropped just now may be in either
+                # file.
                 self._dropped_before = self._dropped_last
         self._dropped_last = self.dropped
 
     def _keep(self) -> bool:
-        """Store or spool the first ones of the queue; False: they must wait there."""
+        """Store or spool the first decisions of the queue; False: neither worked, so they stay
+        queued.
+        """
         if not self._batch:
             count = min(BATCH, len(self._queue))
             self._batch = [self._written(self._queue[i]) for i in range(count)]
@@ -193,7 +201,7 @@ class Recorder(Worker):
         return True
 
     def _bring_in(self, journal: Journal) -> None:
-        """Store what a killed daemon had answered and not yet written down."""
+        """Store the decisions that a killed daemon had answered but not stored."""
         self._next_look_s = self._clock.monotonic() + self._retry_s
         if self._clock.monotonic() < self._next_try_s:
             return

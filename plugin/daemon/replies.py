@@ -1,4 +1,8 @@
-"""From a Decision to the protocol's reply: which keys of the job change, the stamp, the message."""
+"""Writes the protocol's reply to a Decision: the job's edits, the comment text, the message.
+
+The comment text (the stamp) is what the filter writes into the job's comment, so that the job can
+be linked to its decision later.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,11 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circu
 Edits = dict[str, str | int]
 
 KEEP_LINE = b'{"v":1,"action":"keep"}\n'
-"""The reply that is always right."""
+"""The reply that leaves a job unchanged, valid for every request."""
 
 
 def edits(request: Request, decision: Decision) -> Edits:
-    """The keys that change, each only where it differs from what was asked."""
+    """Return the job's keys that change, each only where it differs from the request."""
     edit = decision.edit
     if edit is None:
         return {}
@@ -34,7 +38,7 @@ def edits(request: Request, decision: Decision) -> Edits:
         changes["queue"] = edit.queue
     if edit.constraint is not None:
         changes["features"] = edit.constraint
-    # What the user wrote stays; at most the type of a slice is added to it.
+    # The user's gres stays; at most the type of a slice is added to it.
     if edit.gres is not None and (request.gres is None or edit.adds_type):
         changes["gres"] = edit.gres
     if edit.resources is not None:
@@ -46,21 +50,22 @@ def edits(request: Request, decision: Decision) -> Edits:
 
 
 def _shape(request: Request, held: Resources) -> Edits:
-    """Return the nodes, tasks and cores that differ from what was asked."""
+    """Return the nodes, tasks and cores that differ from the request."""
     asked = request.resources
     changes: Edits = {}
     if held.tasks != asked.tasks:
         changes["tasks"] = held.tasks
     if held.cpus_per_task != asked.cpus_per_task:
         changes["cpus_per_task"] = held.cpus_per_task
-    # GPUs are counted by node; else a job that named no nodes may still be on any that suit.
+    # With GPUs, which are requested per node, or with any other change the node count must be
+    # written; otherwise a job that named no node count may still run on any number of nodes.
     if held.nodes != asked.nodes and (asked.nodes or held.gpus or changes):
         changes["nodes"] = held.nodes
     return changes
 
 
 def _memory(request: Request, held: Resources) -> Edits:
-    """Return the memory that differs from what was asked, in the form that the job used."""
+    """Return the memory that differs from the request, per node or per core as the job wrote it."""
     memory, asked = held.memory_bytes_per_node, request.resources
     form = memory_form(request)
     if memory is None or form is MemoryForm.GPU:  # by GPU it stays: so does the number of GPUs
@@ -85,9 +90,8 @@ def stamp(
     slices: Sequence[str] = (),
     fit: str = "",
 ) -> str:
-    """``berth/1 id=... action=... code=... to=... workload=... bundle=... fit=... slices=...``.
-
-    At most 512 bytes.
+    """Return the text for the job's comment, at most 512 bytes: ``berth/1 id=... action=...
+    code=... to=... workload=... bundle=... fit=... slices=...``.
     """
     parts = [f"berth/1 id={decision_id} action={action} code={code}"]
     if chosen:
@@ -104,7 +108,7 @@ def stamp(
 
 
 def parse_stamp(text: str) -> dict[str, str] | None:
-    """What a stamp says, by key; None where the text is none."""
+    """Return the fields of a comment text that Berth wrote, by key; None: Berth did not write it."""
     words = text.strip().split()
     if not words or words[0] != "berth/1":
         return None
@@ -112,7 +116,9 @@ def parse_stamp(text: str) -> dict[str, str] | None:
 
 
 def message(sentence: str, *, opt_out: str | None = None) -> str:
-    """The one line for the user; ``opt_out``: how to leave a job alone that was changed."""
+    """Return the one-line message for the user; ``opt_out`` tells how to have a job left
+    unchanged.
+    """
     line = " ".join(sentence.split())[:_MAX_MESSAGE]
     if not line.isprintable():
         line = "".join(c if c.isprintable() else "?" for c in line)
@@ -129,7 +135,7 @@ def reply(
     code: str | None = None,
     problem: str | None = None,
 ) -> bytes:
-    """One reply line. A reply that would be too long becomes a plain keep."""
+    """Return one reply line; if it would be too long, a plain "keep"."""
     fields: dict[str, object] = {"v": PROTOCOL_VERSION, "action": action}
     if changes:
         fields["edits"] = changes
@@ -148,5 +154,5 @@ def reply(
 
 
 def answer(fields: Mapping[str, object]) -> bytes:
-    """A reply to ``ping`` or ``stats``."""
+    """Return the reply line to ``ping`` or ``stats``."""
     return _encode({"v": PROTOCOL_VERSION, "action": "keep", **fields}).encode("ascii") + b"\n"

@@ -1,6 +1,7 @@
-"""From the protocol's job to a policy's Request: scheduler-neutral, nothing looked up.
+"""Translates the job of the submit protocol into a policy's Request, whatever the scheduler.
 
-``choice`` reads which workload the job names; ``request`` says what it asks for.
+``choice`` reads which workload the job names; ``request`` reads the resources that the job asks
+for. Neither reads a file or the store.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ DEADLINE = "berth-deadline:"
 _DEADLINE = re.compile(rf"(?:^|[\s,;]){DEADLINE}([^\s,;]*)")
 _MARK = re.compile(r"(?:^|[\s,;])berth:([^\s,;]*)")
 _FILE = re.compile(r"(?:^|[\s,;])berth-file:sha256-([0-9a-f]{64})(?=[\s,;]|$)")
-"""As the client filter writes it in the place of the path that the user gave."""
+"""The mark that the client filter writes in place of the file path that the user gave."""
 _NAME = re.compile(
     r"((?:[^\s,;/]{1,64}/)?[A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+:i-]{1,4096}))?"
 )
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
 _SIZE_BY_INDEX = re.compile(rf"(?:({_NUMBER})(?=[+-]))?([+-]?{_NUMBER})i")
-"""``100+10i``: task 3 of the array has size 130."""
+"""Matches sizes computed from the array index: with ``100+10i``, task 3 has size 130."""
 _MOST_SIZED_TASKS = 10_000
 _MOST_SIZES = 32
-"""So many different sizes of an array's tasks are told apart; a time is looked up for each."""
+"""Maximum number of distinct sizes in an array; the runtime is looked up for each."""
 _GPU = re.compile(r"(?:gres[:/])?gpu(?::(?!\d+(?:\(|$))[^:,=()]+)?(?:[:=](\d{1,6}))?(?:\([^)]*\))?")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 NO_DEFAULTS: Mapping[str | None, DefaultMemory] = MappingProxyType({})
@@ -48,23 +49,25 @@ _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
 
 
 class Choice(NamedTuple):
-    """What the submitter said to Berth."""
+    """What the submitter asked of Berth in the job's comment or environment."""
 
     workload: str | None = None
     size: float | None = None
     opted_out: bool = False
     problem: str | None = None
-    """A sentence where it could not be understood: the job is then left alone."""
+    """Why the submitter's text could not be understood; the job is then left unchanged."""
     sizes: tuple[tuple[float, int], ...] = ()
-    """Of an array whose tasks differ: as in TaskArray; ``size`` is the largest."""
+    """For an array whose tasks differ in size: (size, number of tasks), as in TaskArray; ``size``
+    is then the largest.
+    """
     code: Code = Code.BAD_WORKLOAD_NAME
-    """Of the problem."""
+    """The code that is reported with ``problem``."""
     file: str | None = None
-    """Digest of a file that the job names, where it names no workload."""
+    """Digest of the file that the job names instead of a workload."""
 
 
 def choice(job: Job) -> Choice:
-    """The workload that the job names: in its comment first, else in its environment."""
+    """Return the workload that the job names in its comment or, failing that, in its environment."""
     if job.mode == "off":
         return Choice(opted_out=True)
     try:
@@ -98,7 +101,7 @@ def _named(text: str, source: str, array: str | None) -> Choice:
 
 
 def _size(text: str) -> float:
-    """Raises ValueError with a sentence."""
+    """Return the size in ``text``. Raises ValueError with a message for the user."""
     try:
         size = float(text)
     except ValueError:
@@ -109,11 +112,11 @@ def _size(text: str) -> float:
 
 
 def sizes_of_tasks(text: str, indices: str | None) -> tuple[tuple[float, int], ...]:
-    """The sizes of an array's tasks, ascending, and how many have each.
+    """Return the sizes of an array's tasks, ascending, each with its number of tasks.
 
-    ``100:250:90``: one for each task by ascending index; ``100+10i``: from the index. Of more than
-    32 different sizes, neighbours are counted as the larger of them. Raises ValueError with a
-    sentence.
+    ``100:250:90`` has one size for each task by ascending index; ``100+10i`` computes the size
+    from the index. If there are more than 32 distinct sizes, neighbouring sizes are merged into
+    the larger one. Raises ValueError with a message for the user.
     """
     ranges = _ranges(indices or "")
     if not ranges:
@@ -137,7 +140,7 @@ def sizes_of_tasks(text: str, indices: str | None) -> tuple[tuple[float, int], .
 
 
 def _grouped(sizes: list[float]) -> tuple[tuple[float, int], ...]:
-    """At most ``_MOST_SIZES`` groups, each with the largest size in it."""
+    """Return at most ``_MOST_SIZES`` pairs of the largest size in a group and its number of tasks."""
     counts = sorted(Counter(sizes).items())
     each = -(-len(counts) // _MOST_SIZES)
     groups = (counts[n : n + each] for n in range(0, len(counts), each))
@@ -145,7 +148,7 @@ def _grouped(sizes: list[float]) -> tuple[tuple[float, int], ...]:
 
 
 def effective_mode(site: Mode, asked: str | None) -> Mode:
-    """The lower of the site's mode and the job's own; a word that is no mode counts as off."""
+    """Return the lower of the site's mode and the job's own; an unknown word counts as off."""
     if asked is None or asked == "":
         return site
     try:
@@ -164,8 +167,8 @@ def request(
 ) -> Request:
     """Return the job as a Request.
 
-    ``auto_queue`` is the queue whose users ask Berth to choose; ``default_memory`` is what jobs
-    hold without asking for any, by queue.
+    ``auto_queue`` is the queue whose jobs Berth places; ``default_memory`` is the scheduler's
+    default memory of a job in each queue.
     """
     queue = job.queue or None
     wants = queue is not None and queue == auto_queue
@@ -206,12 +209,14 @@ def request(
 
 
 def account(job: Job) -> str | None:
-    """What it is charged to: the account that it names, else its user's default one."""
+    """Return the account that is charged: the job's own, else the user's default account."""
     return job.account or job.default_account or None
 
 
 def gpus_in(gres: str | None) -> int:
-    """GPUs a node in ``gpu:2``, ``gres:gpu:a100:2``, ``gres/gpu=2``, ``gpu``; 0: none."""
+    """Return the GPUs per node in ``gpu:2``, ``gres:gpu:a100:2``, ``gres/gpu=2`` or ``gpu``; 0:
+    none.
+    """
     if not gres or "gpu" not in gres:
         return 0
     found = (_GPU.fullmatch(part.strip()) for part in gres.split(","))
@@ -219,7 +224,7 @@ def gpus_in(gres: str | None) -> int:
 
 
 def task_array(indices: str | None) -> TaskArray | None:
-    """The array that ``0-9:2,15%4`` is; None where there is none, or it cannot be read."""
+    """Return the array that ``0-9:2,15%4`` stands for; None: fewer than two tasks, or unreadable."""
     tasks = sum(map(len, _ranges(indices or "")))
     if tasks < 2:
         return None
@@ -233,7 +238,9 @@ def _task_array(indices: str | None, sizes: tuple[tuple[float, int], ...]) -> Ta
 
 
 def _ranges(indices: str) -> list[range]:
-    """The indices of an array, as its user wrote them, in ascending order; none: unreadable."""
+    """Return the index ranges that an array's text lists, by first index; an empty list:
+    unreadable.
+    """
     found = []
     for part in indices.partition("%")[0].split(","):
         match = _RANGE.fullmatch(part.strip())
@@ -245,20 +252,22 @@ def _ranges(indices: str) -> list[range]:
 
 
 def shape(job: Job) -> tuple[int, int]:
-    """Tasks in all, and cores of each."""
+    """Return the total number of tasks, and the cores per task."""
     tasks = job.tasks or max(1, job.nodes or 0) * (job.tasks_per_node or 1)
     return tasks, job.cpus_per_task or 1
 
 
 def time_limit_s(job: Job) -> float | None:
-    """What the job asked for; None: the queue's own."""
+    """Return the job's time limit in seconds; None: the queue's default applies."""
     if job.time_limit_s:
         return float(job.time_limit_s)
     return 60.0 * job.time_limit_min if job.time_limit_min else None
 
 
 def _deadline_s(job: Job) -> float | None:
-    """Seconds from submission. Raises ValueError with a sentence."""
+    """Return the deadline in seconds from submission; None: the job names none. Raises ValueError
+    with a message for the user.
+    """
     if not job.comment or DEADLINE not in job.comment:
         return None
     found = _DEADLINE.search(job.comment)
@@ -284,7 +293,7 @@ def _memory(job: Job, nodes: int, tasks: int, cpus: int, gpus: int) -> int | Non
 
 
 def _memory_form(job: Job) -> MemoryForm | None:
-    """Return how memory was asked for, in the order in which ``_memory`` reads it."""
+    """Return whether memory was requested per node, core or GPU, in the precedence of ``_memory``."""
     if job.memory_mib_per_node:
         return MemoryForm.NODE
     if job.memory_mib_per_cpu:

@@ -1,8 +1,9 @@
-"""Scripts that name their tasks or cores themselves: those numbers must be there when they run.
+"""Finds scripts that set their number of tasks, cores or threads themselves.
 
-``srun -n 8``, ``mpirun -np 8``, ``srun -c 4`` and ``OMP_NUM_THREADS=16`` are written for the shape
-that the job asked for. What a script hides in another is not seen, which is why the shape is kept
-by default and this is looked at only where a site or a workload says that it may change.
+``srun -n 8``, ``mpirun -np 8``, ``srun -c 4`` and ``OMP_NUM_THREADS=16`` fit only the shape
+(nodes, tasks, cores) that the job asked for. Launchers inside other scripts are not found.
+Therefore a job's shape is kept by default, and scripts are searched only where the site or the
+workload allows a change of shape.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ _SEVERAL_AT_ONCE = re.compile(r"(?:^|[\s;&|(`/])(?:parallel|xargs)\s.*\bsrun\b")
 
 
 def with_shape(request: Request, job: Job, site: SiteView, *, follows: bool) -> Request:
-    """Return the request with what its script says: whether its shape may change, and whether it
-    starts several steps at once. What could not be read might say so.
+    """Return the request with two findings from its script: whether its shape must be kept, and
+    whether it starts several job steps at once.
 
-    ``follows``: its workload takes the tasks and cores that it is given.
+    An unreadable script counts as doing both. ``follows``: the workload uses whatever tasks and
+    cores it is given.
     """
     interactive = job.kind == "interactive"  # srun and salloc start what they were given
     unread = bool(job.script_unread)
@@ -52,9 +54,9 @@ def with_shape(request: Request, job: Job, site: SiteView, *, follows: bool) -> 
 
 
 def packs_steps(script: str) -> bool:
-    """Return whether the script starts job steps beside each other: ``srun ... &`` and the like.
+    """Return whether the script runs job steps concurrently, by ``srun ... &`` or similar.
 
-    A script with a step and anything in the background counts: the step may be in a function.
+    A script with a step and any background command counts: the step may be in a function.
     """
     if "srun" not in script:
         return False
@@ -65,7 +67,7 @@ def packs_steps(script: str) -> bool:
 
 
 def names_its_shape(script: str) -> bool:
-    """Return whether a line of the script that is run names numbers of tasks, cores or threads."""
+    """Return whether an executed line of the script sets a number of tasks, cores or threads."""
     for text in _commands(script):
         launched = _LAUNCHERS.search(text)
         if launched is not None and _COUNTS.search(launched[1]):
@@ -76,7 +78,7 @@ def names_its_shape(script: str) -> bool:
 
 
 def _commands(script: str) -> Iterator[str]:
-    """Yield the lines that are no comments, those that go on on the next one as one."""
+    """Yield the script's lines without comments, with continued lines joined."""
     whole = script.replace("\\\r\n", " ").replace("\\\n", " ")
     return (
         line for line in map(str.strip, whole.splitlines()) if line and not line.startswith("#")

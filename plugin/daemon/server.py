@@ -1,7 +1,7 @@
-"""The answering thread: one epoll loop over all connections, nothing in it ever waits.
+"""The answering thread: one epoll loop over all connections, which never blocks on any of them.
 
-Each connection has at most one reply on its way: a peer that does not read is not read from
-either. A peer that is slow, silent or gone costs its own connection and nobody else's.
+Each connection has at most one unsent reply: the server does not read from a peer that does not
+read its reply. A slow, silent or vanished peer delays only its own connection.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Handle = Callable[[bytes], bytes]
 
 MAX_CONNECTIONS = 512
 HALF_LINE_S = 5.0
-"""A request that was begun must be whole within this time."""
+"""A partly received request must be complete within this time."""
 IDLE_S = 300.0
-"""A connection kept open without any request is closed after this time."""
+"""An open connection without any request is closed after this time."""
 GRACE_S = 1.0
-"""Given to requests under way when the daemon is to stop."""
+"""Time that requests in progress get to finish after ``stop``."""
 TICK_S = 0.5
 
 _DONTWAIT = socket.MSG_DONTWAIT
@@ -60,15 +60,17 @@ class _Connection:
         self.buffer = b""
         self.out = b""
         self.blocked = False
-        """Waiting until the peer reads: polled for writing only."""
+        """Whether the socket's send buffer is full: then polled for writing only."""
         self.queued = False
-        """Has another whole line in its buffer: nothing more is read until that is answered."""
+        """Whether the buffer holds another complete line: nothing more is read until it is
+        answered.
+        """
         self.served = False
         self.last_s = now_s
 
 
 class Server:
-    """Serves ``handle`` to peers whose uid is in ``uids`` until ``stop``.
+    """Answers peers whose uid is in ``uids`` by calling ``handle`` on each line, until ``stop``.
 
     ``tick`` is called every half second.
     """
@@ -101,14 +103,18 @@ class Server:
         self._wrong_uids_logged: set[int] = set()
 
     def stop(self) -> None:
-        """Finish what is under way and end. From a signal handler or another thread."""
+        """Finish requests in progress, then end. May be called from a signal handler or any
+        thread.
+        """
         if self._stopping_s is None:
             self._stopping_s = self._clock.monotonic() + GRACE_S
         with suppress(OSError):  # full, so it wakes anyway; or closed, so it has ended
             self._waker.send(b"s")
 
     def run(self) -> End:
-        """Serve until the end, and return why it ended; everything is closed then."""
+        """Serve until ``stop`` or until the socket is lost; close everything and return the
+        reason.
+        """
         self._poll.register(self._listener.fileno(), select.EPOLLIN)
         self._poll.register(self._woken.fileno(), select.EPOLLIN)
         try:
@@ -151,7 +157,7 @@ class Server:
             if self._stopping_s is not None and self._wound_up(now_s):
                 return End.STOPPED
 
-    # Connections come and go
+    # Opening and closing connections
 
     def _accept(self) -> None:
         for turn in range(_ACCEPTS_A_TURN):
@@ -160,8 +166,8 @@ class Server:
             except BlockingIOError:
                 return
             except OSError as error:
-                # Without a free descriptor accept fails whether or not somebody waits: only at the
-                # first turn do we know that somebody does.
+                # Without a free descriptor, accept fails whether or not a peer is waiting: only on
+                # the first turn is it certain that one is.
                 if turn == 0 and error.errno in _EXHAUSTED:
                     self._make_room()
                 return
@@ -186,7 +192,9 @@ class Server:
             log.warning("uid %d is not a scheduler user of the site file: not answered", uid)
 
     def _make_room(self) -> None:
-        """Close the idlest connection for want of descriptors, or refuse the one that waits."""
+        """Close the longest idle connection to free a descriptor, or refuse the waiting peer if
+        none is open.
+        """
         if self._connections:
             self._evict()
             return
@@ -200,7 +208,7 @@ class Server:
         self._close(min(self._connections.values(), key=lambda c: c.last_s))
 
     def _close(self, connection: _Connection) -> None:
-        # Closing the last descriptor of a socket takes it out of the epoll set, too.
+        # Closing a socket's last descriptor also removes it from the epoll set.
         self._connections.pop(connection.socket.fileno(), None)
         connection.socket.close()
 
@@ -238,7 +246,7 @@ class Server:
         self._answer_next(connection)
 
     def _answer_next(self, connection: _Connection) -> None:
-        """Answer one line of the buffer, if a whole one is there; the rest waits its turn."""
+        """Answer the first complete line of the buffer, if there is one; leave the rest for later."""
         end = connection.buffer.find(b"\n")
         if end < 0:
             if len(connection.buffer) > MAX_REQUEST_BYTES:
@@ -280,7 +288,7 @@ class Server:
         if connection.queued:
             self._pipelined.append(connection)
 
-    # The end
+    # Ending
 
     def _still_ours(self) -> bool:
         standing = self._listener.standing()
@@ -300,7 +308,7 @@ class Server:
         return True
 
     def _wound_up(self, now_s: float) -> bool:
-        """Return whether, after ``stop``, nothing is under way or the grace is over."""
+        """Return whether, after ``stop``, all requests are answered or the grace period is over."""
         assert self._stopping_s is not None  # noqa: S101
         self._accept()
         for connection in list(self._connections.values()):

@@ -1,8 +1,10 @@
-"""From a request line to a reply line: pure look-ups, and never an exception.
+"""Answers one request line with one reply line, from tables in memory, and never raises an
+exception.
 
-The way of a submission: the line is read (``messages``), the job's workload found (``requests``,
-``matched``), a place decided (``policies.decide``), its memory looked at (``right_sizing``), the
-changes and the sentence put into a reply (``replies``), and the answer handed to the recorder.
+The steps of answering a submission: parse the line (``messages``), find the job's workload
+(``requests``, ``matched``), decide on a placement (``policies.decide``), check the requested
+memory (``right_sizing``), write the edits and the user's message into a reply (``replies``), and
+hand the answer to the recorder.
 """
 
 from __future__ import annotations
@@ -40,18 +42,19 @@ log = logging.getLogger("berth.serve")
 
 Record = Callable[[Answered], None]
 Keep = Callable[[float, str, bytes, bytes, str | None], None]
-"""Takes the time, the mode, the question and the answer, before the answer is sent; and the user's
-name where the question has only the number."""
+"""Writes an answer to the journal before the reply is sent. Arguments: time, mode, request line,
+reply line, and the user's name where the request has only the uid.
+"""
 
 
 def _keep_nothing(
     _time_s: float, _mode: str, _request: bytes, _reply: bytes, _user: str | None
 ) -> None:
-    """For services without a journal."""
+    """Discard the answer: for services that keep no journal."""
 
 
 class _Question(NamedTuple):
-    """One submission, and the tables that it is answered from."""
+    """One submission, and the tables that answer it."""
 
     line: bytes
     ask: Ask
@@ -69,21 +72,21 @@ class _Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Verdict:
-    """What is to be done with one job, and why."""
+    """What Berth does with one job, and why."""
 
     code: str
     reason: str
     decision: Decision | None = None
     changes: replies.Edits = field(default_factory=dict)
     memory: Fit | None = None
-    """What is said, or done, about the memory that it asks for."""
+    """The memory check's message or change; None where the check has nothing to report."""
 
 
 class Service:
-    """Answers lines from the present ``site``, ``shelf`` and ``snapshot``.
+    """Answers request lines from the current ``site``, ``shelf`` and ``snapshot``.
 
-    Those three are replaced by background threads (one assignment each); a request reads each
-    of them once.
+    Background threads replace each of the three by a single assignment; a request reads each of
+    them once.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class Service:
         self.shelf = Shelf()
         self.snapshot = Snapshot()
         self.ledger: Ledger | None = None
-        """Of jobs that were sent somewhere to learn; None: none ever is."""
+        """The ledger of jobs that were placed for exploration; None where exploration is off."""
         self.stats = Stats(host.clock)
         self.breakers = Breakers()
         self._record = record
@@ -112,7 +115,7 @@ class Service:
         self._identifiers = identifiers or Identifiers(host.clock)
 
     def handle(self, line: bytes) -> bytes:
-        """Return the reply to one request line; whatever goes wrong, it is a valid keep."""
+        """Return the reply to one request line; on any internal error the reply is a valid "keep"."""
         started_ns = self._clock.perf_counter_ns()
         try:
             ask = parse(line)
@@ -130,7 +133,7 @@ class Service:
             return replies.KEEP_LINE
 
     def status(self) -> dict[str, object]:
-        """Return what ``stats`` answers."""
+        """Return the fields of the reply to a ``stats`` request."""
         snapshot = self.snapshot
         age = self._clock.monotonic() - snapshot.monotonic_s if snapshot.monotonic_s else None
         return {
@@ -195,7 +198,7 @@ class Service:
         return self._answer(question, request, verdict, described)
 
     def _judged(self, question: _Question, request: Request) -> tuple[Request, _Verdict]:
-        """Return what is decided, and the request as it was decided upon."""
+        """Return the verdict, and the request in the form that the decision used."""
         site, shelf, job, states = (
             question.site, question.shelf, question.job, question.snapshot.states,
         )  # fmt: skip
@@ -221,7 +224,9 @@ class Service:
         return request, _of_decision(job, request, decision)
 
     def _look_at_memory(self, question: _Question, request: Request, verdict: _Verdict) -> None:
-        """Say, or do, what there is about the memory that the job asks for."""
+        """Compare the requested memory with the measured need; put a message or an edit into the
+        verdict.
+        """
         needs, mode, changes = question.shelf.memory_needs, question.mode, verdict.changes
         asked = request.resources.memory_bytes_per_node
         if not needs or not asked or mode not in _ANSWERED or verdict.code in _NOT_LOOKED_AT:
@@ -252,7 +257,7 @@ class Service:
         verdict: _Verdict,
         described: JobDescription | None,
     ) -> bytes:
-        """Count, record and keep the answer, and return its line."""
+        """Count, record and journal the answer, and return the reply line."""
         ask, mode, decision = question.ask, question.mode, verdict.decision
         action = "edit" if verdict.changes and mode is Mode.ENFORCE else "keep"
         name, now_s = self._identifiers.next(), self._clock.time()
@@ -293,7 +298,7 @@ class Service:
 
 
 def _kept_at_once(question: _Question, named: requests.Choice) -> Kept | None:
-    """Return why the job is left as it is, whatever its workload is; None: it is looked at."""
+    """Return why the job is left unchanged before its workload is looked at; None: no such reason."""
     job = question.job
     if named.opted_out:
         return Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
@@ -318,7 +323,7 @@ def _no_forecast(workload: str, *, is_known: bool) -> _Verdict:
 
 
 def _of_decision(job: Job, request: Request, decision: Decision) -> _Verdict:
-    """Return the verdict; nothing changes where the job's shape would have to and may not."""
+    """Return the verdict for a decision; without edits where they would alter a fixed job shape."""
     changes = replies.edits(request, decision)
     verdict = _Verdict(decision.code, decision.reason, decision, changes)
     if job.kind == "interactive":
@@ -333,7 +338,7 @@ def _of_decision(job: Job, request: Request, decision: Decision) -> _Verdict:
 
 
 def _message(question: _Question, request: Request, verdict: _Verdict) -> str | None:
-    """Return the line for the user as the site wants it; None: nothing is said."""
+    """Return the message that the site's ``show`` setting allows for the user; None: no message."""
     site, mode = question.site, question.mode
     if site.show is Show.NONE or mode not in _ANSWERED:
         return None
@@ -368,7 +373,9 @@ _NOT_LOOKED_AT = frozenset(
      Code.NOT_COVERED_QUEUE, Code.NOT_COVERED_KIND)
 )  # fmt: skip
 _NOT_AT_SUBMISSION = frozenset((Code.OPTED_OUT, Code.NO_WORKLOAD, Code.NO_FORECAST))
-"""Of those `berth why` speaks: a program that Berth does not know is no news to its user."""
+"""Codes that are not reported at submission, only by `berth why`: to users whose programs Berth
+does not know they are no news.
+"""
 _INTERACTIVE_SHAPE = Kept(
     Code.INTERACTIVE_SHAPE,
     "srun and salloc keep the tasks, cores and memory that you gave them.",

@@ -1,8 +1,8 @@
-"""The look-up tables of the answering thread: workload -> Forecast, fingerprint -> workload.
+"""The answering thread's look-up tables: workload -> Forecast, fingerprint -> workload.
 
-Forecasts stay compressed until they are asked for, and only the most recent stay unpacked, so
-that thousands of workloads fit the daemon's memory. A Shelf is never changed but by its own
-thread's cache: the watcher makes a new one and swaps it in whole.
+Forecasts stay compressed until they are used, and only recently used ones stay decompressed, so
+that thousands of workloads fit into the daemon's memory. A Shelf is not modified, except for its
+cache: the thread that watches the store makes a new Shelf and replaces the old one.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from berth.plugin.store.store import Changes
 from berth.predictor.core.forecast import Forecast
 
 UNPACKED_KEPT = 400
-"""Users have learnt forecasts of their own. One of 110 points takes 62 kB, all of them 25 MB."""
+"""Number of decompressed forecasts: users have learnt forecasts of their own, and one of 110
+points takes 62 kB, so 400 take 25 MB.
+"""
 
 
 class Attached(NamedTuple):
-    """What a script's fingerprint stands for."""
+    """The workload, and its size, to which a script's fingerprint is attached."""
 
     workload: str
     size: float | None
 
 
 class Shelf:
-    """Forecasts by workload name and workloads by fingerprint, as of one revision of the store."""
+    """Forecasts by workload name, and workloads by fingerprint, at one revision of the store."""
 
     def __init__(
         self,
@@ -43,21 +45,21 @@ class Shelf:
         identity: int = 0,
     ) -> None:
         self.identity = identity
-        """Of the store that this was read from."""
+        """Identity of the store that the tables were read from."""
         self.revision = revision
         self.names = frozenset(names)
         self._packed = dict(packed or {})
         self._scripts = dict(scripts or {})
         self._learnt = dict(learnt or {})
         self.memory_needs = dict(memory_needs or {})
-        """What past jobs needed, by their keys."""
+        """Measured memory needs of past jobs, by the jobs' keys."""
         self._unpacked: BoundedCache[tuple[str, str | None], Forecast] = BoundedCache(
             UNPACKED_KEPT, by_use=True
         )
 
     @classmethod
     def of(cls, forecasts: Iterable[Forecast]) -> Shelf:
-        """Make a Shelf of these forecasts, without a store."""
+        """Make a Shelf from these forecasts, without a store."""
         packed = {f.workload: _packed(f.to_json()) for f in forecasts}
         return cls(1, packed, packed)
 
@@ -66,15 +68,14 @@ class Shelf:
 
     @property
     def learnt(self) -> int:
-        """Return how many forecasts finished jobs have moved."""
+        """Return the number of forecasts that were adjusted by finished jobs."""
         return len(self._learnt)
 
     def forecast(self, name: str, user: str = "") -> Forecast | None:
-        """Return the forecast of that workload for a user's jobs; None where there is none (or an
-        unreadable one).
+        """Return the workload's forecast for a user's jobs; None: missing or unreadable.
 
-        What the user's own finished jobs taught comes first, then what everybody's forecast
-        learnt, then the forecast without learning.
+        A forecast learnt from the user's own finished jobs comes first, then one learnt from all
+        users' jobs, then the forecast without learning.
         """
         key: tuple[str, str | None] = (name, user)
         packed = self._learnt.get((name, user)) if user else None
@@ -98,16 +99,18 @@ class Shelf:
         return self._unpacked.put(key, forecast)
 
     def attached(self, digest: str, user: str) -> Attached | None:
-        """Return what a script stands for: for this user, else for all; None: nothing."""
+        """Return the workload attached to a script by this user, else by all users' record; None:
+        none.
+        """
         return self._scripts.get((digest, user)) or self._scripts.get((digest, ""))
 
     @property
     def has_scripts(self) -> bool:
-        """Return whether a fingerprint can match: else none need be computed."""
+        """Return whether any fingerprint is attached; otherwise none need be computed."""
         return bool(self._scripts)
 
     def updated(self, changes: Changes) -> Shelf:
-        """Return a new Shelf with the changes applied; this one stays as it is."""
+        """Return a new Shelf with the changes applied; this Shelf is not modified."""
         packed = {name: data for name, data in self._packed.items() if name in changes.workloads}
         for name in changes.without_forecast:
             packed.pop(name, None)

@@ -1,7 +1,7 @@
-"""Decisions that the store could not take, kept in a file beside it until it can.
+"""A file for decisions that the store could not take, kept beside the store until it can.
 
-One JSON object a line, appended and synced; read back in batches and removed once stored. A line
-that cannot be read (a power cut in mid-write) is set aside in ``*.bad``, never lost.
+One JSON object per line, appended and synced to disk; lines are read back in batches, and the file
+is removed once all are stored. An unreadable line (cut off by a power failure) goes to ``*.bad``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIELDS = {field.name for field in dataclasses.fields(DecisionRecord)}
 
 
 def spool_path(site: Site, database: Database) -> Path:
-    """Return a path beside the SQLite file, or beside the socket where the store is elsewhere."""
+    """Return the spool's path beside the SQLite file, or beside the socket for another database."""
     beside = site.daemon.socket if database.path is None else database.path
     return beside.with_name(beside.name + ".spool.jsonl")
 
@@ -32,7 +32,7 @@ def spool_path(site: Site, database: Database) -> Path:
 class Spool:
     """An append-only file of decision records, at most ``max_bytes`` long.
 
-    Several daemons of one host may share it: who works on it has its lock.
+    Several daemons on one host may share the file; each locks it while using it.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Spool:
         self._files = files
 
     def append(self, records: Sequence[DecisionRecord]) -> None:
-        """Write the records. Raises OSError (disk full, or the spool is), having written none."""
+        """Append all records. Raises OSError (disk or spool full); then no record was written."""
         data = "".join(
             json.dumps(dataclasses.asdict(record), separators=(",", ":")) + "\n"
             for record in records
@@ -65,17 +65,17 @@ class Spool:
 
     @property
     def waiting(self) -> bool:
-        """Return whether there is something to bring into the store."""
+        """Return whether the spool holds anything to store."""
         try:
             return self._files.size_of(self.path) > 0
         except OSError:
             return False
 
     def drain(self, store: Callable[[Sequence[DecisionRecord]], None]) -> int:
-        """Hand all records to ``store`` in batches, then remove the file; gives their number.
+        """Pass all records to ``store`` in batches, then remove the file; return their number.
 
-        What ``store`` raises comes out, and the file stays: records are stored by their id, so
-        that handing one over twice does no harm.
+        Exceptions of ``store`` pass through, and the file stays. Records are stored by id, so
+        passing one twice is harmless.
         """
         batch: list[DecisionRecord] = []
         unread: list[bytes] = []
@@ -99,7 +99,7 @@ class Spool:
 
     @contextmanager
     def _locked(self, flags: int) -> Iterator[int]:
-        """Open the file for us alone. Raises OSError where another daemon is at work on it."""
+        """Open and lock the file. Raises OSError where another daemon is using it."""
         handle = self._files.open(self.path, flags)
         try:
             self._files.lock(handle)

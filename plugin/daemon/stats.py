@@ -10,25 +10,25 @@ from berth.plugin.host import HOST, Clock
 
 _KEPT = 8_192
 BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
-"""Upper bounds of the latencies' histogram."""
+"""Upper bounds of the latency histogram's buckets, in microseconds."""
 
 
 class Stats:
-    """Counters by name, and the last ``8192`` latencies of decisions in microseconds."""
+    """Counters by name, and the latencies in microseconds of the last 8192 decisions."""
 
     def __init__(self, clock: Clock = HOST.clock) -> None:
         self._clock = clock
         self.started_s = clock.monotonic()
         self.counts: Counter[str] = Counter()
         self.decisions: Counter[tuple[str, str, str]] = Counter()
-        """By mode, action and code."""
+        """Number of decisions by mode, action and code."""
         self._latencies_us = array("I")
         self._next = 0
         self._buckets = [0] * (len(BOUNDS_US) + 1)
         self._sum_us = 0
 
     def decided(self, mode: str, action: str, code: str, latency_us: int) -> None:
-        """Count one answer to ``decide``."""
+        """Count one reply to a ``decide`` request, and its latency."""
         self.decisions[mode, action, code] += 1
         self._buckets[bisect_left(BOUNDS_US, latency_us)] += 1
         self._sum_us += latency_us

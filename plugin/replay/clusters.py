@@ -1,4 +1,4 @@
-"""The cluster that a site file describes, as a replay works with it."""
+"""The cluster that a site file describes, in the form that a replay simulates."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from berth.policies.values import Candidate
 from berth.predictor.hardware.mig.slices import slice_of
 
 MOST_NAMED = 5
-"""Partitions by name in a sentence."""
+"""Maximum number of partitions that a message lists by name."""
 
 
 @dataclass(frozen=True)
 class SiteCluster:
-    """The cluster, and which partition of it each candidate is."""
+    """A cluster, with the partition that belongs to each candidate."""
 
     cluster: Cluster
     partition_of: Mapping[str, int]
-    """Numbers of partitions by candidate's name."""
+    """Index of each candidate's partition, by the candidate's name."""
     site: Site | None = None
     candidates: tuple[Candidate, ...] = ()
-    """The candidates of the site file, or those that the changed cluster makes."""
+    """The candidates of the site file, or those of the changed cluster."""
 
 
 def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
-    """Make the cluster of a site file.
+    """Make the cluster that a site file describes.
 
-    Kinds of nodes are candidates, partitions their queues; a queue over several kinds has a
-    partition for each of them, too, named after the candidate. MIG slices of one GPU model share
-    its GPUs, at first cut into one slice each. Raises UsageError.
+    Each candidate becomes a kind of nodes, and each of their queues a partition. A queue with
+    several candidates also gets one partition per candidate, named after it. MIG slices of one GPU
+    model share the same physical GPUs, each of which starts as one undivided slice. Raises
+    UsageError.
     """
     by_queue: dict[str, list[Candidate]] = {}
     for candidate in site.candidates:
@@ -76,7 +77,7 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
 
 
 def on_cluster(site_cluster: SiteCluster, cluster: Cluster) -> SiteCluster:
-    """Return the same site on a changed cluster: what the candidates offer follows from it."""
+    """Return the same site on a changed cluster, with candidates derived from the changed cluster."""
     known = {kind.name: kind for kind in cluster.kinds}
     there = {kind.name for kind in site_cluster.cluster.kinds}
     partitions = cluster.partitions
@@ -110,7 +111,7 @@ def _as_kind(candidate: Candidate, kind: NodeKind, queue: Partition) -> Candidat
 
 
 def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> Candidate:
-    """Return a candidate of slices that the site file does not have."""
+    """Return a candidate for MIG slices that the site file does not list."""
     return replace(
         base,
         name=kind.name,
@@ -128,7 +129,7 @@ def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> C
 
 
 def _sliced(site: Site) -> dict[str, SlicedGpus]:
-    """Return the sliced GPUs by candidate's name, of candidates that a table of slices made."""
+    """Return the shared physical GPUs of each candidate that a table of slices made, by its name."""
     tables: dict[tuple[str, str, int], list[tuple[Candidate, str]]] = {}
     geometries = {}
     for candidate in site.candidates:
@@ -189,7 +190,7 @@ def _longest(candidates: Sequence[Candidate]) -> float | None:
 
 
 def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]:
-    """Return how many jobs ask for each partition, by its number, that is not among ``present``."""
+    """Return the number of jobs for each partition of the trace, by its index, not in ``present``."""
     asked = Counter(trace.queue.tolist())
     return {
         number: asked[number]
@@ -199,7 +200,7 @@ def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]
 
 
 def with_jobs(trace: Trace, asked: Mapping[int, int]) -> str:
-    """Write names of partitions, each with its number of jobs; the first ``MOST_NAMED`` of them."""
+    """Return the partitions' names with their numbers of jobs, listing at most ``MOST_NAMED``."""
     names = [f"{trace.queues[at] or 'none'} ({count} jobs)" for at, count in asked.items()]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(names[:MOST_NAMED])}{more}"

@@ -1,7 +1,7 @@
-"""Live replays for a site: the next hours of its queue, figures of them, and expected waits.
+"""Live replays for a site: simulate the next hours of its queue, and derive expected waits.
 
-How long jobs take that run or wait is what their decisions predicted; else it follows from their
-users' past jobs in the store.
+A job's run time is the one that its Berth decision predicted; otherwise it is estimated from the
+past jobs of its user in the store.
 """
 
 from __future__ import annotations
@@ -31,40 +31,43 @@ from berth.policies.values import Candidate
 from berth.policies.waits import WaitTable
 
 RECENT_S = 2 * 86_400.0
-"""Ended jobs so old count for their user."""
+"""Ended jobs up to this age count for their user's run times."""
 LAST = 2
-"""The mean of a user's last two run times (Tsafrir, Etsion and Feitelson 2007)."""
+"""Run times per user that are averaged (Tsafrir, Etsion and Feitelson 2007)."""
 USUAL = (0.001, 0.10, 1.0)
-"""5, 50 and 95 % of the part of their limit that jobs take, where no past jobs are known (RICC)."""
+"""Run time over time limit where no past jobs are known: 5th, 50th and 95th percentile (RICC
+trace).
+"""
 FEW = 10
-"""Past jobs that are too few to speak for a user."""
+"""With fewer past jobs than this, a user's own percentiles are not used."""
 HIDDEN_S = 3_600.0
-"""Left of what is in use by no job that the scheduler shows, where nothing else runs beside it."""
+"""Remaining time of resources in use by no visible job, where no other job runs on such nodes."""
 _Shares = tuple[float, float, float]
 HOUR_S = 3_600.0
 HORIZONS_H = (1, 4, 24)
 _WORK = 30_000
-"""Jobs times draws that take some seconds uncompiled."""
+"""Jobs times samples that a replay simulates in some seconds without compilation."""
 _FEWEST = 8
 
 
 class Known(NamedTuple):
-    """What is expected of the jobs, and where from."""
+    """The expected run times, and how many of them Berth predicted."""
 
     times: Times
     elsewhere: Mapping[str, Floats]
-    """Middle predicted seconds by platform [jobs]; NaN: nothing is predicted."""
+    """Predicted median seconds by platform, an array over jobs; NaN: no prediction."""
     predicted: int
-    """Jobs with a prediction of Berth's; the others by the jobs of their users."""
+    """Number of jobs that Berth predicted; the others are estimated from their users' past jobs."""
 
 
 def expected_times(
     present: PresentQueue, store: Store | RemoteStore | None, candidates: Sequence[Candidate] = ()
 ) -> Known:
-    """Run times in all: as predicted by the job's decision, else by its user's jobs before.
+    """Return the jobs' total run times: predicted by their decisions, else from the users' past
+    jobs.
 
-    Those give the middle by the last two, the interval by the parts of their limits that jobs
-    took. Raises StoreError.
+    In the second case the median is the mean of the user's last two run times, and the interval
+    comes from the fractions of the time limit that past jobs used. Raises StoreError.
     """
     jobs, queue = present.jobs, present.queue
     limit = queue.trace.limit_s
@@ -93,7 +96,9 @@ def expected_times(
 
 
 def with_hidden(present: PresentQueue, times: Times) -> Times:
-    """Free what hidden jobs hold when the last job on nodes of the same kind ends."""
+    """Let hidden jobs (resources in use by no visible job) end with the last visible job on nodes
+    of the same kind.
+    """
     queue = present.queue
     hidden = [row for row in range(queue.running) if not present.jobs[row].job_id]
     if not hidden:
@@ -117,7 +122,7 @@ def with_hidden(present: PresentQueue, times: Times) -> Times:
 def _decisions_of(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None
 ) -> Mapping[str, DecisionRecord]:
-    """Return the decisions by id, of the jobs that have a known one."""
+    """Return, by identifier, the stored decisions that these jobs refer to."""
     wanted = {job.decision for job in jobs if job.decision is not None}
     if store is None or not wanted:
         return {}
@@ -128,8 +133,7 @@ def _decisions_of(
 
 
 def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
-    """Return what was predicted where, the chosen candidate first; nothing where that is
-    unreadable."""
+    """Return the predicted rows of a decision, the chosen candidate first; none where unreadable."""
     if record is None or record.chosen is None:
         return []
     try:
@@ -146,7 +150,7 @@ def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
 def _by_last(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None, now_s: float
 ) -> Mapping[int, float]:
-    """Return by row the mean of the user's last run times, of those that ended lately."""
+    """Return, by row, the mean of the last ``LAST`` run times of the job's user."""
     if not isinstance(store, Store):
         return {}
     usual = _last_of_users(store.outcomes.newest(now_s - RECENT_S, now_s + 1.0, MOST))
@@ -154,7 +158,7 @@ def _by_last(
 
 
 def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
-    """Return the mean of each user's last run times; ``ended`` in order of their ends."""
+    """Return each user's mean of the last ``LAST`` run times; ``ended`` is sorted by end time."""
     times: dict[str, deque[float]] = {}
     for job in ended:
         if job.elapsed_s is not None and job.elapsed_s > 0:
@@ -163,7 +167,9 @@ def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
 
 
 def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
-    """Return for each job the low, middle and high part of the limit that such jobs take."""
+    """Return for each job the low, middle and high fraction of its limit that it is expected to
+    use.
+    """
     shares: dict[str, _Shares] = {}
     for user in {job.user for job in jobs}:
         taken = []
@@ -182,7 +188,7 @@ def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> li
 
 
 def draws(jobs: int) -> int:
-    """Return how many draws take some seconds."""
+    """Return the number of samples that can be simulated in some seconds for so many jobs."""
     return int(min(SAMPLES, max(_FEWEST, _WORK // max(jobs, 1))))
 
 
@@ -195,7 +201,7 @@ def next_hours(
     candidates: Sequence[Candidate] = (),
     seed: int = 0,
 ) -> Foreseen:
-    """Replay the queue forward; with a policy every waiting job asks it now."""
+    """Simulate the queue forward; with a policy, each waiting job is placed by that policy now."""
     samples = draws(len(present.jobs))
     if policy is None:
         return foresee(
@@ -224,7 +230,7 @@ def next_hours(
 def wait_tables(
     foreseen: Foreseen, present: PresentQueue, candidates: Sequence[Candidate]
 ) -> dict[str, WaitTable]:
-    """Return waits by candidate's name; those without a node that works have none."""
+    """Return a table of expected waits by candidate's name, for candidates with a working node."""
     return {
         candidate.name: wait_table(
             foreseen, present.queue.now_s, present.partition_of[candidate.name],
@@ -237,7 +243,7 @@ def wait_tables(
 
 @dataclass(frozen=True)
 class Figure:
-    """One number over the draws: middle and 90 % interval."""
+    """A number's median and 90 % interval over the samples."""
 
     low: float
     mid: float
@@ -245,7 +251,9 @@ class Figure:
 
 
 def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Figure]:
-    """Summarise the jobs that wait now: seconds from now, and jobs."""
+    """Return statistics of the jobs that wait now: start times in seconds from now, and job
+    counts.
+    """
     now_s, first = present.queue.now_s, present.queue.running
     rows: dict[str, list[float]] = {}
     for replayed in foreseen.replays:
