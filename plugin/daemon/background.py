@@ -120,7 +120,8 @@ def follow_cluster(
     guard: Callable[[], Guard] = Guard,
     clock: Clock = HOST.clock,
 ) -> Callable[[], None]:
-    """Return a step that reads the candidates' states; if reading fails, the previous states stay."""
+    """Return a step that reads the candidates' states; if reading fails, the previous
+    states stay."""
 
     def step() -> None:
         wall_s, monotonic_s = clock.time(), clock.monotonic()

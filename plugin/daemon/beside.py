@@ -39,7 +39,8 @@ without them.
 
 
 def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
-    """Return the JSON object that ``berth COMMAND --json`` prints for the site. Raises BerthError."""
+    """Return the JSON object that ``berth COMMAND --json`` prints for the site. Raises
+    BerthError."""
     program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
     words = [sys.executable, "-c", program, *command.split(), "--json", "--site", site.source]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

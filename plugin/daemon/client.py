@@ -39,7 +39,8 @@ def exchange(
 
 
 def ask(path: Path, message: Mapping[str, object], *, timeout_s: float = 5.0) -> dict[str, Any]:
-    """Send one message and return the reply. Raises BerthError where no valid reply comes in time."""
+    """Send one message and return the reply. Raises BerthError where no valid reply comes
+    in time."""
     try:
         reply = exchange(path, message, timeout_s=timeout_s, longest=64 * MAX_REPLY_BYTES)
     except TimeoutError:

@@ -69,7 +69,8 @@ class Breakers:
         self._last[scheduler] = now_s, max(0.0, now_s - streak.since_ms / 1000)
 
     def summary(self, schedulers: Iterable[str]) -> dict[str, dict[str, float | None]]:
-        """Return the counters by scheduler; zeros and None for a scheduler that reported nothing."""
+        """Return the counters by scheduler; zeros and None for a scheduler that reported
+        nothing."""
         return {
             name: {
                 "openings": self._openings[name],

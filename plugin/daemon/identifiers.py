@@ -13,7 +13,8 @@ _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
 class Identifiers:
-    """Makes identifiers of 16 characters: 9 for milliseconds, 3 for a counter, 4 for the process."""
+    """Makes identifiers of 16 characters: 9 for milliseconds, 3 for a counter, 4 for the
+    process."""
 
     def __init__(
         self, clock: Clock = HOST.clock, random: Callable[[int], int] = secrets.randbits
@@ -24,7 +25,8 @@ class Identifiers:
         self._last_ms = 0
 
     def next(self) -> str:
-        """Return a new identifier, which sorts after the last one even if the clock was set back."""
+        """Return a new identifier, which sorts after the last one even if the clock was set
+        back."""
         now_ms = max(self._last_ms, self._clock.time_ns() // 1_000_000)
         self._last_ms = now_ms
         self._count = (self._count + 1) % 32**3

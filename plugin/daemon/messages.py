@@ -140,7 +140,8 @@ _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def parse(line: bytes) -> Ask:
-    """Return the request on ``line``. Raises only Refusal, where the line is not a valid request."""
+    """Return the request on ``line``. Raises only Refusal, where the line is not a valid
+    request."""
     if len(line) > MAX_REQUEST_BYTES:
         raise Refusal(f"longer than {MAX_REQUEST_BYTES} bytes")
     try:

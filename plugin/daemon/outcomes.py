@@ -116,7 +116,8 @@ def link(
     scheduler: Scheduler,
     queues: Mapping[str, str],
 ) -> Linked:
-    """Join outcomes with their decisions; an outcome whose decision is not stored yet is left out."""
+    """Join outcomes with their decisions; an outcome whose decision is not stored yet is
+    left out."""
     stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
     decisions = store.decisions.of_ids(stamps)
     unstamped = decisions_without_stamp(outcomes, store, scheduler.name)
@@ -180,7 +181,8 @@ def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> 
 def record_of(
     outcome: Outcome, decision: DecisionRecord, cluster: str, queues: Mapping[str, str]
 ) -> OutcomeRecord:
-    """Return the outcome's row for the store, with the prediction for the place where the job ran."""
+    """Return the outcome's row for the store, with the prediction for the place where the
+    job ran."""
     row = predicted_row(outcome.queue, decision, queues)
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
     return OutcomeRecord(

@@ -39,7 +39,8 @@ decisions. Larger batches would hold the interpreter lock, and so delay answers,
 
 
 class Recorder(Worker):
-    """Stores decisions. Only ``record`` is for the answering thread; the rest runs in this thread."""
+    """Stores decisions. Only ``record`` is for the answering thread; the rest runs in this
+    thread."""
 
     def __init__(
         self,

@@ -108,7 +108,8 @@ def stamp(
 
 
 def parse_stamp(text: str) -> dict[str, str] | None:
-    """Return the fields of a comment text that Berth wrote, by key; None: Berth did not write it."""
+    """Return the fields of a comment text that Berth wrote, by key; None: Berth did not
+    write it."""
     words = text.strip().split()
     if not words or words[0] != "berth/1":
         return None

@@ -67,7 +67,8 @@ class Choice(NamedTuple):
 
 
 def choice(job: Job) -> Choice:
-    """Return the workload that the job names in its comment or, failing that, in its environment."""
+    """Return the workload that the job names in its comment or, failing that, in its
+    environment."""
     if job.mode == "off":
         return Choice(opted_out=True)
     try:
@@ -140,7 +141,8 @@ def sizes_of_tasks(text: str, indices: str | None) -> tuple[tuple[float, int], .
 
 
 def _grouped(sizes: list[float]) -> tuple[tuple[float, int], ...]:
-    """Return at most ``_MOST_SIZES`` pairs of the largest size in a group and its number of tasks."""
+    """Return at most ``_MOST_SIZES`` pairs of the largest size in a group and its number of
+    tasks."""
     counts = sorted(Counter(sizes).items())
     each = -(-len(counts) // _MOST_SIZES)
     groups = (counts[n : n + each] for n in range(0, len(counts), each))
@@ -224,7 +226,8 @@ def gpus_in(gres: str | None) -> int:
 
 
 def task_array(indices: str | None) -> TaskArray | None:
-    """Return the array that ``0-9:2,15%4`` stands for; None: fewer than two tasks, or unreadable."""
+    """Return the array that ``0-9:2,15%4`` stands for; None: fewer than two tasks, or
+    unreadable."""
     tasks = sum(map(len, _ranges(indices or "")))
     if tasks < 2:
         return None
@@ -293,7 +296,8 @@ def _memory(job: Job, nodes: int, tasks: int, cpus: int, gpus: int) -> int | Non
 
 
 def _memory_form(job: Job) -> MemoryForm | None:
-    """Return whether memory was requested per node, core or GPU, in the precedence of ``_memory``."""
+    """Return whether memory was requested per node, core or GPU, in the precedence of
+    ``_memory``."""
     if job.memory_mib_per_node:
         return MemoryForm.NODE
     if job.memory_mib_per_cpu:

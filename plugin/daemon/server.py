@@ -246,7 +246,8 @@ class Server:
         self._answer_next(connection)
 
     def _answer_next(self, connection: _Connection) -> None:
-        """Answer the first complete line of the buffer, if there is one; leave the rest for later."""
+        """Answer the first complete line of the buffer, if there is one; leave the rest for
+        later."""
         end = connection.buffer.find(b"\n")
         if end < 0:
             if len(connection.buffer) > MAX_REQUEST_BYTES:

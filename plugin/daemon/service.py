@@ -115,7 +115,8 @@ class Service:
         self._identifiers = identifiers or Identifiers(host.clock)
 
     def handle(self, line: bytes) -> bytes:
-        """Return the reply to one request line; on any internal error the reply is a valid "keep"."""
+        """Return the reply to one request line; on any internal error the reply is a valid
+        "keep"."""
         started_ns = self._clock.perf_counter_ns()
         try:
             ask = parse(line)
@@ -298,7 +299,8 @@ class Service:
 
 
 def _kept_at_once(question: _Question, named: requests.Choice) -> Kept | None:
-    """Return why the job is left unchanged before its workload is looked at; None: no such reason."""
+    """Return why the job is left unchanged before its workload is looked at; None: no such
+    reason."""
     job = question.job
     if named.opted_out:
         return Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")

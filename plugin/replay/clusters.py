@@ -77,7 +77,8 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
 
 
 def on_cluster(site_cluster: SiteCluster, cluster: Cluster) -> SiteCluster:
-    """Return the same site on a changed cluster, with candidates derived from the changed cluster."""
+    """Return the same site on a changed cluster, with candidates derived from the changed
+    cluster."""
     known = {kind.name: kind for kind in cluster.kinds}
     there = {kind.name for kind in site_cluster.cluster.kinds}
     partitions = cluster.partitions
@@ -129,7 +130,8 @@ def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> C
 
 
 def _sliced(site: Site) -> dict[str, SlicedGpus]:
-    """Return the shared physical GPUs of each candidate that a table of slices made, by its name."""
+    """Return the shared physical GPUs of each candidate that a table of slices made, by its
+    name."""
     tables: dict[tuple[str, str, int], list[tuple[Candidate, str]]] = {}
     geometries = {}
     for candidate in site.candidates:
@@ -190,7 +192,8 @@ def _longest(candidates: Sequence[Candidate]) -> float | None:
 
 
 def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]:
-    """Return the number of jobs for each partition of the trace, by its index, not in ``present``."""
+    """Return the number of jobs for each partition of the trace, by its index, not in
+    ``present``."""
     asked = Counter(trace.queue.tolist())
     return {
         number: asked[number]

@@ -133,7 +133,8 @@ def _decisions_of(
 
 
 def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
-    """Return the predicted rows of a decision, the chosen candidate first; none where unreadable."""
+    """Return the predicted rows of a decision, the chosen candidate first; none where
+    unreadable."""
     if record is None or record.chosen is None:
         return []
     try:
