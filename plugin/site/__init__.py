@@ -1,7 +1,7 @@
-"""The site file ``berth.toml``: how a site describes its places and what Berth may do.
+"""The site file ``berth.toml``: describes a site's partitions and what Berth may do.
 
-``load_site`` gives the Site; ``SiteWatcher`` follows the file as it changes; ``demo_site`` is a
-made-up site over shipped platforms, for trying things without a scheduler.
+``load_site`` returns the Site; ``SiteWatcher`` reads the file again when it changes; ``demo_site``
+is an invented site of shipped platforms, for trying Berth without a scheduler.
 """
 
 from berth.plugin.site.load import Reload, SiteWatcher, demo_site, load_site

@@ -1,6 +1,6 @@
-"""The places of the site file: its tables ``[[platforms]]`` and ``[[candidates]]``.
+"""The site file's tables ``[[platforms]]`` and ``[[candidates]]``: hardware, and places for jobs.
 
-Quantities carry their unit in the value, as people write them; it is never assumed.
+Quantities are strings with a unit, such as ``"2d"`` or ``"64G"``; no unit is assumed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Candidates from their tables in the site file: defaults from the platforms, slices expanded.
+"""Makes candidates from the site file's tables: fills in platform defaults and expands slices.
 
-A table with ``slices`` becomes a candidate for each MIG profile of the GPU model. Which of them
-exist at a moment is the scheduler's to say (``CandidateState``), so that a node that is cut anew
-needs no change of the site file.
+A table with ``slices`` becomes one candidate per MIG profile of the GPU model. The scheduler
+reports which of the profiles exist now (``CandidateState``), so changing a node's MIG layout needs
+no change of the site file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def candidates_of(
     path: Path,
     carbon: Intensity | None,
 ) -> tuple[Candidate, ...]:
-    """Return the candidates; ``platforms`` is filled up with those of slices."""
+    """Return the candidates; the platforms of slices are added to ``platforms``."""
     result: list[Candidate] = []
     targets: dict[tuple[str, str | None, str | None], str] = {}
     for index, written in enumerate(document.candidates):
@@ -68,18 +68,18 @@ def candidates_of(
 
 
 def is_padding(kind: str) -> bool:
-    """Tell whether this is ``gpu:off1``: what ``berth mig apply`` fills a node up with for no
-    job."""
+    """Tell whether this is a type like ``gpu:off1``, with which ``berth mig apply`` fills up a
+    node's GPU count and which no job is meant to use."""
     return _PADDING.fullmatch(kind) is not None
 
 
 def expanded(
     table: CandidateTable, whole: Platform, key: str, path: Path, *, typed: bool
 ) -> list[tuple[CandidateTable, Platform]]:
-    """Return one table for each slice of a table with ``slices``, and the platform of each.
+    """Return one table per MIG slice of a table with ``slices``, each with the slice's platform.
 
-    ``typed``: the scheduler tells slices apart by type (Slurm), not only by queue (Flux).
-    Raises DocumentError where the platform is no GPU that can be cut, or lacks a profile.
+    ``typed``: the scheduler distinguishes slices by GPU type (Slurm), not only by queue (Flux).
+    Raises DocumentError where the platform is not a GPU that supports MIG, or lacks a profile.
     """
     asked = table.slices
     if asked is None:
@@ -133,8 +133,8 @@ def _in_own_terms(
     key: str,
     path: Path,
 ) -> CandidateTable:
-    """Return the table with properties as the constraint, and one name for GPUs where types have
-    none."""
+    """Return the table with its properties as the constraint, and with ``gres`` "gpu" where the
+    scheduler has no GPU types."""
     if table.properties is not None:
         if table.constraint is not None:
             raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")
@@ -213,7 +213,7 @@ def _candidate(
 
 
 def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, float | None]:
-    """Return the candidate's own prices; where it has none, the platform's for what a job holds."""
+    """Return the candidate's own prices; if it has none, prices derived from its platform's."""
     own = {
         "price_per_node_hour": table.price_per_node_hour,
         "price_per_gpu_hour": table.price_per_gpu_hour,
@@ -232,7 +232,7 @@ def _names(names: tuple[str, ...] | None) -> frozenset[str] | None:
 
 
 def platform_named(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -> Platform:
-    """Find the platform of that name; ``GPU-mig-PROFILE`` is made where there is none."""
+    """Return the platform of that name; a ``GPU-mig-PROFILE`` that is not listed is made."""
     platform = platforms.get(name) or derived(name, platforms)
     if platform is None:
         raise unknown_platform(path, key, name, platforms)

@@ -1,7 +1,7 @@
-"""The site file as it is written: ``berth.toml``, schema ``berth.site/1``.
+"""The schema ``berth.site/1`` of the site file ``berth.toml``, as it is written.
 
-Each field's description is the text of ``docs/site-file.md``: a test keeps the two in step.
-What Berth works with is ``Site``, built from this by ``load.py``.
+``docs/site-file.md`` is generated from the fields' descriptions; a test compares the two.
+``load.py`` makes the ``Site``, which the rest of Berth uses, from this document.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SITE_SCHEMA = "berth.site/1"
 
 
 def _registered(registry: Registry[Any], name: str) -> str:
-    """Return the name of something that can be imported. Raises ValueError naming the nearest."""
+    """Return ``name`` if it is registered and can be imported. Raises ValueError naming the
+    nearest registered name."""
     try:
         registry.load(name)
     except UsageError as error:

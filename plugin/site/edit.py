@@ -1,4 +1,4 @@
-"""A site file changed in its text: comments, order and spaces stay as they are."""
+"""Edits a site file's text: comments, order and spaces stay unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from berth.plugin.site.load import build_site
 
 @dataclass(frozen=True)
 class Setting:
-    """A key's new value; ``table`` is dotted, empty for keys before all tables."""
+    """A key's new value; ``table`` is a dotted name, empty for keys before the first table."""
 
     table: str
     key: str
@@ -31,12 +31,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Return how the key is called: ``policy.weights.wait``."""
+        """Return the key's full name, such as ``policy.weights.wait``."""
         return f"{self.table}.{self.key}".lstrip(".")
 
     @property
     def tables(self) -> list[str]:
-        """Return the names of its tables, the outermost first."""
+        """Return the names of the key's tables, the outermost first."""
         return self.table.split(".") if self.table else []
 
 
@@ -46,10 +46,10 @@ def changed_text(
     wanted: Mapping[str, object],
     by_hand: str,
 ) -> str:
-    """Return the text after ``change``, which must mean what is ``wanted``.
+    """Return the text after ``change``; parsed, it must equal ``wanted``.
 
-    Raises UsageError, with what to write ``by_hand``, where the file is written so unusually that
-    it cannot be changed safely.
+    Raises UsageError, whose hint is ``by_hand``, where the file is written so unusually that it
+    cannot be changed safely.
     """
     try:
         document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
@@ -67,9 +67,9 @@ def changed_text(
 
 
 def insert_after(table: Any, key: str, new: str, value: object) -> None:
-    """Add a line (or a table) of its own; at the table's end where its kind allows nothing else.
+    """Insert a new line (or table) after ``key``; at the table's end where tomlkit cannot insert.
 
-    At the end it would follow comments that are about the next table.
+    At the end, the new line would come after comments that belong to the next table.
     """
     item = tomlkit.item(value)
     try:
@@ -80,15 +80,15 @@ def insert_after(table: Any, key: str, new: str, value: object) -> None:
 
 
 def _lines(table: Any) -> Any:
-    """Return what holds a table's keys, comments and blank lines in their order."""
+    """Return the tomlkit container of a table's keys, comments and blank lines, in their order."""
     return table if isinstance(table, Container) else table.value
 
 
 def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
     """Return the site file's text with these settings.
 
-    Raises UsageError, with what to write by hand, where it is written too unusually to be changed
-    safely, DocumentError where the result would be no site file.
+    Raises UsageError, with what to write by hand, where the text is written too unusually to be
+    changed safely, and DocumentError where the result would not be a valid site file.
     """
     wanted = tomllib.loads(text)
     for setting in settings:
@@ -124,7 +124,7 @@ def _put(document: tomlkit.TOMLDocument, setting: Setting) -> None:
 
 
 def _add(table: Any, new: str, value: object) -> None:
-    """Add a line below the table's last one, above its own tables."""
+    """Add a line after the table's last key, before its subtables."""
     lines = [key for key, held in table.items() if not isinstance(held, Table | AoT)]
     if lines:
         insert_after(table, lines[-1], new, value)
@@ -133,7 +133,8 @@ def _add(table: Any, new: str, value: object) -> None:
 
 
 def edit(path: Path, table: str, key: str, value: str | float | list[str]) -> None:
-    """Change the file itself. Raises UsageError and DocumentError; the file is then as it was."""
+    """Change one key in the file. Raises UsageError and DocumentError; the file is then
+    unchanged."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

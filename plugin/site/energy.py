@@ -1,4 +1,4 @@
-"""Power and carbon of the site file: watts of what a job holds, grams of CO2 by the hour."""
+"""Power and carbon figures of the site file: watts per GPU and core, grams of CO2 by hour."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_HOURS = 10 * 366 * 24
 
 
 def intensity(table: EnergyTable, path: Path) -> Intensity | None:
-    """Return what ``[energy]`` of the site file at ``path`` says; None: nothing. Raises
-    DocumentError."""
+    """Return the carbon intensity that ``[energy]`` of the site file gives; None: it gives none.
+    Raises DocumentError."""
     if table.carbon_g_per_kwh is not None and table.carbon_file is not None:
         raise DocumentError(
             path, "is what carbon_g_per_kwh says; write one", key="energy.carbon_file"
@@ -37,11 +37,11 @@ def intensity(table: EnergyTable, path: Path) -> Intensity | None:
 
 
 def read_intensity(text: str, source: Path) -> Intensity:
-    """Read a CSV file of hours: a time (ISO 8601; UTC where it names no zone) and g/kWh in each
-    line.
+    """Read a CSV file with a time (ISO 8601; UTC without a zone) and g CO2 per kWh in each line.
 
-    Its first line names the columns: the value is in ``g_per_kwh``, or in the one of Electricity
-    Maps' exports (life cycle before direct). Raises DocumentError naming the line.
+    The first line names the columns. The value is in column ``g_per_kwh``, or in the column of
+    Electricity Maps' exports (life-cycle emissions before direct ones). Raises DocumentError
+    naming the line.
     """
     rows = _rows(text, source)
     _, header = next(rows, (0, []))
@@ -69,9 +69,10 @@ def read_intensity(text: str, source: Path) -> Intensity:
 def powers(
     table: CandidateTable, platform: Platform, cores: int, energy: EnergyTable
 ) -> dict[str, float | None]:
-    """Return mean watts of each GPU and core under a job: the candidate's, else by the platform's.
+    """Return the mean watts per GPU and per core under load: the candidate's, else its platform's.
 
-    By the platform: idle power and ``utilisation`` of what a load adds to it.
+    From a platform: idle power plus ``utilisation`` times the difference between full and idle
+    power.
     """
     own = {"power_per_gpu_w": table.power_per_gpu_w, "power_per_core_w": table.power_per_core_w}
     load_w = platform.power_w
@@ -86,7 +87,7 @@ def powers(
 
 
 def _rows(text: str, source: Path) -> Iterator[tuple[int, list[str]]]:
-    """Read lines' numbers and cells. Raises DocumentError where they are no CSV."""
+    """Yield line numbers and cells. Raises DocumentError where the text is not CSV."""
     rows = csv.reader(io.StringIO(text))
     try:
         for row in rows:

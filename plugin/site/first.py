@@ -1,9 +1,10 @@
-"""A first site file from a reading of the cluster: candidates by partition and kind of node.
+"""Makes a first site file from the cluster's state: a candidate per partition and kind of node.
 
-Each queue is divided into groups of nodes of one kind, with the constraint that tells each apart.
-Negation is not used, as Slurm documents none: a kind is told apart by a feature of its own or by a
-combination of features (``a&b``) that no other node of the queue has. Where no features tell two
-kinds apart, a remark says so, and the group counts the nodes that jobs really may get.
+The nodes of each queue are divided into groups of one kind, each with a constraint that selects
+the group. Constraints contain no negation, as Slurm documents none: a group is selected by a
+feature, or a combination of features (``a&b``), that no other node of the queue has. Where no
+features separate two kinds, a remark says so, and the group counts all nodes that its constraint
+selects.
 """
 
 from __future__ import annotations
@@ -34,22 +35,23 @@ from berth.plugin.site.stub import STUB_MARK, cpu_stub, gpu_stub
 from berth.predictor.hardware.platforms import shipped
 
 SAME_MEMORY = 0.1
-"""Share by which the memory that nodes report differs from what a benchmark saw there."""
+"""Largest relative difference between the memory that a node reports and the memory that a
+benchmark found there."""
 AUTO_QUEUE = "auto"
 _USABLE_OF_SLICE = 0.83
-"""The least share of a slice's nominal size that programs can use, of all published ones."""
+"""The smallest usable fraction of a slice's nominal memory among all published profiles."""
 _SLICE = "a MIG slice; where GPUs are cut anew, [candidates.slices] covers every profile at once"
 _MOST_FEATURES = 3
-"""Features in a combination: longer ones nobody keeps up."""
+"""Maximum number of features in a constraint: administrators would not maintain longer ones."""
 _MOST_COMBINED = 24
-"""Features that combinations are made of; a node has fewer."""
+"""Maximum number of features from which combinations are formed; real nodes have fewer."""
 _FEATURE = re.compile(r"[A-Za-z0-9_.-]+")
 _LONGEST_LIST = 200
 
 
 @dataclass(frozen=True, slots=True)
 class FirstCandidate:
-    """One ``[[candidates]]`` entry to be, with remarks for its comment."""
+    """One ``[[candidates]]`` entry to write, with remarks that become its comment."""
 
     name: str
     platform: str
@@ -68,7 +70,7 @@ class FirstCandidate:
 
 @dataclass(slots=True)
 class FirstSite:
-    """What ``berth site init`` found: to be written as ``berth.toml`` and platform files."""
+    """The result of ``berth site init``, to be written as ``berth.toml`` and platform files."""
 
     facts: ClusterFacts
     scheduler: Scheduler
@@ -77,22 +79,24 @@ class FirstSite:
     reference_platform: str | None = None
     reference_queue: str | None = None
     nodes: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Names of the nodes of each kind of CPU node, by the name of its stub."""
+    """Names of the nodes of each kind of CPU node, by the name of its stub platform."""
     has_auto: bool = False
     left_out: list[QueueFacts] = field(default_factory=list)
-    """Queues without candidates, as the site does not offer them to users."""
+    """Queues that get no candidates, because the site does not offer them to users."""
 
     @property
     def queue_word(self) -> str:
-        """Return what the scheduler calls a queue."""
+        """Return the scheduler's word for a queue."""
         return self.scheduler.queue_word
 
 
 def first_site(
     facts: ClusterFacts, known: Mapping[str, Platform], scheduler: Scheduler
 ) -> FirstSite:
-    """Make one candidate for each kind of node and GPU type in each queue; ``auto`` gets none, nor
-    do queues that the site keeps from its users."""
+    """Make one candidate for each kind of node and GPU type in each queue.
+
+    The queue ``auto`` and queues that users may not use get no candidates.
+    """
     site = FirstSite(facts, scheduler, has_auto=AUTO_QUEUE in facts.queues)
     for queue in facts.queues.values():
         if queue.name == AUTO_QUEUE:
@@ -104,7 +108,7 @@ def first_site(
         for group in groups:
             _add(site, queue, group, groups, known)
     on_cpus = [c for c in site.candidates if c.gres is None]
-    # Pilots run there: one that starts jobs comes before the default.
+    # Pilot jobs run in the reference queue: queues that start jobs come first, then the default.
     on_cpus.sort(key=lambda c: (not c.queue.up, not c.queue.is_default))
     reference = next(iter(on_cpus), None)
     if reference is not None:
@@ -157,7 +161,7 @@ def _add(
 
 
 def _suffix(group: NodeGroup, groups: Sequence[NodeGroup]) -> Iterator[str]:
-    """Yield what tells the group's name from those of the queue's other groups."""
+    """Yield name suffixes that distinguish this group from the other groups of its queue."""
     if len(groups) == 1:
         return
     if group.gres is not None:
@@ -168,8 +172,8 @@ def _suffix(group: NodeGroup, groups: Sequence[NodeGroup]) -> Iterator[str]:
 
 
 def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
-    """Make a stub for a GPU type: by its data sheet, else an unknown GPU, or slice of that
-    memory."""
+    """Make a stub platform for a GPU type: from its data sheet, else as an unknown GPU, or as a
+    slice of the memory in its name."""
     name, of_slice = _name(gres.replace(":", "-")), slice_named(gres.partition(":")[2])
     if of_slice is None:
         return gpu_stub(name, architecture=node.architecture, device=device_named(gres))
@@ -178,8 +182,8 @@ def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
 
 
 def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """Find the platform that the site itself added for such nodes: of the stub's name, else the
-    only benchmarked one of their size."""
+    """Return the site's own platform for such nodes: the one with the stub's name, else the only
+    benchmarked one of the same size."""
     own = {n: p for n, p in known.items() if n not in shipped() and STUB_MARK not in p.description}
     if stub.name in own:
         return Guess(own[stub.name])
@@ -197,7 +201,8 @@ def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Gu
 
 
 def _own_stub(site: FirstSite, queue: QueueFacts, kind: Sequence[NodeFacts]) -> Platform:
-    """Make a stub of its own for nodes of which no other group with a stub of that name has one."""
+    """Make a stub platform for these nodes, with the queue in its name where other nodes already
+    have a stub of that name."""
     stub, nodes = _cpu_stub(kind), frozenset(n.name for n in kind)
     name = stub.name
     if site.nodes.setdefault(name, nodes).isdisjoint(nodes):
@@ -220,7 +225,8 @@ def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
 
 
 def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platform, list[str]]:
-    """Return the guessed platform with its doubt as a remark, or the stub, kept for writing."""
+    """Return the guessed platform with its doubt as a remark, or else the stub, kept for
+    writing."""
     if guess is not None:
         of_slice = guess.platform.kind is PlatformKind.MIG
         written = guess.whole if of_slice else guess.platform
@@ -235,7 +241,7 @@ def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platf
 
 
 def _name(text: str) -> str:
-    """Make ``text`` a Berth name: letters, digits and ``_.+-``."""
+    """Turn ``text`` into a valid Berth name of letters, digits and ``_.+-``."""
     cleaned = re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).lstrip("_.+-")[:100]
     return cleaned or "unnamed"
 
@@ -248,19 +254,20 @@ def _unique(name: str, site: FirstSite) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes of one kind and how a job asks for them."""
+    """A group of nodes of one kind, and the request that selects them."""
 
     meant: tuple[NodeFacts, ...]
     selected: tuple[NodeFacts, ...]
-    """Nodes of the queue that a job gets which asks so; more than those that are meant where
-    nothing tells them apart."""
+    """Nodes of the queue that the group's request selects; more than ``meant`` where no feature
+    separates the kinds."""
     gres: str | None
     constraint: str | None
     kinds: int = 1
-    """How many kinds the nodes that are meant are of: those that are asked for in the same way."""
+    """Number of kinds of nodes in ``meant``: more than 1 where the same request selects them
+    all."""
 
     def remarks(self) -> Iterator[str]:
-        """Yield what somebody should check, each without its full stop."""
+        """Yield the remarks that the administrator should check, each without a full stop."""
         if self.kinds > 1:
             yield "holds several kinds of nodes that no feature tells apart"
         meant = {n.name for n in self.meant}
@@ -279,7 +286,7 @@ class NodeGroup:
 
 
 def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
-    """Count nodes by kind: ``2 GPU nodes with 64 cores, 17 nodes with 40 cores``."""
+    """Return numbers of nodes by kind: ``2 GPU nodes with 64 cores, 17 nodes with 40 cores``."""
     counts: dict[tuple[bool, int], int] = {}
     for node in nodes:
         key = bool(_gpu_types(node)), node.cores
@@ -308,7 +315,7 @@ def _gpu_types(node: NodeFacts) -> tuple[str, ...]:
 def _kinds(
     nodes: Sequence[NodeFacts], gres: str | None, known: Mapping[str, Platform]
 ) -> list[list[NodeFacts]]:
-    """Divide nodes into kinds that are equal in what a job notices."""
+    """Divide nodes into kinds, whose nodes are equal in all properties that matter to a job."""
     models: dict[tuple[str, ...], str | None] = {}
     groups: dict[object, list[NodeFacts]] = {}
     for node in nodes:
@@ -324,7 +331,7 @@ def _kinds(
 def _told_apart(
     kinds: Sequence[Sequence[NodeFacts]], nodes: Sequence[NodeFacts], gres: str | None
 ) -> list[NodeGroup]:
-    """Make a group of each kind; kinds that are asked for in the same way are one group."""
+    """Make a group for each kind; kinds that the same request selects become one group."""
     reached = [n for n in nodes if selects(n, None, gres)]
     by_constraint: dict[str | None, list[Sequence[NodeFacts]]] = {}
     for kind in kinds:
@@ -342,10 +349,10 @@ def _told_apart(
 
 
 def _constraint(kind: Sequence[NodeFacts], reached: Sequence[NodeFacts]) -> str | None:
-    """Choose the fewest features with which a job gets the fewest nodes of other kinds; None: with
-    none.
+    """Return the constraint that selects the kind and the fewest other nodes, with the fewest
+    features; None: no constraint is needed or helps.
 
-    One that names the CPU is preferred.
+    Features that name the CPU are preferred.
     """
     meant = {n.name for n in kind}
     others = Counter(frozenset(n.features) for n in reached if n.name not in meant)

@@ -1,9 +1,9 @@
-"""Which known platform a node is, by what its administrators call its features and GPUs.
+"""Guesses a node's platform from the names of its features and GPU types.
 
-MIG slices have type names given by Slurm's AutoDetect or by administrators:
-``nvidia_a100_1g.10gb``, ``a100_3g.39gb``, ``nvidia_h100_80gb_hbm3_1g.10gb+me``, ``1g.5gb``. The GPU
-model, where the name says it, decides what can be meant. Slurm rounds a slice's memory by rules of
-its own, so that a size is resolved to the nearest profile of that model.
+Slurm's AutoDetect or administrators name the types of MIG slices: ``nvidia_a100_1g.10gb``,
+``a100_3g.39gb``, ``nvidia_h100_80gb_hbm3_1g.10gb+me``, ``1g.5gb``. A GPU model in the name limits
+the possible profiles. Slurm rounds a slice's memory by its own rules, so the size in the name is
+matched to the nearest profile of that model.
 """
 
 from __future__ import annotations
@@ -65,11 +65,12 @@ _SETS: Mapping[str, tuple[str, ...]] = {
     "power9": ("power9",),
     "power10": ("power10",),
 }
-"""Instruction sets by the name of a CPU: its level, and what compilers use beyond that."""
+"""Instruction sets by CPU name: the architecture level, and the sets beyond that level that
+compilers use."""
 _SET_FEATURE = re.compile(
     r"x86[-_]64[-_]?v[2-4]|armv[89](?:\.\d)?(?:-a)?|sse4[._]?[12]?|avx\w*|fma|bmi[12]|sve2?"
 )
-"""Features that name an instruction set or a level, in words that nothing else is called by."""
+"""Matches features that name an instruction set or a level, and no other features."""
 _GIB = 2**30
 _SLICE = re.compile(
     r"(?<![0-9.])(?P<compute>[1-9])g\.(?P<size>\d{1,3}(?:\.\d{1,2})?)gb"
@@ -83,22 +84,23 @@ _NOT_A_MODEL = re.compile(
 )
 _SAME_SIZE_GB = 1.0
 _SAME_SIZE_SHARE = 0.06
-"""Sizes that differ by less than either are one size, rounded differently: 39 and 40, 94 and 95."""
+"""Sizes that differ by less than either tolerance are the same size, rounded differently: 39 and
+40, 94 and 95."""
 _EQUALLY_NEAR_GB = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A platform, and what somebody should check about it (empty: a clear match)."""
+    """A platform, and what an administrator should check about the guess (empty: a clear match)."""
 
     platform: Platform
     doubt: str = ""
     whole: Platform | None = None
-    """The stub of a slice's GPU, where no known platform is that GPU."""
+    """A stub platform for a slice's GPU, where no known platform is that GPU."""
 
 
 def family(node: NodeFacts) -> frozenset[str]:
-    """Return the features that tell one kind of CPU from another; racks and networks do not."""
+    """Return the features that identify the CPU, without those of racks and networks."""
     return frozenset(
         f
         for f in node.features
@@ -107,12 +109,12 @@ def family(node: NodeFacts) -> frozenset[str]:
 
 
 def instruction_sets(features: Iterable[str]) -> tuple[str, ...]:
-    """Return what the features' names say of CPUs, levels and sets; empty: not known."""
+    """Return the instruction sets that the features name or imply; empty: unknown."""
     return compact(name for feature in features for name in _sets_of(feature))
 
 
 def _sets_of(feature: str) -> tuple[str, ...]:
-    """Return the sets that one feature names, or that the CPU has which it names."""
+    """Return the instruction sets that one feature names, or that the CPU it names has."""
     small = feature.lower()
     name = canonical(feature)
     if _SET_FEATURE.fullmatch(small) and name in KNOWN:
@@ -121,7 +123,7 @@ def _sets_of(feature: str) -> tuple[str, ...]:
 
 
 def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """Return the shipped CPU platform that the node's features name; None: they name none."""
+    """Return the known CPU platform that the node's features name; None: they name none."""
     words = model_words(" ".join(node.features))
     scored = [
         (len(words & model_words(f"{p.name} {p.description}")), -abs(p.cores - node.cores), p.name)
@@ -138,18 +140,19 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
 
 
 def device_named(gres: str) -> Device | None:
-    """Return the one device of the catalogue that a gres type is a name of; None of slices."""
+    """Return the catalogue's only device with this gres type's name; None: several, none or a
+    slice."""
     devices_named = candidates(gres.partition(":")[2])
     return devices_named[0] if len(devices_named) == 1 else None
 
 
 def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """Return the shipped GPU or MIG platform that a gres type names; None: it names none.
+    """Return the known GPU or MIG platform that a gres type names; None: it names none.
 
-    By the catalogue's names where the type is one of them, by its words otherwise.
+    The type is looked up in the device catalogue first; otherwise its words are compared.
     """
     kind = gres.partition(":")[2].lower()
-    # Flux counts slices as plain GPUs, and a property of the node names their profile.
+    # Flux counts slices as untyped GPUs; there a property of the node names their profile.
     if slice_named(kind or " ".join(node.features)) is not None:
         return guess_slice(kind, node, known)
     device = device_named(gres)
@@ -175,17 +178,17 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
 
 
 def guess_slice(kind: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """Return the platform of the slice that a type (or, without one, a feature) names; None: of
-    none.
+    """Return the platform of the slice that the GPU type or, without a type, a feature names;
+    None: neither names a slice.
 
-    A GPU that no known platform is comes along as a stub by its data sheet, ``Guess.whole``.
+    If no known platform is the slice's GPU, ``Guess.whole`` has a stub made from its data sheet.
     """
     asked = slice_named(kind or " ".join(node.features))
     if asked is None:
         return None
     meant = meanings(asked, node.features if kind else ())
     each = [_slice_guess(named, node, known) for named in meant.slices]
-    # What is measured or shipped comes first, then the order of the table.
+    # Slices that are known platforms come first, then those whose whole GPU is known.
     each.sort(key=lambda guess: (guess.platform.name not in known, guess.whole is not None))
     if not each:
         return None
@@ -228,43 +231,43 @@ def _is_model(feature: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SliceName:
-    """What a type name says of a slice; ``gpu``: its words before and after the profile."""
+    """The parts of a slice's type name; ``gpu``: the words before and after the profile."""
 
     compute_slices: int
     size_gb: float
     suffixes: tuple[str, ...]
-    """The variant (``+me``) in the spellings that the geometry may have; the plain one last."""
+    """Possible spellings of the variant (``+me``) in the geometry; the empty one is last."""
     gpu: str
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSlice:
-    """A profile that a slice's name may mean."""
+    """A MIG profile that a slice's name may mean."""
 
     geometry: Geometry
     profile: SliceProfile
     devices: tuple[Device, ...]
-    """The GPUs of that geometry that were named; all where none was."""
+    """The named GPUs of that geometry; all of its GPUs where none was named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """What a slice's name may mean, the likeliest first."""
+    """The profiles that a slice's name may mean, the likeliest first."""
 
     slices: tuple[NamedSlice, ...]
     names_gpu: bool
-    """Whether the name, or a feature of the node, tells the GPU model."""
+    """Whether the type name, or a feature of the node, names the GPU model."""
 
 
 def model_words(text: str) -> frozenset[str]:
-    """Return words that can name a model: ``h100``, ``7742``, ``rome``; not units, vendors,
-    articles."""
+    """Return the words that can name a model (``h100``, ``7742``, ``rome``), without units,
+    vendors and articles."""
     words = (w for w in _TOKEN.findall(text.lower()) if len(w) > 2)
     return frozenset(w for w in words if _NOT_A_MODEL.fullmatch(w) is None)
 
 
 def slice_named(text: str) -> SliceName | None:
-    """Return the slice in a type's name or a node's features; None: there is none."""
+    """Return the slice in a type's name or a node's features; None: the text names none."""
     match = _SLICE.search(text.lower())
     if match is None:
         return None
@@ -277,8 +280,8 @@ def slice_named(text: str) -> SliceName | None:
 
 
 def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
-    """Return the profiles that a name may mean: of the GPU model in it, else in the node's
-    features."""
+    """Return the profiles that a name may mean: of the GPU model in the name, else of the model in
+    the node's features."""
     devices = _named_devices(asked.gpu)
     if devices is None:
         of_features = [of_feature for f in features if (of_feature := _named_devices(f))]
@@ -298,8 +301,8 @@ def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
 
 
 def _named_devices(text: str) -> dict[str, Device] | None:
-    """Return the GPUs that the words name, those that cannot be cut left out; None: no model is
-    named."""
+    """Return the GPUs with MIG that the words name, by device name; None: the words name no
+    model."""
     named = candidates(text)
     if not named:
         words = model_words(text)
@@ -312,8 +315,8 @@ def _named_devices(text: str) -> dict[str, Device] | None:
 def _nearest(
     asked: SliceName, devices: dict[str, Device] | None
 ) -> Iterator[tuple[tuple[bool, float], NamedSlice]]:
-    """Yield the nearest profile of each geometry, whether it has double memory, and how far it
-    is."""
+    """Yield each geometry's nearest profile, with whether it has double memory and its distance in
+    GB."""
     for geometry in geometries().values():
         named = tuple(d for d in (devices or {}).values() if d.mig == geometry.gpu)
         if devices is not None and not named:
@@ -331,7 +334,7 @@ def _nearest(
 
 
 def _apart_gb(asked: SliceName, profile: SliceProfile) -> float:
-    """Return the distance in GB from the nominal size or from what a program can use, the
-    nearer."""
+    """Return the difference in GB between the asked size and the profile's nominal or usable size,
+    whichever is smaller."""
     nominal = float(profile.name.removesuffix(profile.suffix).partition(".")[2][:-2])
     return min(abs(asked.size_gb - size) for size in (nominal, profile.memory_bytes / _GIB))

@@ -1,7 +1,7 @@
-"""From the site file to a Site, now and whenever the file changes.
+"""Makes a Site from the site file, and again whenever the file changes.
 
-References are checked and defaults taken from the platforms. A broken file keeps the old Site and
-says what is wrong.
+References are checked, and defaults are taken from the platforms. If the changed file is invalid,
+the previous Site stays in use and the problem is reported.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Mark = tuple[int, ...]
 
 
 def load_site(path: Path) -> Site:
-    """Read and check one site file. Raises DocumentError: one sentence naming the key at fault."""
+    """Read and check one site file. Raises DocumentError, whose message names the faulty key."""
     return build_site(read_toml(path, SiteDocument), path)
 
 
@@ -108,7 +108,8 @@ def build_site(document: SiteDocument, path: Path) -> Site:
 def _scheduler_settings(
     document: SiteDocument, scheduler: type[Scheduler], path: Path
 ) -> Document | None:
-    """Check the scheduler's own table by its own document; None: there is none."""
+    """Return the scheduler's own table, checked by that scheduler's schema; None: the file has
+    none."""
     for name, table in (document.model_extra or {}).items():
         if name != scheduler.name and name not in SCHEDULERS.names():
             raise unknown_key(path, name, SiteDocument)
@@ -121,12 +122,12 @@ def _scheduler_settings(
 
 
 def _beside(path: Path, text: str) -> Path:
-    """Return a path of the site file, which is relative to the file."""
+    """Return ``text`` as a path, where a relative path is relative to the site file."""
     return path.absolute().parent / text
 
 
 def _platforms(document: SiteDocument, path: Path) -> dict[str, Platform]:
-    """Return the shipped platforms and the site's, the latter's prices put in."""
+    """Return the shipped platforms and the site's own, with the site's prices."""
     platforms = dict(known_platforms.load())
     seen: set[str] = set()
     for index, table in enumerate(document.platforms):
@@ -170,7 +171,8 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
 def _check_objective(
     mode: Mode, policy: PolicySettings, candidates: tuple[Candidate, ...], path: Path
 ) -> None:
-    """Check that the objective can be made for this site, and is no baseline where jobs change."""
+    """Check that the objective suits the site, and that a baseline is not used where jobs
+    change."""
     objective = OBJECTIVES.load(policy.objective)
     if objective.baseline and mode in (Mode.ADVISE, Mode.ENFORCE):
         raise DocumentError(
@@ -235,7 +237,7 @@ def _coverage(table: CoverageTable) -> Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What ``SiteWatcher.poll`` found: a new Site, or why the old one stays."""
+    """The result of ``SiteWatcher.poll``: a new Site, or why the previous one stays."""
 
     site: Site
     changed: bool
@@ -245,7 +247,7 @@ class Reload:
 class SiteWatcher:
     """Reads the site file again when it, or its file of carbon intensities, changes.
 
-    The first reading may raise DocumentError.
+    The constructor may raise DocumentError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -254,16 +256,16 @@ class SiteWatcher:
         self.site = load_site(path)
         self._seen = before, self._beside()
         self.problem: str | None = None
-        """Why the file as it is now was not taken; None: the present site is the file."""
+        """Why the file's current version was not accepted; None: the current Site is the file's."""
 
     def poll(self) -> Reload:
-        """Look once; cheap (a stat for each file) while nothing has changed. Never raises."""
+        """Read the file if it changed; otherwise this costs a stat per file. Never raises."""
         if (_mark(self.path), self._beside()) == self._seen:
             return Reload(self.site, changed=False, problem=self.problem)
         return self.reload()
 
     def reload(self) -> Reload:
-        """Read now, changed or not (for SIGHUP). Never raises."""
+        """Read the file now, even if it has not changed (for SIGHUP). Never raises."""
         before = _mark(self.path)
         try:
             site = load_site(self.path)
@@ -276,13 +278,13 @@ class SiteWatcher:
         return Reload(site, changed=changed)
 
     def _beside(self) -> _Mark | None:
-        """Mark the file of carbon intensities, where the site has one."""
+        """Return the version mark of the carbon-intensity file; None: the site has no such file."""
         return None if self.site.carbon_file is None else _mark(self.site.carbon_file)
 
 
 def _mark(path: Path) -> _Mark | None:
-    """Return what tells one version of the file from another: inode, size, time, and who may read
-    it; None: it is not there."""
+    """Return the inode, size, time and permissions that identify a version of the file; None: the
+    file does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - one call, no Path objects, run every second
     except OSError:

@@ -1,6 +1,6 @@
-"""The tables of ``docs/site-file.md``, from the documents themselves.
+"""Generates the tables of ``docs/site-file.md`` from the site file's schema.
 
-``python -m berth.plugin.site.reference FILE`` writes them anew between the page's marks.
+``python -m berth.plugin.site.reference FILE`` replaces the text between the page's two marks.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ _WORDS: tuple[tuple[object, str], ...] = (
 
 
 def keys_text() -> str:
-    """Write all tables as Markdown."""
+    """Return all tables as Markdown."""
     own = ((name, SCHEDULERS.load(name).settings_type) for name in SCHEDULERS.own())
     tables = [*_TABLES, *((f"`[{name}]`", model) for name, model in own if model.model_fields)]
     return "\n".join(line for title, model in tables for line in _table(title, model))
 
 
 def with_keys(page: str) -> str:
-    """Return ``page`` with the part between its marks replaced by ``keys_text``."""
+    """Return ``page`` with the text between its marks replaced by ``keys_text``."""
     before, mark, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:
@@ -98,7 +98,7 @@ def _kind(name: str, model: type[BaseModel]) -> str:
 
 
 def _words(hint: object) -> str:
-    """Return a key's type in the site's own words; what may be absent shows its default."""
+    """Return the name of a key's type as the site-file page writes it; "or None" is left out."""
     known = next((text for kind, text in _WORDS if hint == kind), None)
     if known is not None:
         return known

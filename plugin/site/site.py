@@ -1,4 +1,4 @@
-"""The Site: what the site file says, as the values that policies and the daemon work with."""
+"""The Site: the checked content of the site file, for policies and the daemon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from berth.policies.values import Candidate, Mode
 
 
 class Show(StrEnum):
-    """Which decisions are told to users when they submit."""
+    """Which decisions are reported to users at submission."""
 
     CHANGED = "changed"
     ALL = "all"
@@ -24,13 +24,13 @@ class Show(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DaemonSettings:
-    """Where the daemon listens and writes, and how patient everybody is."""
+    """The daemon's paths, users, intervals and limits."""
 
     socket: Path
     user_socket: Path
     admins: tuple[str, ...]
     open_sharing: bool
-    """A user's workload may serve all users without an admin's approval."""
+    """Whether a user's workload may serve all users without an admin's approval."""
     workloads_per_user: int
     store: str
     deadline_ms: int
@@ -46,13 +46,13 @@ class DaemonSettings:
 
 @dataclass(frozen=True, slots=True)
 class NameFilter:
-    """Names taken in (empty: all) and left out."""
+    """Included names (empty: all names) and excluded names."""
 
     include: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
 
     def admits(self, name: str | None) -> bool:
-        """Tell whether ``name`` is taken in; a missing name is, unless names are listed."""
+        """Return whether ``name`` passes the filter; None passes unless ``include`` lists names."""
         if name is None:
             return not self.include
         return name not in self.exclude and (not self.include or name in self.include)
@@ -60,7 +60,7 @@ class NameFilter:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which jobs Berth looks at."""
+    """Which jobs Berth handles, by user, account, queue and kind of job."""
 
     users: NameFilter = NameFilter()
     accounts: NameFilter = NameFilter()
@@ -81,9 +81,9 @@ class Coverage:
         array: bool = False,
         het: bool = False,
     ) -> tuple[Code, str] | None:
-        """Return the code and sentence why such a job is not looked at; None: it is.
+        """Return the code and message why Berth does not handle such a job; None: it does.
 
-        ``asked``: the user asked Berth to choose (the auto partition): no matter of partitions.
+        ``asked``: the user chose the auto partition, so the filter for partitions does not apply.
         """
         if not self.users.admits(user):
             return Code.NOT_COVERED_USER, f"This site's Berth does not look at jobs of {user}."
@@ -107,37 +107,37 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class LearningSettings:
-    """What finished jobs may change."""
+    """What the daemon learns from finished jobs."""
 
     enabled: bool = True
     period_s: float = 20.0
     everybody: bool = False
-    """Jobs of all users move everybody's forecasts of shared workloads."""
+    """Whether all users' jobs adjust everybody's forecasts of shared workloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class RightSizing:
-    """What the site wants done about memory requests that are far too large."""
+    """How the site treats memory requests that are far above the measured need."""
 
     advise: bool = True
     users: frozenset[str] = frozenset()
-    """Whose requests are made smaller, with ``accounts`` and ``programs``."""
+    """Users whose memory requests are reduced; ``accounts`` and ``programs`` likewise."""
     accounts: frozenset[str] = frozenset()
     programs: frozenset[str] = frozenset()
-    """Names of workloads, or of jobs (digits as ``#``)."""
+    """Names of workloads, or of jobs (with digits as ``#``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One site file, checked and resolved."""
+    """The content of one site file, checked, with all references resolved."""
 
     source: str
-    """The file it is from, or a name for it."""
+    """Path of the file, or a name for the Site's origin."""
     digest: str
-    """Digest of the file's text and the platforms it uses."""
+    """Digest of the file's text and of the platforms that it uses."""
     name: str
     scheduler: str
-    """Its registered name."""
+    """The scheduler's registered name."""
     mode: Mode
     currency: str
     reference_platform: str | None
@@ -147,20 +147,20 @@ class Site:
     daemon: DaemonSettings
     coverage: Coverage
     platforms: Mapping[str, Platform]
-    """Platforms that candidates and the reference use, with the site's prices."""
+    """Platforms of the candidates and the reference, with the site's prices."""
     candidates: tuple[Candidate, ...]
     bundles: tuple[Path, ...] = ()
-    """Folders of bundles in place of shipped ones."""
+    """Folders of bundles that replace shipped ones."""
     learning: LearningSettings = LearningSettings()
     right_sizing: RightSizing = RightSizing()
     show: Show = Show.CHANGED
     scheduler_settings: Document | None = None
-    """The scheduler's own table; None: its defaults."""
+    """The site file's table for its scheduler; None: defaults apply."""
     carbon_file: Path | None = None
-    """What the carbon intensity was read from, where it is a file."""
+    """The file of carbon intensities, where the site uses one."""
 
     @property
     def reference_candidate(self) -> Candidate | None:
-        """Return the place that pilot jobs run in; None: no candidate is in that queue."""
+        """Return the candidate in the reference queue where pilot jobs run; None: there is none."""
         in_queue = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
         return next((c for c in in_queue if c.platform == self.reference_platform), None)

@@ -1,7 +1,7 @@
-"""A platform file for hardware that nobody has measured yet: marked, and to be replaced.
+"""A stub platform file for hardware without a benchmark: marked as a stub, to be replaced.
 
-Its rates are rough rules of thumb from the core count, so that the site file is complete and
-predictions can be shown. They are priors, which the submit filter does not act on.
+Its rates are rough estimates from the core count, so that the site file is complete and
+predictions can be shown. The submit filter does not act on predictions for stubs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from berth.predictor.hardware.unit import SUSTAINED_SHARE
 
 STUB_MARK = "STUB written by berth site init"
 _FLOPS_F64_PER_CORE = 20e9
-"""Sixteen operations a cycle at 1.25 GHz: what a 2.5 GHz core with 256-bit units sustains."""
+"""16 operations per cycle at 1.25 GHz: the sustained rate of a 2.5 GHz core with 256-bit units."""
 _DRAM_BYTES_PER_S_PER_CORE = 4e9
 _CORE_DRAM_BYTES_PER_S = 10e9
 _GPU_FLOPS_F64 = 5e12
@@ -37,7 +37,7 @@ def cpu_stub(
     architecture: str,
     instruction_sets: tuple[str, ...],
 ) -> Platform:
-    """Describe a CPU node of which only the size is known."""
+    """Return a stub for a CPU node of which only cores, memory and architecture are known."""
     total = _DRAM_BYTES_PER_S_PER_CORE * cores
     return Platform(
         schema="berth.platform/1",
@@ -75,9 +75,9 @@ def gpu_stub(
     device: Device | None = None,
     memory_bytes: float = _GPU_MEMORY_BYTES,
 ) -> Platform:
-    """Describe a GPU or slice by its device's data sheet; without one, as an unknown GPU.
+    """Return a stub for a GPU or slice from its data sheet; without one, of an unknown GPU.
 
-    ``memory_bytes``: of one without a data sheet.
+    ``memory_bytes`` is used only without a data sheet.
     """
     if device is not None and device.peaks is not None and device.memory_bytes is not None:
         return _by_sheet(name, architecture, device, device.peaks, device.memory_bytes)

@@ -1,4 +1,4 @@
-"""The text of a first ``berth.toml``, with comments for the person who will edit it."""
+"""Writes the text of a first ``berth.toml``, with comments for the administrator."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PLATFORM_FOLDER = "platforms"
 
 
 def toml_text(site: FirstSite, *, name: str) -> str:
-    """Write the whole file so that ``load_site`` reads every value back."""
+    """Return the whole file's text, from which ``load_site`` reads back every value."""
     return "\n".join(_lines(site, name)) + "\n"
 
 
 def auto_lines(site: FirstSite) -> tuple[str, ...]:
-    """Return the scheduler's configuration lines that make the auto queue; none: it is there."""
+    """Return the scheduler's configuration lines for the auto queue; none if that queue exists."""
     default = site.reference_queue
     if site.has_auto or default is None:
         return ()
@@ -26,7 +26,7 @@ def auto_lines(site: FirstSite) -> tuple[str, ...]:
 
 
 def left_out_line(site: FirstSite) -> str:
-    """Name in one sentence the queues without candidates because users are not to use them."""
+    """Return a sentence with the queues that got no candidates, because users may not use them."""
     names = ", ".join(f"{queue.name} ({queue.not_for_users})" for queue in site.left_out)
     return f"No candidates, as they are not for users: {names}."
 
@@ -117,7 +117,7 @@ def _candidate(c: FirstCandidate, word: str) -> Iterator[str]:
 
 
 def _duration(seconds: float | None) -> str | None:
-    """Write a duration in the largest unit that leaves a whole number: ``"2d"``, ``"90m"``."""
+    """Return a duration in the largest unit that gives a whole number: ``"2d"``, ``"90m"``."""
     if not seconds:
         return None
     whole = int(seconds)
@@ -134,7 +134,7 @@ def _value(value: str | int | tuple[str, ...]) -> str:
 
 
 def _string(text: str) -> str:
-    """Write a TOML basic string: JSON's escapes are TOML's, and DEL must be escaped as well."""
+    """Return a TOML basic string: with JSON's escapes, which TOML shares, and an escaped DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
