@@ -1,8 +1,8 @@
-"""Past jobs for a replay or a tune: one reader for accounting, tables and published traces.
+"""Reads past jobs for a replay or a tune: from accounting, tables and published traces.
 
 Gavel's traces (Narayanan et al., OSDI 2020) have these fields, separated by tabs: job type,
-command, argument of the steps, whether it needs data, steps, second of arrival, GPUs
-(``scale_factor``).
+command, the name of the steps argument, whether the job needs data, steps, arrival in seconds,
+GPUs (``scale_factor``).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ FIELDS = 7
 
 @dataclass(frozen=True)
 class PastJobs:
-    """A trace, and how it was read."""
+    """A trace, with its source and what was counted while reading it."""
 
     source: str
     read: ReadJobs
     trace: Trace
     predicted: Mapping[str, Floats]
-    """Predicted seconds by platform [jobs], where the file has them."""
+    """Predicted seconds by platform, an array over jobs, where the file has predictions."""
 
 
 def past_jobs(
@@ -53,9 +53,10 @@ def past_jobs(
     utc: bool = False,
     strict: bool = False,
 ) -> PastJobs:
-    """Read a file by the named format, else by its first line. ``times``: run times elsewhere.
+    """Read a file in the named format, or the format that its first line shows.
 
-    Raises DocumentError; ``strict``: for a broken line, too.
+    ``times``: a file of run times on other platforms. Raises DocumentError; with ``strict``, also
+    for a broken line.
     """
     lines = lines_of(file)
     first = next((line for line in lines if line.strip()), "")
@@ -78,9 +79,9 @@ def past_jobs(
 def asked_jobs(
     site: Site | None, days: float, times: Path | None = None, *, strict: bool = False
 ) -> PastJobs:
-    """Ask the site's scheduler, or the one that is here, for what its accounting has.
+    """Read the past jobs that the site's scheduler, or the installed one, has in its accounting.
 
-    Raises SchedulerError and ToolMissing; UsageError where there is none.
+    Raises SchedulerError and ToolMissing; UsageError where no scheduler is installed.
     """
     if site is None:
         schedulers = (kind() for kind in SCHEDULERS.load_all().values())
@@ -96,7 +97,7 @@ def asked_jobs(
 
 
 def _nothing(read: ReadJobs) -> str:
-    """Say in words why there is no job."""
+    """Return a sentence that tells why no job was read."""
     reasons = []
     if read.broken:
         first = f", first {read.examples[0]}" if read.examples else ""
@@ -123,10 +124,10 @@ def trace_of_jobs(
     after: Mapping[str, Sequence[str]] | None = None,
     array_limits: Mapping[str, int] | None = None,
 ) -> Trace:
-    """Make a trace of jobs in order of submission; an array's tasks (``12_3``) are one array.
+    """Return a trace of the jobs by submission time; an array's tasks (``12_3``) form one array.
 
-    ``after``: as ``ReadJobs`` has it. Of several jobs that one waits for, the one that ended last
-    in fact counts; those that are not here count as ended.
+    ``after``: dependencies, as in ``ReadJobs``. Of a job's several dependencies, the one that
+    really ended last counts; jobs missing from the trace count as ended.
     """
     rows = sorted(jobs, key=lambda job: (job.submit_s, job.start_s))
     users, user = numbered([job.user for job in rows])
@@ -169,9 +170,10 @@ def trace_of_jobs(
 
 
 def _need(job: PastJobRecord) -> float | None:
-    """Return memory on a node without which the job would have been killed; None: not recorded.
+    """Return the memory in bytes per node that the job needed; None: not recorded.
 
-    Not above what it had where it was not killed: the site lets jobs take more than they ask for.
+    A killed job needed more than it requested. Otherwise the need is at most the request, because
+    sites let jobs use more than they request.
     """
     asked, peak = job.request_bytes, job.peak_bytes
     if job.state == STARVED:
@@ -182,7 +184,7 @@ def _need(job: PastJobRecord) -> float | None:
 def _waits_for(
     rows: Sequence[PastJobRecord], heads: Sequence[str], after: Mapping[str, Sequence[str]]
 ) -> Ints:
-    """Return for each job the row of the job that it waits for; -1: none."""
+    """Return, for each job, the row of the job it depends on; -1: none."""
     parent_of = np.full(len(rows), -1, np.int64)
     if not after:
         return parent_of
@@ -205,20 +207,21 @@ def _waits_for(
 
 
 def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Return the different values, and the place of each among them."""
+    """Return the distinct values, and each value's index among them."""
     index_of: dict[str, int] = {}
     numbers = [index_of.setdefault(value, len(index_of)) for value in values]
     return tuple(index_of), np.array(numbers, np.int64)
 
 
 def begins_gavel(line: str) -> bool:
-    """Tell whether a first line is of such a trace."""
+    """Return whether a first line is from a Gavel trace."""
     parts = line.split("\t")
     return len(parts) == FIELDS and "%s" in parts[1]
 
 
 def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:
-    """Read the trace, without run times, and each job's steps. Broken lines go to ``read``."""
+    """Return the trace, without run times, and each job's steps; broken lines are counted in
+    ``read``."""
     rows: list[tuple[float, int, float, str]] = []
     for number, raw in enumerate(lines, 1):
         line = raw.strip("\r\n")

@@ -1,8 +1,9 @@
-"""The cluster and its queue as a scheduler has them now, as a replay works with them.
+"""The cluster and its queue as the scheduler reports them now, in the form that a replay
+simulates.
 
-What is in use on a node by no job that the scheduler shows is held by a *hidden* job without an id.
-Memory counts where the scheduler has given jobs some of it: not every scheduler shares it out.
-A node with several types of GPUs stands there once for each type, with all of its cores.
+Resources in use on a node by no visible job belong to a *hidden* job without an id. Memory counts
+only where the scheduler allocates it to jobs. A node with several types of GPUs appears once per
+type, each time with all its cores.
 """
 
 from __future__ import annotations
@@ -28,44 +29,43 @@ from berth.policies.values import Candidate
 
 @dataclass(frozen=True)
 class PresentQueue:
-    """What can be replayed of a reading of the scheduler."""
+    """The part of the scheduler's state that can be replayed."""
 
     queue: Queue
     cluster: Cluster
     jobs: tuple[PresentJob, ...]
-    """The jobs in the order of the queue's rows; hidden ones, without an id, come last of those
-    that run."""
+    """The jobs in the order of the queue's rows: running, hidden (without an id), then waiting."""
     partition_of: Mapping[str, int]
-    """Number of each candidate's own partition, by the candidate's name."""
+    """Index of each candidate's own partition, by the candidate's name."""
     partitions: tuple[tuple[int, ...], ...]
-    """[jobs] of the cluster: where each runs, or may start."""
+    """For each job, the indices of the partitions where it runs or may start."""
     left_out: Mapping[str, int]
-    """Jobs that are not replayed, by reason."""
+    """Number of jobs that are not replayed, by reason."""
 
     @property
     def waiting(self) -> tuple[PresentJob, ...]:
-        """Return the jobs that wait, in order."""
+        """Return the waiting jobs, in the queue's order."""
         return self.jobs[self.queue.running :]
 
     @property
     def running(self) -> int:
-        """Count the jobs that run, without hidden ones."""
+        """Return the number of running jobs, without hidden ones."""
         return sum(1 for job in self.jobs[: self.queue.running] if job.job_id)
 
     @property
     def listed(self) -> bool:
-        """Tell whether any waiting job may start in several queues."""
+        """Return whether any waiting job may start in more than one queue."""
         return any(len(partitions) > 1 for partitions in self.partitions[self.queue.running :])
 
 
 class InTheirQueues:
-    """The Placement that leaves each waiting job in all of its queues."""
+    """The Placement that lets each waiting job start in any of the queues it was submitted to."""
 
     def __init__(self, present: PresentQueue, drawn: Trace) -> None:
         self._partitions, self._drawn = present.partitions, drawn
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """See Placement."""
+        """Return the job's options, as ``Placement.place`` does; None: it has only one queue."""
         del present
         partitions, trace = self._partitions[job], self._drawn
         if len(partitions) < 2:
@@ -82,7 +82,7 @@ class InTheirQueues:
 
 
 class _Row(NamedTuple):
-    """A node, or its GPUs of one type."""
+    """A node, or the part of it with one type of GPU."""
 
     node: NodeFacts
     gpu_type: str | None
@@ -96,10 +96,10 @@ def present_queue(
     candidates: Sequence[Candidate] = (),
     reservations: Sequence[ReservationFacts] = (),
 ) -> PresentQueue:
-    """Put running jobs on their nodes, then those that wait, the highest priority first.
+    """Return the queue with running jobs on their nodes, then waiting jobs by falling priority.
 
-    ``reservations`` keep their nodes from jobs that could run into them. Raises UsageError where
-    there is no node that works.
+    ``reservations`` keep their nodes free from jobs that could still run when they begin. Raises
+    UsageError where no node works.
     """
     mapped = _mapped(facts, candidates)
     reserved = _reserved(reservations, mapped, facts.as_of_s)
@@ -146,7 +146,8 @@ _LOST = "wait for jobs that are not replayed"
 def _parents_first(
     running: Sequence[PresentJob], waiting: Sequence[PresentJob]
 ) -> tuple[list[PresentJob], int]:
-    """Order jobs behind all that they wait for; count those left out because their parents are."""
+    """Return the waiting jobs, each after the jobs it depends on, and the number of jobs left out
+    because a job they depend on is missing."""
     there = {job.job_id for job in running}
     unmet = [{parent for parent in job.after if parent not in there} for job in waiting]
     children: dict[str, list[int]] = {}
@@ -162,19 +163,20 @@ def _parents_first(
 
 
 class _Mapped(NamedTuple):
-    """The cluster, and where its nodes are in it."""
+    """The cluster of the replay, and which of its nodes each real node is."""
 
     cluster: Cluster
     rows: tuple[_Row, ...]
-    """The rows in the order of the cluster's nodes."""
+    """The rows, in the order of the cluster's nodes."""
     rows_of: Mapping[str, tuple[int, ...]]
-    """Numbers of its rows by node's name."""
+    """Indices of each node's rows, by the node's name."""
     partition_of: Mapping[str, int]
-    """Numbers of partitions by candidate's name."""
+    """Index of each candidate's partition, by the candidate's name."""
 
 
 def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
-    """Make one kind of nodes that are equal, and a partition of its own for each candidate."""
+    """Return a cluster in which equal nodes form one kind, and each candidate has its own
+    partition."""
     candidates_of: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
@@ -208,7 +210,7 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
         for name in candidate_names:
             kinds_of.setdefault(name, []).append(kinds[-1].name)
     parts = [
-        # Jobs without GPUs take the nodes without them first.
+        # Jobs without GPUs use nodes without GPUs first.
         Partition(
             queue,
             tuple(candidate.name for candidate in sorted(inside, key=lambda kind: kind.gpus > 0)),
@@ -231,14 +233,14 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
 
 
 def shares_memory(facts: ClusterFacts) -> bool:
-    """Tell whether the scheduler gives jobs memory of nodes, beside cores and GPUs."""
+    """Return whether the scheduler allocates memory to jobs, besides cores and GPUs."""
     return any(node.used_memory_bytes for node in facts.nodes)
 
 
 def _reserved(
     reservations: Sequence[ReservationFacts], mapped: _Mapped, now_s: float
 ) -> tuple[Reservation, ...]:
-    """Return reservations that are not over, on the nodes that work."""
+    """Return the reservations that have not ended, on nodes that work."""
     kind_of = [(kind.name, n) for kind in mapped.cluster.kinds for n in range(kind.count)]
     reserved = []
     for reservation in reservations:
@@ -263,7 +265,7 @@ def _rows(node: NodeFacts) -> Iterable[_Row]:
 
 
 def _is_of(candidate: Candidate, row: _Row) -> bool:
-    """Tell whether a row of a candidate's node has GPUs of the candidate's type."""
+    """Return whether a row of a candidate's node has GPUs of the candidate's type."""
     if not candidate.is_gpu:
         return row.gpu_type is None or row.gpu_type == next(iter(row.node.gpus))
     wanted, gpu_type = candidate.gres, row.gpu_type or ""
@@ -271,8 +273,8 @@ def _is_of(candidate: Candidate, row: _Row) -> bool:
 
 
 def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
-    """Return rows that a running job is on: of several types of GPUs on a node the one most in
-    use."""
+    """Return the rows that a running job occupies: on a node with several GPU types, the row with
+    the most GPUs in use."""
     rows_held = []
     for name in job.node_names:
         rows = mapped.rows_of[name]
@@ -281,8 +283,11 @@ def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
 
 
 def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Mapped) -> PresentJob:
-    """Return a running job with the same on each of its nodes, as it is replayed: at most what the
-    smallest of them has. The rest of what it holds is in use by a hidden job."""
+    """Return a running job with its cores and GPUs limited to equal shares of its nodes.
+
+    A replay gives a job the same on each node, so a share is at most what the smallest node has.
+    The rest of the job's resources counts as used by a hidden job.
+    """
     cores = min(mapped.rows[at].node.cores for at in rows)
     gpus = min(mapped.rows[at].gpus for at in rows)
     return replace(
@@ -296,7 +301,8 @@ def _hidden(
     mapped: _Mapped,
     facts: ClusterFacts,
 ) -> tuple[list[PresentJob], list[list[int]]]:
-    """Return what is in use by no job that runs, as jobs of one node each."""
+    """Return the resources that are in use by no running job, as one hidden job per node, and the
+    row of each."""
     cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
         for at in rows:
@@ -364,7 +370,7 @@ def _trace(
 
 
 def _after(jobs: Sequence[PresentJob]) -> Ints:
-    """Return for each job the row of the one that it waits for, of several the last; -1: none."""
+    """Return, for each job, the row of the last job it depends on; -1: it depends on none."""
     row_of = {job.job_id: row for row, job in enumerate(jobs)}
     return np.array(
         [max((row_of[parent] for parent in job.after), default=-1) for job in jobs], np.int64
@@ -372,7 +378,7 @@ def _after(jobs: Sequence[PresentJob]) -> Ints:
 
 
 def _limit_s(job: PresentJob, queue_name: str, facts: ClusterFacts) -> float:
-    """Return the job's time limit in seconds; NaN: none is known."""
+    """Return the job's time limit in seconds; NaN: unknown."""
     queue = facts.queues.get(queue_name)
     default = None if queue is None else queue.default_time_s or queue.max_time_s
     limit_s = job.time_limit_s or (default if job.job_id else None)

@@ -1,4 +1,4 @@
-"""The present queue of the site's scheduler, replayed forward; and when one job starts."""
+"""Replays the site's current queue forward, and finds when one job starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from berth.policies.replay.live import Foreseen
 from berth.policies.replay.settings import Backfill
 
 MOST_FOR_WHY = 300
-"""Jobs of a queue that ``berth why`` replays; of longer ones ``berth replay --live`` does."""
+"""Maximum number of jobs in a queue that ``berth why`` replays; for more jobs there is ``berth
+replay --live``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,12 @@ class Start:
 
 @dataclass(frozen=True)
 class Live:
-    """The present queue replayed forward, under one way or several."""
+    """The current queue replayed forward, by one or several methods."""
 
     present: PresentQueue
     known: Known
     replays: Sequence[tuple[str, Foreseen]]
-    """By name of the way."""
+    """Name of the method (backfill, and policy if any), and its replay."""
 
 
 def live_replays(
@@ -52,10 +53,8 @@ def live_replays(
     backfills: Sequence[str] = (),
     policies: Sequence[str] = (),
 ) -> Live:
-    """Replay the present queue forward, which takes some seconds where many jobs run and wait.
-
-    Raises BerthError.
-    """
+    """Replay the current queue forward; takes some seconds where there are many jobs. Raises
+    BerthError."""
     site = find_site(site_file)
     scheduler = _scheduler(site)
     present = _present(scheduler, site)
@@ -81,15 +80,15 @@ def live_replays(
 def start_of(
     job_id: str, site_file: Path | None, store: Store | RemoteStore
 ) -> tuple[Start | None, str | None]:
-    """Return the start of one waiting job, else why there is no estimate, where that is worth
-    saying."""
+    """Return the start of one waiting job; None, with the reason (or None) where it has no
+    estimate."""
     try:
         site = find_site(site_file)
         if site is None:
             return None, None
         scheduler = _scheduler(site)
         present = _present(scheduler, site)
-        # Of an array the task that starts first counts.
+        # Of an array, the task that starts first is taken.
         rows = [
             k
             for k, job in enumerate(present.waiting)
@@ -130,7 +129,7 @@ def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:
 
 
 def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore | None:
-    """Open the store; None: it cannot be read, and the replay goes on without predictions."""
+    """Open the store; None: it cannot be read, so the replay has no predictions."""
     try:
         return Installation(site_file, store_url).view()
     except BerthError:
@@ -138,7 +137,7 @@ def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore
 
 
 def why_never(present: PresentQueue, foreseen: Foreseen, row: int) -> str:
-    """Return why a waiting job has no start."""
+    """Return the reason why a waiting job never starts in a replay."""
     why = REASONS[foreseen.middle.refused[present.queue.running + row]]
     if why == LARGER:
         return "as their queue has not enough working nodes with room for an even share each"

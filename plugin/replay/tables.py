@@ -1,14 +1,15 @@
-"""Tables that a user writes for a replay: CSV with a header, unpacked where gzip packed it.
+"""CSV tables that a user writes for a replay: with a header, optionally compressed by gzip.
 
-*Jobs*: ``submit_s`` and at least one ``seconds@PLATFORM`` are needed; ``user``, ``partition``,
-``cores``, ``gpus``, ``nodes``, ``limit_s`` and ``predicted@PLATFORM`` may follow. An empty cell is
-not known. A line that cannot be read is left out, and counted.
+*Jobs*: ``submit_s`` and at least one ``seconds@PLATFORM`` are required; ``user``, ``partition``,
+``cores``, ``gpus``, ``nodes``, ``limit_s`` and ``predicted@PLATFORM`` are optional. An empty cell
+means unknown. A line that cannot be read is skipped and counted.
 
-*Run times* elsewhere: ``job,platform,runtime_s`` (by the scheduler's job id), or
-``name,platform,gpus,steps_per_s`` (by the job's name, for traces that say how many steps).
+*Run times* on other platforms: ``job,platform,runtime_s`` (by the scheduler's job id), or
+``name,platform,gpus,steps_per_s`` (by the job's name, for traces with a number of steps).
 
 *Nodes* that fail or are reserved: ``nodes,begin,end``. ``nodes`` is ``KIND[0-3]``, or ``KIND`` for
-all; times are ``2026-11-03T08:00:00``, Unix seconds, or ``+12h`` after the first submission.
+all of its nodes; times are ``2026-11-03T08:00:00``, Unix seconds, or ``+12h`` after the first
+submission.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from berth.policies.replay.trace import Floats, Trace, trace_of
 from berth.policies.values import Candidate
 
 _WORDS: tuple[str, ...] = ("user", "partition")
-"""Columns that hold no numbers."""
+"""Columns of text; all others hold numbers."""
 _DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
-"""Values of empty cells, and of columns that are not there."""
+"""Values of empty cells and missing columns."""
 _PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
 _BY_JOB = ("job", "platform", "runtime_s")
 _BY_NAME = ("name", "platform", "gpus", "steps_per_s")
@@ -49,24 +50,24 @@ _FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
 class Row(NamedTuple):
-    """One line, with its number in the file."""
+    """One line of a table, with its line number in the file."""
 
     number: int
     cells: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """Return the line as a message shows it."""
+        """Return the line as messages show it."""
         return ",".join(self.cells)
 
 
 def read_table(
     file: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
 ) -> tuple[tuple[str, ...], list[Row]]:
-    """Read ``(header, rows)``, without empty lines. Raises DocumentError naming the line.
+    """Return the header and the rows, without empty lines. Raises DocumentError naming the line.
 
-    ``lines``: of the file, where they have been read. ``read``: counts lines with too many or too
-    few columns, which are left out then.
+    ``lines``: the file's lines, where they have been read already. ``read``: counts lines with too
+    many or too few columns, which are then skipped.
     """
     reader = csv.reader(lines_of(file) if lines is None else lines)
     try:
@@ -94,18 +95,18 @@ TRUE, PREDICTED = "seconds@", "predicted@"
 
 @dataclass(frozen=True)
 class JobTable:
-    """A trace with true times by platform, and what was predicted."""
+    """A trace with true run times by platform, and the predicted ones."""
 
     trace: Trace
-    """The jobs without run times of their own: these follow from where a job is taken to have
-    run."""
+    """The jobs, whose own run times are missing: these follow from where each job is assumed to
+    have run."""
     predicted: Mapping[str, Floats]
-    """Predicted seconds by platform [jobs]; the true ones where the table predicts nothing
-    there."""
+    """Predicted seconds by platform, an array over jobs; the true times where nothing is
+    predicted."""
 
 
 def begins_job_table(line: str) -> bool:
-    """Tell whether a first line is that of such a table."""
+    """Return whether a first line is from a table of jobs."""
     names = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
     return "submit_s" in names and any(name.startswith(TRUE) for name in names)
 
@@ -113,9 +114,9 @@ def begins_job_table(line: str) -> bool:
 def read_job_table(
     path: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
 ) -> JobTable:
-    """Read a file. Lines that cannot be read are left out and counted in ``read``.
+    """Read a table of jobs; unreadable lines are skipped and counted in ``read``.
 
-    Raises DocumentError where the first line is that of no such table, or no job is left.
+    Raises DocumentError where the first line is not that of such a table, or no job is left.
     """
     read = ReadJobs() if read is None else read
     header, rows = read_table(path, lines, read)
@@ -177,7 +178,7 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
 
 
 def _number(name: str, text: str) -> float:
-    """Read one cell. Raises Unreadable."""
+    """Return the number in one cell. Raises Unreadable."""
     if not text:
         if name == "submit_s":
             raise Unreadable("submit_s is empty")

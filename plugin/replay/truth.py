@@ -1,7 +1,8 @@
-"""Replays side by side, and the truth in them: how long jobs take elsewhere, and what is predicted.
+"""Replays of several settings side by side, with the run times that jobs would have elsewhere.
 
-The truth is a table of times, past jobs of the same kind, what Berth's own jobs took, or what Berth
-predicted with its error. A job of which none of them knows stays where it was and is counted.
+A job's run time on another platform (the "truth" of a replay) comes from a table of times, from
+past jobs of the same kind, from outcomes of Berth's own jobs, or from Berth's prediction with its
+error. A job without any such time stays where it ran, and is counted.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from berth.predictor.core.intervals import NORMAL_90
 TIMES, HISTORY, OUTCOMES, FORECASTS = "times", "history", "outcomes", "forecasts"
 SOURCES = (TIMES, HISTORY, OUTCOMES, FORECASTS)
 FEWEST = 2
-"""Past runs of a kind of job on a platform from which its time there is taken."""
+"""Fewest past runs of a kind of job on a platform from which its run time there is taken."""
 DAY_S = 86_400.0
 
 
 class Forecasts(NamedTuple):
-    """[jobs] by platform: what Berth predicted when it decided; NaN: nothing."""
+    """What Berth predicted when it decided: an array over jobs for each platform; NaN: no
+    prediction."""
 
     low_s: Mapping[str, Floats]
     mid_s: Mapping[str, Floats]
@@ -44,19 +46,21 @@ class Forecasts(NamedTuple):
 
 @dataclass(frozen=True)
 class Truth:
-    """Times elsewhere of the jobs of a trace."""
+    """Run times of a trace's jobs on other platforms."""
 
     trace: Trace
-    """The jobs, with ``runtime_on`` from all sources that are certain."""
+    """The jobs, with ``runtime_on`` from all sources of measured times."""
     log_error: float = 0.0
-    """Standard deviation (log) of predictions that are drawn, where Berth made none itself."""
+    """Standard deviation of the log of simulated predictions, for jobs that Berth did not
+    predict."""
     forecasts: Forecasts | None = None
-    """What Berth predicted, where the truth is drawn from it."""
+    """Berth's predictions, where the true times are drawn from their intervals."""
     known: Mapping[str, int] = field(default_factory=dict)
-    """Jobs of which a source knows a time on another platform, by source."""
+    """Number of jobs whose time on another platform each source knows, by source."""
 
     def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
-        """Draw the trace as it truly is once, and what policies know of it."""
+        """Draw the trace's true run times once; return the trace and the predictions for
+        policies."""
         dice = np.random.default_rng(seed)
         columns = dict(sorted(self.trace.runtime_on.items()))
         draws = dice.standard_normal((len(self.trace), len(columns)))
@@ -89,7 +93,8 @@ def truth_of(
     store: Store | None,
     log_error: float,
 ) -> Truth:
-    """Join the ``sources``; the first that knows a time counts. Raises StoreError."""
+    """Return the times that ``sources`` know; the first source that knows a time takes precedence.
+    Raises StoreError."""
     columns: dict[str, Floats] = {}
     known: dict[str, int] = {}
     forecasts = None
@@ -112,7 +117,8 @@ def truth_of(
 
 
 def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
-    """Return the median run time of jobs of the same user, name, cores and GPUs that ran there."""
+    """Return the median run times on each platform of jobs with the same user, name, cores and
+    GPUs."""
     platforms = _platforms(trace, cluster)
     kinds = [
         (int(user), name, int(cores), int(gpus))
@@ -134,8 +140,8 @@ def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
 
 
 def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
-    """Return the geometric mean of what jobs of the same user and workload took. Raises
-    StoreError."""
+    """Return the geometric mean run times on each platform of jobs with the same user and
+    workload. Raises StoreError."""
     records = list(_outcomes(trace, store))
     program = {
         outcome.job_id: (outcome.user, outcome.workload) for outcome in records if outcome.workload
@@ -163,7 +169,8 @@ def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
 
 
 def forecasts_of(trace: Trace, store: Store) -> Forecasts | None:
-    """Return what was predicted for each candidate when Berth decided. Raises StoreError."""
+    """Return the predictions for each candidate at Berth's decision; None: none. Raises
+    StoreError."""
     decision = {item.job_id: item.decision for item in _outcomes(trace, store) if item.decision}
     records = store.decisions.of_ids({d for d in decision.values() if d})
     columns: list[dict[str, Floats]] = [{}, {}, {}]
@@ -186,8 +193,8 @@ def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
 
 
 def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
-    """Return for each job where it ran; empty: its partition has several platforms, or is not
-    known."""
+    """Return the platform where each job ran; empty: its partition is unknown or has several
+    platforms."""
     by_queue = {}
     for index, part in enumerate(cluster.partitions):
         platforms = {cluster.kind(name).platform or name for name in part.kinds}
@@ -197,7 +204,7 @@ def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
 
 
 def _count(columns: Mapping[str, Floats], jobs: int) -> int:
-    """Count the jobs with a time on at least one platform."""
+    """Return the number of jobs with a time on at least one platform."""
     is_known = np.zeros(jobs, bool)
     for column in columns.values():
         is_known |= ~np.isnan(column)
@@ -206,12 +213,12 @@ def _count(columns: Mapping[str, Floats], jobs: int) -> int:
 
 @dataclass(frozen=True)
 class Events:
-    """What happens to nodes."""
+    """Failures, repairs and reservations of nodes."""
 
     failures: tuple[Failure, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     mean_s: float | None = None
-    """Mean time between random failures of a node; None: only those given."""
+    """Mean time in seconds between random failures of a node; None: no random failures."""
     repair_s: float = 0.0
 
     def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
@@ -229,7 +236,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Variant:
-    """A cluster under a scheduler, and a policy if one places the jobs."""
+    """One setting to replay: a cluster, a scheduler, and the policy that places jobs, if any."""
 
     name: str
     site_cluster: SiteCluster
@@ -239,19 +246,19 @@ class Variant:
 
 @dataclass(frozen=True)
 class VariantReplays:
-    """A variant's replays, which differ by their seed only, and their figures."""
+    """The replays of one variant, which differ only in their random seed, with their metrics."""
 
     name: str
     replays: tuple[Replayed, ...]
     metrics: Metrics
     failure: str = ""
-    """On which job the policy failed first, and how; empty: on none."""
+    """The job on which the policy failed first, and the error; empty: the policy never failed."""
 
 
 def replays_of(
     trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
 ) -> Iterator[VariantReplays]:
-    """Replay the variants one after the other."""
+    """Yield the replays of each variant, one variant after the other."""
     for variant in variants:
         random = events.mean_s is not None or (
             variant.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
@@ -266,7 +273,7 @@ def replays_of(
 def _replayed(
     trace: Trace, variant: Variant, truth: Truth, events: Events, seed: int
 ) -> tuple[Replayed, str]:
-    """Replay one variant; also return how the policy failed first."""
+    """Replay one variant once; also return the policy's first failure, empty if there was none."""
     cluster = events.on(variant.site_cluster.cluster, trace, seed)
     if variant.policy is None:
         return replay(trace, cluster, variant.settings), ""

@@ -1,4 +1,4 @@
-"""A forecast: the platforms ranked, with those that one cannot act on below the others."""
+"""Reports a forecast: platforms by predicted time, those whose prediction is too uncertain last."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _JOULES = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-
 
 @dataclass(frozen=True, slots=True)
 class PlatformRow:
-    """A prediction for one platform, and what else a table says of that platform."""
+    """A row of a table of platforms: the prediction, and the platform's price and code."""
 
     prediction: Prediction
     source: str | None
-    """What the time is from, with weights where it is combined from several."""
+    """The source of the time, with weights where several sources are combined."""
     has_code: bool = True
-    """Whether the program is built for the platform."""
+    """Whether the program has code for the platform."""
     cost: Interval | None = None
-    """What the job costs there, in ``currency``; None: the platform has no price."""
+    """Cost of the job on the platform, in ``currency``; None: the platform has no price."""
     currency: str = ""
 
     @property
     def can_act(self) -> bool:
-        """Whether it runs there and its time is known well enough to act on."""
+        """Return whether the program runs there and the prediction is reliable enough to act on."""
         return self.has_code and usable(self.prediction)
 
     @property
     def memory(self) -> MemoryUse:
-        """Return the memory that it takes; of nothing known, empty."""
+        """Return the predicted memory use; empty where it is unknown."""
         return self.prediction.memory or MemoryUse()
 
 
@@ -63,7 +63,7 @@ def _with(row: PlatformRow) -> str:
 
 
 def _energy(row: PlatformRow) -> str | None:
-    """Write energy with its interval, all in one unit."""
+    """Return the energy with its interval as text, all in one unit."""
     energy = row.prediction.energy_j
     if energy is None:
         return None
@@ -101,7 +101,7 @@ PREDICTIONS: tuple[Column[PlatformRow], ...] = (
     Column("Basis", "basis", lambda row: row.prediction.basis.value, words=_basis),
     Column("From", "source", lambda row: row.source),
 )  # fmt: skip
-"""What is predicted for each platform."""
+"""The columns of predictions by platform."""
 
 
 def rows_of(
@@ -111,8 +111,8 @@ def rows_of(
     prices: Mapping[str, Platform] | None = None,
     currency: str = "",
 ) -> list[PlatformRow]:
-    """Return rows of these predictions; ``prices``: platforms with their prices, where costs are
-    to be shown, in ``currency``."""
+    """Return rows of these predictions; ``prices``: platforms with their prices, to show costs in
+    ``currency``."""
     rows = []
     for prediction in predictions:
         platform = prediction.platform
@@ -132,21 +132,22 @@ def rows_of(
 
 
 def predictions_table(caption: str, rows: Sequence[PlatformRow]) -> Table[PlatformRow]:
-    """Return a line for each platform, those that one cannot act on shown apart."""
+    """Return a table with a line for each platform, unreliable predictions marked as doubtful."""
     doubtful = [not row.can_act for row in rows]
     return Table(caption, worth_showing(PREDICTIONS, rows), rows, doubtful)
 
 
 def usable(prediction: Prediction) -> bool:
-    """Return whether one can act on it: neither a prior nor an abstention."""
+    """Return whether the prediction is reliable enough to act on: neither a prior (an estimate
+    without measurements) nor an abstention."""
     return prediction.abstained is None and prediction.basis is not Basis.PRIOR
 
 
 def without_code(
     targets: Iterable[str], architecture: str, platforms: Mapping[str, Platform]
 ) -> frozenset[str]:
-    """Return the platforms that a program built for these targets and this machine cannot run
-    on."""
+    """Return the platforms that cannot run a program built for these targets and this
+    architecture."""
     built_for = set(targets)
     return frozenset(
         name
@@ -156,8 +157,7 @@ def without_code(
 
 
 def ranked(rows: Sequence[Prediction], no_code: Container[str] = ()) -> list[Prediction]:
-    """Return those that one can act on, fastest first; then the others, fastest first; last the
-    platforms for which the program has no code."""
+    """Return usable predictions by time, then the others by time, then platforms without code."""
     return sorted(
         rows,
         key=lambda p: (p.platform in no_code, not usable(p), p.runtime_s.mid, p.platform),
@@ -165,7 +165,7 @@ def ranked(rows: Sequence[Prediction], no_code: Container[str] = ()) -> list[Pre
 
 
 def best_points(forecast: Forecast, no_code: Container[str] = ()) -> list[Prediction]:
-    """Return each platform at its fastest number of cores or GPUs, ranked."""
+    """Return each platform's prediction at its fastest number of cores or GPUs, ranked."""
     return ranked(
         [
             min(curve.points, key=lambda p: (p.runtime_s.mid, p.cores + p.gpus))
@@ -176,7 +176,7 @@ def best_points(forecast: Forecast, no_code: Container[str] = ()) -> list[Predic
 
 
 def per(forecast: Forecast) -> str:
-    """Return what its times are of: ``per job``, ``per step`` ..."""
+    """Return the unit of the forecast's times as text: ``per job``, ``per step`` ..."""
     return f"per {forecast.unit.value}"
 
 
@@ -187,7 +187,7 @@ def doubts(predictions: Iterable[Prediction]) -> list[str]:
 
 
 def sources_text(forecast: Forecast, platform: str) -> list[str]:
-    """Return a line for each source of a prediction, most weight first."""
+    """Return a line for each source of a platform's prediction, the largest weight first."""
     return [
         f"{share.weight:4.0%}  {share.source}"
         + (f" ({share.situation})" if share.situation else "")
@@ -196,7 +196,7 @@ def sources_text(forecast: Forecast, platform: str) -> list[str]:
 
 
 def sources_part(forecast: Forecast, platforms: Iterable[str]) -> Part:
-    """Return what each platform's time is combined from."""
+    """Return a part that lists the sources of each platform's time, with their weights."""
     lines = [
         f"{name}: {line.strip()}" for name in platforms for line in sources_text(forecast, name)
     ]
@@ -204,7 +204,7 @@ def sources_part(forecast: Forecast, platforms: Iterable[str]) -> Part:
 
 
 def sources_data(forecast: Forecast | None, platform: str) -> list[dict[str, Any]]:
-    """Return the sources of one prediction with their weights, for JSON."""
+    """Return a prediction's sources and their weights, for JSON."""
     shares = () if forecast is None else forecast.sources.get(platform, ())
     return [
         {
@@ -218,7 +218,7 @@ def sources_data(forecast: Forecast | None, platform: str) -> list[dict[str, Any
 
 
 def prediction_data(forecast: Forecast, row: PlatformRow) -> dict[str, Any]:
-    """Return one row, with its sources, for JSON."""
+    """Return one row and its sources, for JSON."""
     prediction = row.prediction
     return {
         **data_of(PREDICTIONS, row),
@@ -231,7 +231,7 @@ def prediction_data(forecast: Forecast, row: PlatformRow) -> dict[str, Any]:
 
 
 def forecast_data(forecast: Forecast) -> dict[str, Any]:
-    """Return what a forecast is, and its best point on each platform, ranked, for JSON."""
+    """Return a forecast and its best point on each platform, ranked, for JSON."""
     rows = rows_of(forecast, best_points(forecast))
     return {
         "workload": forecast.workload,
@@ -249,7 +249,8 @@ def forecast_report(
     forecast: Forecast,
     explanations: Mapping[str, Mapping[str, Explanation]],
 ) -> Report:
-    """Report the forecast of a workload of any kind; ``explanations``: by platform and family."""
+    """Return the report of a workload's forecast; ``explanations``: by platform and model
+    family."""
     predictions = best_points(forecast)
     table = predictions_table(f"Times {per(forecast)}", rows_of(forecast, predictions))
     parts = [Part("", tables=[table], notes=doubts(predictions))]

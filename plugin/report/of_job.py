@@ -1,4 +1,4 @@
-"""A job: what was decided and why, how it stands, what was predicted and what came."""
+"""Reports a job: the decision and its reasons, the job's state, its prediction and its outcome."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ JOBS: tuple[Column[KnownJob], ...] = (
     Column("Starts", "starts_s", _starts_s, _start_text, "s"),
     Column("Waits for", "waits_for", lambda job: job.now and job.now.waits_for),
 )
-"""A line for each job, as squeue has them."""
+"""The columns of a table of jobs, as in squeue."""
 
 
 def job_report(decision: Decided, job: KnownJob | None, *, pictures: bool = True) -> Report:
-    """Report one decision; ``job``: what is known of its job, where that is known."""
+    """Return the report of one decision; ``job``: the scheduler's job, None where it is unknown."""
     record, outcomes = decision.record, decision.outcomes
     parts = [asked_and_answered(decision)]
     if job is not None:
@@ -71,17 +71,17 @@ def job_report(decision: Decided, job: KnownJob | None, *, pictures: bool = True
 
 
 def undecided_report(job: KnownJob) -> Report:
-    """Report a job that Berth decided nothing about."""
+    """Return the report of a job that Berth made no decision on."""
     return Report(f"Job {job.job}", "Berth decided nothing about this job.", [now_part(job)])
 
 
 def now_part(job: KnownJob) -> Part:
-    """Return what ``berth why`` says."""
+    """Return the part with the job's state, as ``berth why`` prints it."""
     return Part("How it stands", [f"job {job.job}: {_standing(job)}", *_more(job)])
 
 
 def why_text(job: KnownJob) -> str:
-    """Return a few lines for a person, those after the first one indented."""
+    """Return a few lines of text for the terminal, all but the first indented."""
     first, *more = now_part(job).lines
     return "\n".join([first, *(f"  {line}" for line in more)])
 
@@ -177,7 +177,8 @@ def _comparison(job: KnownJob) -> list[str]:
 
 
 def others_sentences(elsewhere: Sequence[Elsewhere]) -> list[str]:
-    """Return what the other places would have meant, the first few of them."""
+    """Return sentences on how the job would have done at the other candidates, at most
+    ``_OTHERS``."""
     lines = [f"{other.place} instead: {_instead(other)}" for other in elsewhere[:_OTHERS]]
     if len(elsewhere) > _OTHERS:
         lines.append(f"and {len(elsewhere) - _OTHERS} other places: berth jobs decisions")
@@ -185,7 +186,7 @@ def others_sentences(elsewhere: Sequence[Elsewhere]) -> list[str]:
 
 
 def _instead(other: Elsewhere) -> str:
-    """Return what another place would have meant: its time, and why it is not acted on."""
+    """Return another candidate's predicted time, and why it was not chosen."""
     time_there = None if other.seconds is None else format_seconds(other.seconds)
     if other.is_guess:
         guess = f"{time_there} is only a guess" if time_there else "there is only a guess"

@@ -1,4 +1,4 @@
-"""A deep-learning model's time, memory, energy and price by platform, under the roofs."""
+"""Reports a deep-learning model's time, memory, energy and price on each platform, by rooflines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415 - numpy and pydantic are slow, and other kinds of workload do without
 
 MOST_OPERATORS = 8
-"""Operators in the table of a roofline."""
+"""Maximum number of operators in the table beside a roofline."""
 _BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
 _FITS = {"yes": "yes", "may": "may not fit", "no": "does not fit"}
 _ROOFLINE = (
@@ -50,7 +50,7 @@ _ROOFLINE = (
 
 @dataclass(frozen=True)
 class Memories:
-    """One model's memory on GPUs and on CPUs, for each task; counted when it is asked for."""
+    """One model's memory on GPUs and CPUs for each task, computed when first needed."""
 
     graph: ModelGraph
     numbers: Numbers | None
@@ -58,7 +58,7 @@ class Memories:
     _counted: dict[tuple[Task, bool], Footprint] = field(default_factory=dict)
 
     def by(self, task: Task, *, on_gpu: bool) -> Footprint:
-        """Return the memory of one task."""
+        """Return the memory of one task on GPUs or on CPUs."""
         from berth.predictor.footprint.footprint import count, footprint
 
         known = self._counted.get((task, on_gpu))
@@ -68,7 +68,8 @@ class Memories:
         return known
 
     def row(self, line: Roofline) -> ModelRow:
-        """Return what a table says of the model on one platform: energy is unverified."""
+        """Return the table row of the model on one platform; its energy is an unverified
+        estimate."""
         from berth.predictor.footprint.energy import energy
         from berth.predictor.footprint.footprint import Task
 
@@ -77,7 +78,8 @@ class Memories:
         return ModelRow(line, self.by(Task.INFERENCE, on_gpu=line.roof.is_gpu), drawn)
 
     def other_tasks(self) -> list[str]:
-        """Say what other ways of running it take on a GPU, and what nobody has checked."""
+        """Return sentences on the GPU memory of other tasks, such as training, and on its
+        limits."""
         from berth.predictor.footprint.footprint import Task
 
         ways = ((Task.RECORDED, "while autograd records"), (Task.TRAINING, "training with Adam"))
@@ -91,7 +93,7 @@ class Memories:
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A model on one platform."""
+    """A model's prediction on one platform."""
 
     line: Roofline
     footprint: Footprint
@@ -104,16 +106,18 @@ class ModelRow:
 
     @property
     def can_act(self) -> bool:
-        """Whether it fits there and its time is more than a prior."""
+        """Return whether the model fits and its time is more than a prior (an unmeasured
+        estimate)."""
         return self.line.fits and self.line.basis is not Basis.PRIOR
 
     @property
     def fits(self) -> str:
-        """Return whether its memory fits: ``yes``, ``may`` or ``no``."""
+        """Return whether the model's memory fits: ``yes``, ``may`` or ``no``."""
         return self.footprint.fits(self.line.roof.memory_bytes).value
 
     def memory(self, *, on_gpu: bool) -> Interval | None:
-        """Return its memory of the GPU, or of the host; None: it takes none that is counted."""
+        """Return the model's memory on the GPU, or on the host; None: the platform uses the
+        other."""
         return self.footprint.memory if self.line.roof.is_gpu is on_gpu else None
 
 
@@ -124,7 +128,8 @@ def _span(memory: Interval) -> str:
 
 
 def memory_columns(of: Any) -> tuple[Column[Any], Column[Any]]:
-    """Make the columns of host and GPU memory; ``of``: its interval of a record, by ``on_gpu``."""
+    """Make the columns of host and GPU memory; ``of`` returns a record's interval for
+    ``on_gpu``."""
     return (
         interval("Host memory (95 %)", "host_memory_bytes", lambda row: of(row, on_gpu=False),
                  format_bytes, unit="bytes"),
@@ -145,7 +150,7 @@ MODEL: tuple[Column[ModelRow], ...] = (
     Column("Limited by", "bound", lambda row: row.line.bound.value),
     Column("Basis", "basis", lambda row: row.line.basis.value),
 )  # fmt: skip
-"""A model's run on each platform."""
+"""The columns of a model's predictions by platform."""
 
 OPERATORS: tuple[Column[tuple[Spot, float]], ...] = (
     Column("Operator", "operator", lambda row: row[0].operator),
@@ -158,27 +163,29 @@ OPERATORS: tuple[Column[tuple[Spot, float]], ...] = (
     Column("Share", "share", lambda row: row[0].seconds / row[1], "{:.1%}".format),
     Column("Limited by", "bound", lambda row: row[0].bound.value),
 )  # fmt: skip
-"""An operator under the roofs, and the seconds of them all."""
+"""The columns of a roofline's operators; a record is an operator, and the seconds of all of
+them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRanking:
-    """A model over platforms, ranked, with rooflines where they were asked for."""
+    """A model's predictions on the platforms, ranked, with the rooflines that were asked for."""
 
     name: str
     graph: ModelGraph
     forecast: Forecast
     steps: float | None
-    """Runs that a job does; None: not known."""
+    """Number of model runs in a job; None: unknown."""
     rows: Sequence[ModelRow]
     memories: Memories
     details: Sequence[tuple[Roofline, Sequence[Change]]]
-    """A roofline, and the changes that would help."""
+    """Each roofline, with the changes that would make the model faster."""
     with_sources: bool
 
 
 def model_report(ranking: ModelRanking) -> Report:
-    """Report where a model runs best, where its time goes, and where the numbers are from."""
+    """Return the report of where a model runs best, where its time goes, and the numbers'
+    sources."""
     graph, rows = ranking.graph, ranking.rows
     table = Table("Platforms ranked", MODEL, rows, [not row.can_act for row in rows])
     parts = [Part("", tables=[table])]
@@ -194,7 +201,7 @@ def model_report(ranking: ModelRanking) -> Report:
 
 
 def _notes(ranking: ModelRanking) -> list[str]:
-    """Return what people must know of the table."""
+    """Return the notes below the table."""
     rows = ranking.rows
     notes = origins([row.line for row in rows])
     if any(row.line.roof.is_gpu for row in rows):
@@ -216,7 +223,7 @@ def _notes(ranking: ModelRanking) -> list[str]:
 
 
 def origins(lines: Sequence[Roofline]) -> list[str]:
-    """Return where the times are from, and why some intervals are wide."""
+    """Return sentences on the times' sources, and on why some intervals are wide."""
     by_source: dict[tuple[str, str], list[str]] = {}
     by_note: dict[str, list[str]] = {}
     for line in lines:
@@ -238,7 +245,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def operators_table(line: Roofline, most: int = MOST_OPERATORS) -> Table[tuple[Spot, float]]:
-    """Return the operators with most time on a platform, by the roofline."""
+    """Return a table of the operators that take the most time on a platform, by the roofline."""
     whole = sum(spot.seconds for spot in line.spots)
     rows = [(spot, whole) for spot in line.spots[:most]]
     caption = f"Operators with most time on {line.roof.platform}, by the roofline"
@@ -246,7 +253,7 @@ def operators_table(line: Roofline, most: int = MOST_OPERATORS) -> Table[tuple[S
 
 
 def roofline_part(line: Roofline, changes: Sequence[Change]) -> Part:
-    """Return where the time goes on one platform, and what would help."""
+    """Return a part on where the time goes on one platform, and which changes would help."""
     shares = ", ".join(f"{line.time_share(bound):.0%} {bound.value}" for bound in _BOUNDS)
     notes = []
     if left := line.spots[MOST_OPERATORS:]:
@@ -266,7 +273,7 @@ def _shares() -> ShareModel:
 
 
 def slices_of(rows: Iterable[ModelRow]) -> dict[str, ModelProfile]:
-    """Return the MIG profile for the model on each GPU that can be cut, by platform."""
+    """Return the MIG profile that holds the model, for each GPU that supports MIG, by platform."""
     from berth.policies.mig.by_memory import profile_for
     from berth.predictor.hardware.mig.slices import lookup
 
@@ -283,7 +290,7 @@ def slices_of(rows: Iterable[ModelRow]) -> dict[str, ModelProfile]:
 
 
 def model_data(ranking: ModelRanking) -> dict[str, Any]:
-    """Return a model's ranking for JSON."""
+    """Return a model's ranking, for JSON."""
     graph = ranking.graph
     document: dict[str, Any] = {
         "model": ranking.name,

@@ -1,4 +1,4 @@
-"""Where a workload should run: the decision, every candidate, and the line that submits it."""
+"""Reports where a workload should run: the decision, all candidates, and the submit command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ DECISION_SCHEMA = "berth.decision/1"
 
 
 def _basis(row: Ranked) -> str:
-    """Write what the numbers stand on; loud where the submit filter would not act on them."""
+    """Return the basis of the numbers, in capitals where the submit filter would not act on
+    them."""
     if row.guess and row.basis is not Basis.PRIOR:
         return "GUESS"
     basis = "PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-")
@@ -32,8 +33,8 @@ def _memory(row: Ranked) -> MemoryUse:
 
 
 def candidate_columns(unit: str, currency: str) -> tuple[Column[Ranked], ...]:
-    """Make the columns of candidates; ``unit``: of their times, as in ``per step``; empty: of a
-    whole job."""
+    """Make the columns of candidates; ``unit``: unit of their times, as in ``per step``; empty:
+    per job."""
     return (
         Column("Candidate", "candidate", lambda row: row.candidate),
         Column("Platform", "platform", lambda row: row.platform),
@@ -54,11 +55,11 @@ RULED_OUT: tuple[Column[Ranked], ...] = (
     Column("Why", "excluded", lambda row: row.excluded,
            words=lambda row: f"[{row.code}] {row.excluded}"),
 )  # fmt: skip
-"""Candidates where it cannot run or may not."""
+"""The columns of candidates where the job cannot or may not run."""
 
 
 def fitting_table(placing: Placing, currency: str) -> Table[Ranked]:
-    """Return a line for each candidate where it can run, best first."""
+    """Return a line for each candidate where the job can run, best first."""
     forecast = placing.forecast
     columns = candidate_columns("" if forecast.whole_job else forecast.unit.value, currency)
     rows = [row for row in placing.decision.ranked if row.score is not None]
@@ -67,13 +68,13 @@ def fitting_table(placing: Placing, currency: str) -> Table[Ranked]:
 
 
 def ruled_out_table(placing: Placing) -> Table[Ranked]:
-    """Return a line for each candidate where it cannot run or may not."""
+    """Return a line for each candidate where the job cannot or may not run."""
     rows = [row for row in placing.decision.ranked if row.score is None]
     return Table("Ruled out", RULED_OUT, rows)
 
 
 def scores_table(placing: Placing, currency: str) -> Table[Ranked]:
-    """Return what the score of each candidate is made of."""
+    """Return a table with the terms of each candidate's score."""
     policy = placing.decision.policy
     columns: tuple[Column[Ranked], ...] = (
         Column("Candidate", "candidate", lambda row: row.candidate),
@@ -85,7 +86,7 @@ def scores_table(placing: Placing, currency: str) -> Table[Ranked]:
 
 
 def _terms(placing: Placing, row: Ranked, currency: str) -> str:
-    """Write the terms of a score: ``predicted time 60 s, cost 0.2 EUR``."""
+    """Return the terms of a score as text: ``predicted time 60 s, cost 0.2 EUR``."""
     terms, units = placing.terms.get(row.candidate, ()), {CURRENCY: currency}
     texts = (f"{t.name} {t.value:.4g} {units.get(t.unit, t.unit)}".rstrip() for t in terms)
     return ", ".join(texts)
@@ -94,9 +95,9 @@ def _terms(placing: Placing, row: Ranked, currency: str) -> str:
 def placement_report(
     placing: Placing, site: Site, command: Sequence[str] | None, *, explain: bool = False
 ) -> Report:
-    """Report the decision, why, all candidates, and the exact line to submit.
+    """Return the report of the decision with its reason, all candidates, and the submit command.
 
-    ``explain``: also what each score is made of, and the sources of each time.
+    ``explain``: also the terms of each score, and the sources of each time.
     """
     decision = placing.decision
     chosen = decision.ranked[0] if decision.chosen else None
@@ -129,7 +130,7 @@ def _advice(row: Ranked) -> str:
 
 
 def placement_data(placing: Placing, site: Site, command: Sequence[str] | None) -> dict[str, Any]:
-    """Return the Decision for JSON, with the submitting command (null: nothing to submit)."""
+    """Return the Decision for JSON, with the submit command (null: nothing to submit)."""
     decision = asdict(placing.decision)
     uses = {row["candidate"]: row for row in fitting_table(placing, site.currency).data()}
     decision["ranked"] = [
@@ -154,8 +155,8 @@ def placement_data(placing: Placing, site: Site, command: Sequence[str] | None) 
 
 
 def _row_data(row: Ranked) -> dict[str, Any]:
-    """Return a candidate whose fields are plain data already; the makespan is of arrays only,
-    which this command does not place."""
+    """Return a candidate as plain data, without the makespan, which only arrays have and this
+    command never places arrays."""
     data = row._asdict()
     memory = data.pop("memory") or {}
     del data["makespan"]

@@ -1,4 +1,4 @@
-"""A program's ranking over platforms, by the shipped predictor or by a site's own cost model."""
+"""Reports a program's ranking over platforms, by the shipped or a site's own cost model."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _ASK_PROBE = "`--probe` says which run elsewhere would help most."
 
 @dataclass(frozen=True, slots=True)
 class ProgramRanking:
-    """A program over platforms, ranked, and how the question was put."""
+    """A program's predictions on the platforms, ranked, with the options of the request."""
 
     profile: Profile
     forecast: Forecast
     rows: Sequence[PlatformRow]
     names: Sequence[str]
-    """Platforms that were asked for: shown also where the program has no code for them."""
+    """Platforms that the user named: shown even if the program has no code for them."""
     size: float | None
-    """Problem size that was asked for; None: the measured one."""
+    """Problem size that the user named; None: the measured one."""
     size_doubt: str | None
     advice: Advice | None
     reasons: Sequence[Explanation] = ()
@@ -48,12 +48,14 @@ class ProgramRanking:
 
     @property
     def shown(self) -> list[PlatformRow]:
-        """Return the rows for people: without platforms that there is no code for, unless named."""
+        """Return the rows to print: without platforms that lack code for the program, unless
+        named."""
         return [row for row in self.rows if row.has_code or row.prediction.platform in self.names]
 
 
 def program_report(ranking: ProgramRanking) -> Report:
-    """Report a program's ranking, which run would help, and why it is so."""
+    """Return the report of a program's ranking, with reasons and the measurement that would
+    help."""
     profile, rows = ranking.profile, ranking.shown
     at = f" at size {ranking.size:g}" if ranking.size is not None else ""
     nothing = "Nothing here is known well enough to act on; below the table is why."
@@ -80,7 +82,7 @@ def program_report(ranking: ProgramRanking) -> Report:
 
 
 def _notes(ranking: ProgramRanking) -> list[str]:
-    """Return what people must know of the table."""
+    """Return the notes below the table."""
     rows, every = ranking.shown, ranking.rows
     predictions = [row.prediction for row in rows]
     notes = []
@@ -108,7 +110,7 @@ def _notes(ranking: ProgramRanking) -> list[str]:
 
 
 def program_data(ranking: ProgramRanking) -> dict[str, Any]:
-    """Return a program's ranking for JSON."""
+    """Return a program's ranking, for JSON."""
     profile, forecast = ranking.profile, ranking.forecast
     document: dict[str, Any] = {
         "workload": profile.name,
@@ -129,7 +131,7 @@ def _more(reasons: Iterable[Explanation], advice: Advice | None) -> dict[str, An
 
 
 def reason_data(reason: Explanation) -> dict[str, Any]:
-    """Return what moves the speedup on one platform, for JSON."""
+    """Return what determines the speedup on one platform, for JSON."""
     return {
         "platform": reason.platform,
         "sentence": reason.sentence(),
@@ -145,7 +147,7 @@ def reason_data(reason: Explanation) -> dict[str, Any]:
 
 
 def advice_for(predictions: Sequence[Prediction]) -> Advice:
-    """Return which of the predicted platforms are best to probe."""
+    """Return which of the predicted platforms are best to measure next."""
     # ruff: noqa: PLC0415 - most predictions are asked for without advice
     from berth.predictor.families.relative.joint import advise, joint_of
 
@@ -153,7 +155,7 @@ def advice_for(predictions: Sequence[Prediction]) -> Advice:
 
 
 def advice_sentence(advice: Advice) -> str:
-    """Say where to run, and how far the expected regret falls."""
+    """Return a sentence on where to measure, and how far the expected regret falls."""
     if not advice.worthwhile or advice.one is None:
         return (
             f"no probe is worth a run: {advice.pick} is expected within a factor "
@@ -170,7 +172,7 @@ def advice_sentence(advice: Advice) -> str:
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
-    """Return which runs would help, for JSON."""
+    """Return which measurements would help, for JSON."""
 
     def probe(one: Probe | None) -> dict[str, Any] | None:
         if one is None:
@@ -188,7 +190,7 @@ def advice_data(advice: Advice) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """An interval of which the ends may not be known."""
+    """An interval whose ends may be unknown."""
 
     low: float | None
     mid: float
@@ -196,7 +198,7 @@ class _Bounds:
 
 
 def _trusted(known: Interval, prediction: RelativePrediction) -> Interval | _Bounds:
-    """Return the interval; without trust nobody knows its ends, and no width would look sure."""
+    """Return the interval; without its ends where the model has no basis for them."""
     return known if _has_trust(prediction) else _Bounds(None, known.mid, None)
 
 
@@ -207,7 +209,7 @@ def _has_trust(prediction: RelativePrediction) -> bool:
 
 
 def _relative(title: str, key: str, name: str, unit: str) -> Column[RelativePrediction]:
-    """Make a column of intervals that may not be known but for their middle."""
+    """Make a column of intervals whose ends may be unknown."""
     write = format_seconds if unit == "s" else "{:.3g}x".format
     column: Column[RelativePrediction] = interval(
         title, key, lambda row: getattr(row, name), write, unit=unit
@@ -230,31 +232,32 @@ RELATIVE: tuple[Column[RelativePrediction], ...] = (
     Column("Basis", "basis", lambda row: row.basis.value,
            words=lambda row: row.basis.value + (" (abstains)" if row.abstained else "")),
 )  # fmt: skip
-"""What a site's own cost model predicts for each of its platforms."""
+"""The columns of a site's own cost model's predictions."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelativeRanking:
-    """A program over the platforms of a site's own cost model, ranked."""
+    """A program's predictions on the platforms of a site's own cost model, ranked."""
 
     profile: Profile
     model: RelativeModel
     answer: Answer
     predictions: Sequence[RelativePrediction]
     forecast: Forecast | None
-    """Of the platforms that Berth knows; None: it knows none of them."""
+    """Forecast for the platforms that Berth's own data include; None: they include none."""
     advice: Advice | None
     reasons: Sequence[Explanation] = ()
     with_sources: bool = False
 
 
 def relative_usable(prediction: RelativePrediction) -> bool:
-    """Return whether one can act on it: neither a prior nor an abstention."""
+    """Return whether the prediction is reliable enough to act on: neither a prior nor an
+    abstention."""
     return prediction.abstained is None and prediction.basis is not Basis.PRIOR
 
 
 def relative_report(ranking: RelativeRanking) -> Report:
-    """Report the ranking by a site's own cost model."""
+    """Return the report of a ranking by a site's own cost model."""
     predictions = ranking.predictions
     doubtful = [not relative_usable(prediction) for prediction in predictions]
     reasons = list(dict.fromkeys(p.abstained for p in predictions if p.abstained))
@@ -279,7 +282,7 @@ def relative_report(ranking: RelativeRanking) -> Report:
 
 
 def relative_data(ranking: RelativeRanking) -> dict[str, Any]:
-    """Return the ranking by a site's own cost model, for JSON."""
+    """Return a ranking by a site's own cost model, for JSON."""
     rows = [
         {**data_of(RELATIVE, prediction), "abstained": prediction.abstained}
         for prediction in ranking.predictions

@@ -1,4 +1,4 @@
-"""The jobs that run and wait, replayed forward: when each starts, and how the next hours go."""
+"""Reports a live replay of the queue: when each waiting job starts, and statistics of them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from berth.policies.replay.live import Foreseen
 from berth.policies.waits import WaitTable
 
 MOST_JOBS = 200
-"""Jobs whose start is shown."""
+"""Maximum number of jobs whose start is shown."""
 NAMED = 5
-"""Jobs that never start, by name."""
+"""Maximum number of never-starting jobs that are named."""
 FIGURES = {
     "mean_start_s": "mean wait from now", "last_start_s": "last of them starts in",
     **{f"started_in_{hours}_h": f"started within {hours} h" for hours in HORIZONS_H},
     "moved": "moved",
 }  # fmt: skip
-"""Figures of the jobs that wait, by their key."""
+"""Titles of the waiting jobs' statistics, by key."""
 UNKNOWN = "Jobs that are yet to be submitted are not known to this."
 
 
 def queue_report(
     live: Live, only: str | None, *, most_jobs: int = MOST_JOBS, pictures: bool = True
 ) -> Report:
-    """Report how the queue goes on; ``only``: the user whose jobs are shown one by one, None:
-    everybody's; ``most_jobs``: so many of them."""
+    """Return the report of the queue's replay.
+
+    ``only``: the user whose jobs are listed, None: all users; ``most_jobs``: maximum number of
+    jobs listed.
+    """
     present, replays = live.present, live.replays
     lines = live_notes(present, live.known)
     if not present.waiting:
@@ -61,7 +64,7 @@ def queue_report(
 
 
 def _figures_table(live: Live) -> Table[str]:
-    """Return a line for each figure of the jobs that wait, a column for each way to replay."""
+    """Return a table with a line for each statistic and a column for each replay method."""
 
     def column(name: str, foreseen: Foreseen) -> Column[str]:
         known = figures(foreseen, live.present)
@@ -76,7 +79,8 @@ def _figures_table(live: Live) -> Table[str]:
 
 
 def _starts_table(live: Live, waiting: Sequence[int]) -> Table[int]:
-    """Return a line for each of these waiting jobs, with its start by each way to replay."""
+    """Return a table with a line for each of these waiting jobs and a column for each replay
+    method."""
     jobs = live.present.waiting
 
     def column(name: str, foreseen: Foreseen) -> Column[int]:
@@ -101,7 +105,7 @@ def _start_s(foreseen: Foreseen, k: int) -> list[float | None]:
 
 
 def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
-    """Return a picture of the starts by the first way to replay."""
+    """Return a picture of the starts by the first replay method."""
     first, now_s = live.replays[0][1], live.present.queue.now_s
     shown = []
     for row in own:
@@ -120,7 +124,7 @@ def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
 
 
 def live_notes(present: PresentQueue, known: Known) -> list[str]:
-    """Say what was replayed."""
+    """Return sentences on what was replayed and where the run times come from."""
     waiting = present.waiting
     if not present.running and not waiting:
         left = [f"{count} left out: they {why}" for why, count in present.left_out.items()]
@@ -142,7 +146,7 @@ def _figure_text(key: str, figure: Figure) -> str:
 def never_starting(
     present: PresentQueue, replays: Sequence[tuple[str, Foreseen]], rows: Iterable[int]
 ) -> list[str]:
-    """Say which of these waiting jobs never start, by way and reason."""
+    """Return sentences on which of these waiting jobs never start, by replay method and reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, foreseen in replays:
@@ -157,7 +161,7 @@ def never_starting(
 
 
 def start_text(foreseen: Foreseen, k: int) -> str | None:
-    """Write when waiting job ``k`` starts, with its interval; None: it never does."""
+    """Return the start of waiting job ``k`` with its interval as text; None: it never starts."""
     if not np.isfinite(foreseen.mid_s[k]):
         return None
     low, mid, high = (
@@ -168,7 +172,7 @@ def start_text(foreseen: Foreseen, k: int) -> str | None:
 
 
 def queue_data(live: Live) -> dict[str, object]:
-    """Return the next hours of the queue, for JSON."""
+    """Return the queue's replay, for JSON."""
     present, known = live.present, live.known
 
     return {
@@ -197,7 +201,7 @@ def queue_data(live: Live) -> dict[str, object]:
 def waits_report(
     tables: Mapping[str, WaitTable], gpus: Container[str], *, running: int, waiting: int
 ) -> Report:
-    """Report how long a job that comes now would wait; ``gpus``: candidates with GPUs."""
+    """Return the report of a new job's expected waits; ``gpus``: the candidates with GPUs."""
     shown = [
         _waits_table(name, table, "GPUs" if name in gpus else "cores")
         for name, table in tables.items()
@@ -207,7 +211,7 @@ def waits_report(
 
 
 def _waits_table(name: str, table: WaitTable, units: str) -> Table[int]:
-    """Return a line for each size of jobs, with a column for each length."""
+    """Return a table with a line for each job size and a column for each job length."""
 
     def column(place: int, bound_s: float) -> Column[int]:
         title = "any" if math.isinf(bound_s) else f"up to {format_elapsed(bound_s)}"

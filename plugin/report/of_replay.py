@@ -1,4 +1,4 @@
-"""What would have happened to past jobs: replays side by side, in tables and pictures."""
+"""Reports replays of past jobs side by side, in tables and pictures."""
 
 from __future__ import annotations
 
@@ -33,33 +33,36 @@ if TYPE_CHECKING:
 
 _LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 _SAME = 0.0005
-"""A change that is none in print."""
+"""Relative changes below this are shown as no change."""
 _FIRST = 20
-"""Jobs in the table beside the Gantt chart."""
+"""Maximum number of jobs in the table beside the Gantt chart."""
 MOST_COMPARED = 4
-"""Replays beside the first one."""
+"""Maximum number of replays that are compared with the first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of replays: a line of their table."""
+    """One metric of replays: a line of their table."""
 
     title: str
     key: str
-    """Of the metrics, whose interval over weeks is shown beside it."""
+    """The metric's attribute; an interval over weeks under the same key is shown beside the
+    value."""
     write: Callable[[float], str]
     shown: Literal["always", "known", "above 0"] = "above 0"
-    """When there is a line for it: where a replay has it so."""
+    """When the table has a line for the metric: always, where any replay knows it, or where any is
+    > 0."""
     count: Callable[[Counts], int] | None = None
-    """Return it of the counts of jobs, where it is one of these."""
+    """Returns the metric's value from the counts of jobs, where it is such a count."""
 
     def value(self, metrics: Metrics) -> float | None:
-        """Return the figure of one replay; None: not known."""
+        """Return the metric of one replay; None: unknown."""
         value = getattr(metrics, self.key) if self.count is None else self.count(metrics.counts)
         return None if value is None or not math.isfinite(value) else value
 
     def text(self, metrics: Metrics) -> str | None:
-        """Write the figure of one replay, with its interval where there are several weeks."""
+        """Return the metric of one replay as text, with its interval if the replay has several
+        weeks."""
         value, interval = self.value(metrics), metrics.intervals.get(self.key)
         if value is None:
             return None
@@ -103,7 +106,7 @@ FIGURES = (
 
 
 def figures_table(replays: Sequence[tuple[str, Metrics]]) -> Table[Figure]:
-    """Return a line for each figure and a column for each replay, by its name."""
+    """Return a table with a line for each metric and a column for each named replay."""
 
     def is_shown(figure: Figure) -> bool:
         values = [figure.value(metrics) for _, metrics in replays]
@@ -127,9 +130,9 @@ def figures_table(replays: Sequence[tuple[str, Metrics]]) -> Table[Figure]:
 def replays_report(
     variants: Sequence[VariantReplays], notes: Sequence[str], *, most_users: int
 ) -> Report:
-    """Report replays side by side for a terminal; ``notes``: about the jobs that were read.
+    """Return the report of replays side by side for a terminal; ``notes``: about the jobs read.
 
-    ``most_users``: users that lose, and that gain, most; 0: none.
+    ``most_users``: how many of the users that lose, and that gain, most are listed; 0: none.
     """
     table = figures_table([(variant.name, variant.metrics) for variant in variants])
     unknown = unknown_partitions(variants[0].replays[0])
@@ -141,7 +144,7 @@ def replays_report(
 
 
 def counted(counts: Counts) -> list[str]:
-    """Say how many jobs became what."""
+    """Return sentences on how many jobs were read, replayed, refused, and lost."""
     lines = [f"{counts.read} jobs read, {counts.replayed} replayed, {counts.ended} ended"]
     lines += [f"{count} refused: {reason}" for reason, count in counts.refused.items()]
     if counts.never:
@@ -154,7 +157,7 @@ def counted(counts: Counts) -> list[str]:
 
 
 def unknown_partitions(done: Replayed) -> list[str]:
-    """Say which partitions of the jobs the site does not have."""
+    """Return a sentence on the jobs' partitions that the site file lacks."""
     present = {partition.name for partition in done.cluster.partitions}
     lacking = lacking_partitions(done.trace, present)
     if not lacking:
@@ -166,7 +169,7 @@ def unknown_partitions(done: Replayed) -> list[str]:
 
 
 def failures(variants: Sequence[VariantReplays]) -> list[str]:
-    """Say on how many jobs each policy failed."""
+    """Return sentences on how many jobs each policy failed to place."""
     return [
         f"{variant.name}: the policy failed on {variant.metrics.counts.policy_failed} jobs, which "
         f"stayed where they were; first on {variant.failure}"
@@ -176,7 +179,7 @@ def failures(variants: Sequence[VariantReplays]) -> list[str]:
 
 
 def figures_data(name: str, metrics: Metrics) -> dict[str, Any]:
-    """Return the figures of one replay for JSON; what is not known is null."""
+    """Return the metrics of one replay, for JSON; unknown ones are null."""
     values = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in vars(metrics).items()
@@ -211,11 +214,11 @@ USERS: tuple[Column[UserChange], ...] = (
            words=_change),
     Column("Killed more", "killed_more", lambda change: change.killed),
 )  # fmt: skip
-"""What a replay changes for one user against the first replay."""
+"""The columns of a user's changes compared with the first replay."""
 
 
 def _users(first: VariantReplays, variant: VariantReplays, most: int) -> Part:
-    """Return the users that lose, and that gain, most against the first replay."""
+    """Return a table of the users that lose, and that gain, most compared with the first replay."""
     changes = changes_by_user(first.replays, variant.replays)
     losers = [change for change in changes if change.loses]
     winners = [c for c in reversed(changes) if not c.loses and c.after_s < c.before_s]
@@ -226,7 +229,7 @@ def _users(first: VariantReplays, variant: VariantReplays, most: int) -> Part:
 
 
 def users_data(first: VariantReplays, variant: VariantReplays) -> list[dict[str, Any]]:
-    """Return every user's change against the first replay, for JSON."""
+    """Return every user's change compared with the first replay, for JSON."""
     if variant is first:
         return []
     changes = changes_by_user(first.replays, variant.replays)
@@ -235,7 +238,7 @@ def users_data(first: VariantReplays, variant: VariantReplays) -> list[dict[str,
 
 @dataclass(frozen=True)
 class Shown:
-    """One replay under its name."""
+    """One replay, with its name and its figures."""
 
     name: str
     metrics: Metrics
@@ -243,7 +246,7 @@ class Shown:
 
 
 def replay_report(trace: str, replays: Sequence[Shown], notes: Sequence[str]) -> Report:
-    """Report all replays as one table, then each beside the first."""
+    """Return a report with all replays in one table, then each compared with the first."""
     first, *others = replays
     hint = [] if others else ["Name a second --backfill or --policy to compare."]
     table = figures_table([(replay.name, replay.metrics) for replay in replays])
@@ -257,7 +260,8 @@ def replay_report(trace: str, replays: Sequence[Shown], notes: Sequence[str]) ->
 
 
 def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> list[Part]:
-    """Return waits, use, when and where jobs ran, winners and losers: each as picture and table."""
+    """Return parts on waits, use, times and places of jobs, and users, each as picture and
+    table."""
     kinds = (
         ("Waits", "Share of jobs that waited at most so long", pictures.waits, _waits),
         ("Use", "Cores in use in each partition over time", pictures.use, _use),

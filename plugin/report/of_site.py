@@ -1,4 +1,5 @@
-"""The site: is it sound, how far is it calibrated, how do predictions hold, what do they gain."""
+"""Reports a site: the checks of its setup, its calibration, and the predictions' accuracy and
+gain."""
 
 from __future__ import annotations
 
@@ -52,10 +53,10 @@ def site_report(
     pictures: bool = True,
     newest: Callable[[], NewestJobs] | None = None,
 ) -> Report:
-    """Report the last days; ``store`` raises BerthError where it cannot be read: the rest goes on.
-    ``newest``: what the newest jobs teach, where it is known already.
+    """Return the report of the last days; parts whose data cannot be read are left out.
 
-    Without ``pictures`` it takes half the time.
+    ``store`` opens the store, and may raise BerthError. ``newest``: returns the evaluation of the
+    newest jobs, where it is cached. Without ``pictures`` the report takes half the time.
     """
     now_s = time.time()
     since_s = now_s - days * DAY_S
@@ -105,7 +106,7 @@ class _Calibrated:
     platform: str
     rates_from: str
     nodes: int | None
-    """Nodes that were measured here; None: no such kind of node."""
+    """Nodes measured at this site; None: this platform was not measured as a kind of node."""
     kernels: int
 
 
@@ -126,7 +127,7 @@ _FINDINGS: tuple[Column[Finding], ...] = (
 
 
 class _Count(NamedTuple):
-    """How many decisions of one kind there are."""
+    """The number of decisions with one mode, action and code."""
 
     mode: str
     action: str
@@ -145,7 +146,7 @@ _COUNTS: tuple[Column[_Count], ...] = (
 
 
 def _calibrated(site: Site) -> Part:
-    """Say how far each platform is calibrated.
+    """Return a part on how far each platform is calibrated.
 
     Raises BerthError where the bundle or the calibration cannot be read.
     """

@@ -1,4 +1,5 @@
-"""Slices of GPUs: what each model can be cut into, how a fleet is cut, the slice for a workload."""
+"""Reports MIG slices: the layouts of each GPU model, the fleet's layouts, the slice for a
+workload."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from berth.policies.mig.recommend import Recommendation, SliceChoice
 
 
 class _Profile(NamedTuple):
-    """A profile of a GPU model."""
+    """A MIG profile of a GPU model."""
 
     geometry: Geometry
     profile: SliceProfile
 
 
 class _Model(NamedTuple):
-    """A GPU model, with the numbers of its layouts without media variants."""
+    """A GPU model, with its numbers of layouts without media variants."""
 
     geometry: Geometry
     layouts: int
@@ -47,7 +48,7 @@ PROFILES: tuple[Column[_Profile], ...] = (
     Column("ID", "profile_id", lambda row: row.profile.profile_id),
     Column("Media", "media", _media),
 )  # fmt: skip
-"""What a GPU model can be cut into."""
+"""The columns of a GPU model's MIG profiles."""
 
 MODELS: tuple[Column[_Model], ...] = (
     Column("GPU", "gpu", lambda row: row.geometry.gpu),
@@ -56,11 +57,12 @@ MODELS: tuple[Column[_Model], ...] = (
     Column("Layouts", "layouts", lambda row: row.layouts),
     Column("Maximal", "maximal", lambda row: row.maximal),
 )  # fmt: skip
-"""GPU models that can be cut."""
+"""The columns of GPU models that support MIG."""
 
 
 def _largest_beside(state: GpuState) -> str | None:
-    """Return the largest instance that fits beside those of a GPU; None: none does."""
+    """Return the largest instance that still fits on a GPU beside its instances; None: none
+    fits."""
     geometry = state.geometry.plain() if state.mig_enabled else state.geometry.restricted(())
 
     def size(name: str) -> tuple[int, int]:

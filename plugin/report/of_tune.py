@@ -149,7 +149,7 @@ def differences_columns(currency: str) -> tuple[Column[Difference], ...]:
 
 
 def differences_tables(judgement: Judgement, currency: str) -> list[Table[Difference]]:
-    """Return both policies by metric: those that the tune looked at, and the others."""
+    """Return tables of both policies by metric: the tune's metrics, then the others."""
     tables = (
         ("Both policies on the test weeks", judgement.differences),
         ("Metrics that the tune did not look at", judgement.others),
@@ -159,7 +159,7 @@ def differences_tables(judgement: Judgement, currency: str) -> list[Table[Differ
 
 
 def _axis(metric: Metric, currency: str) -> tuple[str, float]:
-    """Return a metric's name with its unit, and the size of that unit in the metric's own."""
+    """Return a metric's name with its unit, and the factor from the metric's own unit to it."""
     unit, scale = _unit(metric, currency)
     return f"{metric.title} ({unit})" if unit else metric.title, scale
 
@@ -167,7 +167,8 @@ def _axis(metric: Metric, currency: str) -> tuple[str, float]:
 def _front(
     tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str
 ) -> TextTable:
-    """Return the trials that no other beats in every metric, today's first."""
+    """Return the Pareto-optimal trials, those that no other trial beats in every metric; the
+    current policy first."""
     names = [name for name in PARAMETERS if any(name in trial.values for trial in tuned.front)]
     judged, word = judgement.recommended, "chosen" if judgement.shown else "judged"
     rows = []

@@ -1,4 +1,5 @@
-"""A workload: how long it takes on each platform, what limits it there, which run would help."""
+"""Reports a workload: its time and bottleneck on each platform, and which measurement would
+help."""
 
 from __future__ import annotations
 
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation
 
 EXPLAINED = 5
-"""Platforms whose prediction is explained."""
+"""Maximum number of platforms whose prediction is explained."""
 DRAWN = 2
-"""Platforms in the picture of an explanation."""
+"""Maximum number of platforms in the picture of an explanation."""
 OPERATORS = 12
-"""Kinds of operators in the table beside the roofline."""
+"""Maximum number of kinds of operators in the table beside the roofline."""
 
 
 REASONS: tuple[Column[Explanation], ...] = (
@@ -54,12 +55,12 @@ REASONS: tuple[Column[Explanation], ...] = (
     Column("Most of the roofline's time", "limit", lambda reason: reason.limit,
            words=lambda reason: f"{reason.limit} ({reason.limit_share:.0%})"),
 )  # fmt: skip
-"""What moves a program's speedup on each platform."""
+"""The columns of what determines a program's speedup on each platform."""
 
 
 @dataclass(frozen=True)
 class WorkloadRanking:
-    """A workload's forecast with all that it was asked with."""
+    """A workload's forecast with everything that it was made from."""
 
     workload: Workload
     forecast: Forecast
@@ -70,10 +71,11 @@ class WorkloadRanking:
     """The best point on each platform, ranked."""
     site: Site | None
     no_code: frozenset[str] = frozenset()
-    """Platforms for which the program is not built."""
+    """Platforms for which the program has no code."""
 
     def can_act(self, prediction: Prediction) -> bool:
-        """Whether one can act on it: it can run there, and its time is known well enough."""
+        """Return whether the program can run there and the prediction is reliable enough to act
+        on."""
         return usable(prediction) and prediction.platform not in self.no_code
 
     def table_rows(self) -> list[PlatformRow]:
@@ -83,7 +85,7 @@ class WorkloadRanking:
 
 
 def rank_workload(workload: Workload, forecaster: Forecaster, site: Site | None) -> WorkloadRanking:
-    """Predict a workload on every platform that is known. Raises BerthError where nothing can be
+    """Predict a workload on every known platform. Raises BerthError where nothing can be
     predicted."""
     platforms, reference = platforms_for(site), reference_of(site)
     forecast = forecaster.forecast(workload, platforms, platforms, reference=reference)
@@ -95,7 +97,8 @@ def rank_workload(workload: Workload, forecaster: Forecaster, site: Site | None)
 
 
 def workload_report(ranking: WorkloadRanking) -> Report:
-    """Report the ranking, why it is so, slices, and which run would help most."""
+    """Return the report of the ranking, its reasons, MIG slices, and the measurement to make
+    next."""
     workload, rows = ranking.workload, ranking.rows
     parts = [_ranking(ranking), part("Why", lambda: _why(ranking))]
     slices = _slices(ranking)
@@ -122,7 +125,7 @@ def workload_report(ranking: WorkloadRanking) -> Report:
 def time_rows(
     rows: Sequence[Prediction], can_act: Callable[[Prediction], bool] = usable
 ) -> list[Row]:
-    """Return predictions as pictures of times take them."""
+    """Return predictions as rows of the time chart."""
     return [
         Row(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not can_act(p))
         for p in rows
@@ -153,7 +156,8 @@ def _ranking(ranking: WorkloadRanking) -> Part:
 
 
 def _why(ranking: WorkloadRanking) -> Part:
-    """Say what limits the best platforms and what their times are from. Raises BerthError."""
+    """Return a part on the bottleneck of the best platforms and the sources of their times. Raises
+    BerthError."""
     lines = []
     best = ranking.rows[:EXPLAINED]
     each = ranking.forecaster.explain_each(
@@ -178,7 +182,8 @@ def _why(ranking: WorkloadRanking) -> Part:
 
 
 def _explained(ranking: WorkloadRanking) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
-    """Return what moved a program's speedup, or a model's operators under the roofs."""
+    """Return pictures and tables: a program's feature effects, or a model's operators by
+    roofline."""
     document: Any = ranking.workload.document
     best = [prediction for prediction in ranking.rows if ranking.can_act(prediction)] or list(
         ranking.rows
@@ -242,7 +247,7 @@ def _roofline(
 
 
 def _slices(ranking: WorkloadRanking) -> list[str]:
-    """Say for each GPU that is cut which is the smallest slice that holds it."""
+    """Return a sentence per GPU model with MIG on its smallest slice that holds the workload."""
     smallest: dict[str, tuple[int, str]] = {}
     for prediction in ranking.rows:
         platform = ranking.platforms[prediction.platform]

@@ -1,8 +1,8 @@
-"""The parts that reports and views are made of, and the columns that tables are made of.
+"""The parts of reports and web views, and the columns of tables.
 
-A Column says once what a table shows of a record: on the screen, on the page, in CSV and in JSON.
-A part is made once from records; the writers (``terminal``, ``html``, ``csv_tables``,
-``json_data``) write it. All text is escaped where it is written.
+A Column defines once how a table shows a field of its records: on a terminal, a web page, in CSV
+and in JSON. Parts are made from records; the writers (``terminal``, ``html``, ``csv_tables``,
+``json_data``) print them and escape all text.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from berth.pilot.errors import BerthError, ToolMissing
 from berth.pilot.units import format_bytes, format_seconds
 
 SHORT = 24
-"""Cells of up to so many characters stay in one line: dates and names do not break."""
+"""Cells up to this many characters are not broken into several lines, such as dates and names."""
 THREE = ("low", "mid", "high")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
-    """What a table shows of each record in one column."""
+    """How a table shows one field of its records."""
 
     title: str
-    """For people: on the screen (there in capitals) and on the page."""
+    """The title that people read: on a terminal (in capitals) and on a web page."""
     key: str
-    """For programs: in JSON and CSV; of a value with a unit it ends in that."""
+    """The name in JSON and CSV; the name of a value with a unit ends in that unit."""
     value: Callable[[R], Any]
-    """Return what programs read of a record, of a type that JSON has; None: not known."""
+    """Returns the record's value in a type that JSON has; None: unknown."""
     text: Callable[[Any], str] = str
-    """Write a value that is known, for people."""
+    """Returns the text of a known value, for people."""
     unit: str = ""
     """Unit of the value."""
     missing: str = "-"
-    """What people read where the value is not known."""
+    """Text that is shown where the value is unknown."""
     ends: tuple[str, ...] = ()
-    """Of a value that is an interval, what its numbers are: a column each in CSV."""
+    """Names of the numbers of an interval value: each becomes a column in CSV."""
     words: Callable[[R], str | None] | None = None
-    """Write a record for people, where more than the value is to be said."""
+    """Returns the record's text for people, where it needs more than the value."""
     is_optional: bool = False
     """Whether the column is left out where no record has a value."""
     is_wide: bool = False
-    """Whether a terminal, where space is scarce, leaves the column out."""
+    """Whether a narrow terminal leaves the column out."""
     in_short: bool = False
-    """Whether the column stays where few are shown (``--short``)."""
+    """Whether the column stays in a short table (``--short``)."""
 
     def cell(self, record: R) -> str:
-        """Return what people read of a record."""
+        """Return the text of a record for people."""
         if self.words is not None:
             return self.words(record) or self.missing
         value = self.value(record)
@@ -57,7 +57,7 @@ class Column(Generic[R]):
 
 
 def ends_of(interval: Any) -> Sequence[float]:
-    """Return low, middle and high of an Interval; a sequence of numbers as it is."""
+    """Return low, middle and high of an Interval; a sequence of numbers is returned unchanged."""
     is_one = hasattr(interval, "mid")
     return (interval.low, interval.mid, interval.high) if is_one else interval
 
@@ -75,7 +75,8 @@ def interval(
     *,
     unit: str = "s",
 ) -> Column[R]:
-    """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write``: an end, for people."""
+    """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write`` returns the text of one
+    end."""
 
     def text(known: Any) -> str:
         low, mid, high = map(write, ends_of(known))
@@ -92,12 +93,12 @@ def middle(
     *,
     unit: str = "s",
 ) -> Column[R]:
-    """Make a column of intervals of which people read the middle."""
+    """Make a column of intervals of which people see only the middle."""
     return Column(title, key, value, lambda known: write(ends_of(known)[1]), unit, ends=THREE)
 
 
 def at_most(title: str, key: str, value: Callable[[R], Any]) -> Column[R]:
-    """Make a column of intervals in bytes, of which people read the upper end."""
+    """Make a column of intervals in bytes of which people see only the upper end."""
 
     def text(known: Any) -> str:
         return format_bytes(ends_of(known)[2])
@@ -106,14 +107,14 @@ def at_most(title: str, key: str, value: Callable[[R], Any]) -> Column[R]:
 
 
 def plain(value: Any) -> Any:
-    """Return a column's value as JSON has it: an Interval as low, mid and high."""
+    """Return a column's value for JSON: an Interval becomes low, mid and high."""
     if hasattr(value, "mid"):
         return {"low": value.low, "mid": value.mid, "high": value.high}
     return value
 
 
 def worth_showing(columns: Sequence[Column[R]], records: Sequence[R]) -> tuple[Column[R], ...]:
-    """Return the columns without the optional ones of which no record has a value."""
+    """Return the columns without the optional ones that have no value in any record."""
     return tuple(
         column
         for column in columns
@@ -122,49 +123,49 @@ def worth_showing(columns: Sequence[Column[R]], records: Sequence[R]) -> tuple[C
 
 
 def data_of(columns: Sequence[Column[R]], record: R) -> dict[str, Any]:
-    """Return what JSON has of a record: the value of each column."""
+    """Return a record's values for JSON, by the columns' keys."""
     return {column.key: plain(column.value(record)) for column in columns}
 
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[R]):
-    """A line for each record, and a column for each thing that is shown of it."""
+    """A table with a line for each record and a column for each field."""
 
     caption: str
     columns: Sequence[Column[R]]
     records: Sequence[R]
     doubtful: Sequence[bool] = ()
-    """By record: shown apart, as nothing to act on."""
+    """For each record, whether it is shown apart as too uncertain to act on."""
     links: Sequence[str | None] = ()
-    """By record: where its first cell leads, on the page."""
+    """For each record, the address that its first cell links to on a web page."""
     most: int | None = None
-    """Lines that a terminal shows; None: all. Page, CSV and JSON have all."""
+    """Maximum number of lines on a terminal; None: all. Web page, CSV and JSON have all lines."""
 
     @property
     def header(self) -> list[str]:
-        """Return the titles that people read."""
+        """Return the columns' titles for people."""
         return [column.title for column in self.columns]
 
     @property
     def rows(self) -> list[list[str]]:
-        """Return the cells that people read, a list for each record."""
+        """Return the cells' texts for people, a list for each record."""
         return [[column.cell(record) for column in self.columns] for record in self.records]
 
     def data(self) -> list[dict[str, Any]]:
-        """Return what programs read, a mapping for each record."""
+        """Return the values for programs, a mapping for each record."""
         return [data_of(self.columns, record) for record in self.records]
 
     def is_doubtful(self, index: int) -> bool:
-        """Return whether the record at ``index`` is only a guess."""
+        """Return whether the record at ``index`` is too uncertain to act on."""
         return index < len(self.doubtful) and self.doubtful[index]
 
     @staticmethod
     def in_line(cell: str) -> bool:
-        """Return whether a cell stays in one line however narrow the screen is."""
+        """Return whether a cell is kept on one line however narrow the screen is."""
         return len(cell) <= SHORT
 
     def link(self, index: int) -> str | None:
-        """Return where the first cell of the record at ``index`` leads."""
+        """Return the address that the first cell of the record at ``index`` links to."""
         return self.links[index] if index < len(self.links) else None
 
 
@@ -179,7 +180,7 @@ def text_table(
     doubtful: Sequence[bool] = (),
     links: Sequence[str | None] = (),
 ) -> TextTable:
-    """Make a table of rows of text; its columns have their titles as keys."""
+    """Make a table from rows of text; the titles of its columns are also their keys."""
 
     def cell(index: int) -> Callable[[Sequence[str]], str]:
         return lambda row: row[index]
@@ -190,14 +191,15 @@ def text_table(
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing, and what it shows in words for who cannot see it."""
+    """A drawing, with a description in words for readers who cannot see it."""
 
     svg: str
     words: str
 
     @property
     def address(self) -> str:
-        """Return the drawing for ``img``: an SVG there runs no script and loads nothing."""
+        """Return the drawing as a data address for ``img``, where an SVG cannot run scripts or
+        load files."""
         svg = self.svg
         if "xmlns=" not in svg[:400]:
             svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
@@ -206,35 +208,36 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One heading with what belongs to it."""
+    """A heading with the content below it."""
 
     title: str
     lines: Sequence[str] = ()
-    """Sentences."""
+    """Sentences above the tables."""
     pictures: Sequence[Picture] = ()
     tables: Sequence[Table[Any]] = ()
     verbatim: str = ""
-    """Lines whose spaces matter: a command, a difference of files."""
+    """Text whose spaces matter, such as a command or a diff."""
     problem: BerthError | None = None
-    """Why the rest of it is not there."""
+    """The error because of which the part's content is missing."""
     facts: Sequence[tuple[str, str]] = ()
-    """Names, and what each is."""
+    """Pairs of a name and its value."""
     notes: Sequence[str] = ()
-    """Sentences about the tables, below them."""
+    """Sentences below the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is shown of one thing."""
+    """A whole report: title, summary and parts."""
 
     title: str
     lead: str
-    """The first sentence: what a reader takes away."""
+    """The first sentence, which summarises the report."""
     parts: Sequence[Part]
 
 
 def part(title: str, read: Callable[[], Part]) -> Part:
-    """Return what ``read`` makes, under ``title``; where it raises, the reason: others go on."""
+    """Return the part that ``read`` makes, under ``title``; where ``read`` raises, a part with the
+    error."""
     try:
         return replace(read(), title=title)
     except BerthError as error:
@@ -242,7 +245,8 @@ def part(title: str, read: Callable[[], Part]) -> Part:
 
 
 def drawn(words: str, draw: Callable[[], str]) -> tuple[Picture, ...]:
-    """Return the picture that ``draw`` makes as SVG; none without matplotlib: tables say it all."""
+    """Return the picture that ``draw`` makes as SVG; none without matplotlib, as tables have all
+    data."""
     try:
         return (Picture(draw(), words),)
     except ToolMissing:
