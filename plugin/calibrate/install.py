@@ -1,4 +1,4 @@
-"""What a calibration made, put into the site: platform files, the bundle, the site file."""
+"""Installs the results of a calibration: platform files, a bundle, and the site file's changes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from berth.plugin.site.write import PLATFORM_FOLDER
 def install(
     site_file: Path, platforms: Sequence[Platform], bundle: Path, bundle_id: str, replaced: Path
 ) -> Site:
-    """Put platforms and bundle beside the site file and name them there; the new site.
+    """Put platforms and bundle beside the site file, name them in it, and return the new site.
 
-    ``replaced``: the bundle of programs that the site had. The site file is written last and at
-    once: until then everything is as it was. Raises UsageError.
+    ``replaced``: the site's previous bundle of programs. The site file is written last and
+    atomically, so the site is unchanged until then. Raises UsageError.
     """
     home = site_file.absolute().parent
     target = home / BUNDLE_FOLDER / f"{CALIBRATED}{bundle_id.removeprefix('berth-')}"
@@ -68,10 +68,10 @@ def install(
 
 
 def with_calibration(text: str, files: Mapping[str, str], bundles: Sequence[str]) -> str:
-    """Return the site file's text with these platform files and bundles; all else stays as it is.
+    """Return the site file's text with these platform files and bundles, and no other change.
 
-    Comments, order and spaces stay, too. Raises UsageError, with what to write by hand, where it
-    is written so unusually that it cannot be changed safely.
+    Comments, order and spaces stay unchanged. Raises UsageError, with what to write by hand, where
+    the text is written too unusually to be changed safely.
     """
 
     def change(document: tomlkit.TOMLDocument) -> None:
@@ -111,7 +111,7 @@ def _add_platform(document: tomlkit.TOMLDocument, name: str, file: str) -> None:
 def _expected(
     before: Mapping[str, object], files: Mapping[str, str], bundles: Sequence[str]
 ) -> dict[str, object]:
-    """Return what the changed file must mean, as parsed TOML."""
+    """Return what the changed file must contain, as parsed TOML."""
     expected = json.loads(json.dumps(before, default=str))
     tables = expected.setdefault("platforms", [])
     for name, file in files.items():
@@ -127,7 +127,7 @@ def _expected(
 
 
 def refresh_forecasts(site: Site) -> str:
-    """Predict the store's workloads with the site as it is now; a sentence about it."""
+    """Predict the store's workloads with the calibrated site; return a sentence on the result."""
     from berth.plugin.forecasting import (  # noqa: PLC0415 - loads every family
         forecaster_for,
         platforms_for,

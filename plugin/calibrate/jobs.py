@@ -1,4 +1,4 @@
-"""The jobs of a calibration: submitted, followed, and gone on with after an interruption."""
+"""The jobs of a calibration: submits and follows them, and resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -20,62 +20,63 @@ from berth.plugin.scheduler.jobs import berth_command
 EXPECTED_S = {"quick": 60.0, "normal": 160.0, "full": 540.0}
 """Expected seconds of one node's measurement by depth, on an otherwise idle machine."""
 LINK_S = 60.0
-"""Expected seconds of measuring what connects two nodes, which are held together."""
+"""Expected seconds of measuring the link between two nodes, both allocated to one job."""
 OLDER = ".older"
-"""Ending of a result that is being measured again."""
+"""Suffix of an earlier result while its node is measured again."""
 POLL_S = (0.5, 10.0)
-"""Between two looks at the jobs, at first and at most."""
+"""Seconds between two polls of the jobs: initial and maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a calibration is made."""
+    """Settings of a calibration."""
 
     depth: str = "normal"
     """``quick`` (few kernels), ``normal`` or ``full`` (longer)."""
     nodes_per_kind: int = 3
     time_limit_s: float = 1800.0
     at_once: int = 8
-    """Most nodes that are measured at a time."""
+    """Maximum number of nodes measured at a time."""
     account: str | None = None
     qos: str | None = None
     again: bool = False
-    """Measure nodes again that were measured already."""
+    """Whether to measure nodes again that have a result."""
     links: bool = True
-    """Measure what connects two nodes of a kind, too."""
+    """Whether to measure the link between two nodes of a kind, too."""
 
     @property
     def judged_limit_s(self) -> float:
-        """Return the time limit that queues are asked for; 0 with a QOS, which may lift theirs."""
+        """Return the time limit that a queue must allow; 0 with a QOS, which may override the
+        queue's."""
         return 0.0 if self.qos is not None else self.time_limit_s
 
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One node that is to be measured, or why it is not."""
+    """One node to measure, or the reason why it is not measured."""
 
     kind: Kind
     node: NodeFacts | None
     why_not: str | None = None
     stale: str | None = None
-    """Why its present result does not count."""
+    """Why the node's existing result is outdated."""
     second: NodeFacts | None = None
-    """The other node, where what connects the two is to be measured."""
+    """The second node, where the link between two nodes is to be measured."""
 
     @property
     def nodes(self) -> tuple[NodeFacts, ...]:
-        """Return the nodes that the job holds."""
+        """Return the nodes that the job needs."""
         return tuple(node for node in (self.node, self.second) if node is not None)
 
     @property
     def what(self) -> str:
-        """Return how its step names it: the node, or both nodes with a comma."""
+        """Return the step's name: the node's name, or both names separated by a comma."""
         return PAIR.join(node.name for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many steps are where."""
+    """Numbers of steps by state."""
 
     done: int = 0
     running: int = 0
@@ -90,9 +91,9 @@ def plan(
     settings: Settings,
     drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Todo]:
-    """Return what is still to be measured, in order; kinds that no job can measure with the reason.
+    """Return the remaining measurements, in order; for kinds that no job can measure, the reason.
 
-    ``drivers``: of the GPUs of hosts, as they were seen last.
+    ``drivers``: GPU driver versions by host, as last seen.
     """
     todo = []
     for kind in kinds:
@@ -132,7 +133,8 @@ def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
 
 
 def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
-    """Return the pairs of the kind whose link is still to be measured while two nodes are free."""
+    """Return two free nodes of the kind whose link is still to be measured, or why there are
+    none."""
     if len(kind.nodes) < 2:
         return []
     nodes = {node.name: node for node in facts.nodes}
@@ -166,11 +168,11 @@ def follow(
     wait_s: float,
     show: Callable[[Progress], None] = lambda _: None,
 ) -> CalibrationState:
-    """Submit what is to be measured and wait for it; the state when all ended or time is up.
+    """Submit the remaining measurements and wait for them; return the state at the end or timeout.
 
-    A step whose job was submitted by an earlier call is followed, not submitted again. Jobs that
-    only wait are left in the queue after ``wait_s`` seconds in which nothing else happened.
-    Raises SchedulerError where the scheduler cannot be asked.
+    A step whose job an earlier call submitted is followed, not submitted again. If only pending
+    jobs are left and nothing changes for ``wait_s`` seconds, they stay in the queue. Raises
+    SchedulerError where the scheduler does not answer.
     """
     state = folder.read()
     folder.write(state)
@@ -223,8 +225,8 @@ def _state_of(step: Step, known: Mapping[str, Outcome]) -> str:
 
 
 def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
-    """Return the step without its job, done or with its problem; an older result is put back
-    then."""
+    """Return the step without its job, as done or with its problem; after a failure an earlier
+    result is restored."""
     result = folder.result(step.kind, step.node)
     if result is not None and result.complete:
         return step.model_copy(update={"job": None, "problem": None})
@@ -261,7 +263,7 @@ def submitted(
     *,
     settings: Settings,
 ) -> Step:
-    """Submit the job of one node, or of two, through the first of its places that takes it."""
+    """Submit the job for one node or a pair, through the first candidate that accepts it."""
     kind, part, names = todo.kind, todo.what, [node.name for node in todo.nodes]
     script, present = folder.file(kind.name, part, "sh"), folder.file(kind.name, part, "json")
     result = folder.result(kind.name, part)

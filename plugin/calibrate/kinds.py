@@ -1,4 +1,4 @@
-"""The kinds of nodes of a site: candidates whose nodes are of one platform."""
+"""The kinds of nodes of a site: candidates whose nodes have the same platform."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from berth.policies.values import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One platform of the site, its candidates and their nodes."""
+    """One platform of the site, with its candidates and their nodes."""
 
     platform: Platform
     candidates: tuple[Candidate, ...]
     nodes: tuple[NodeFacts, ...]
-    """Each node once, in the scheduler's order."""
+    """The nodes without duplicates, in the scheduler's order."""
 
     @property
     def name(self) -> str:
-        """Return the name of its platform."""
+        """Return the name of the kind's platform."""
         return self.platform.name
 
     def candidates_of(
         self, nodes: Sequence[str], facts: ClusterFacts, limit_s: float
     ) -> tuple[Candidate, ...]:
-        """Return the candidates by which a job of that time limit reaches all of these nodes."""
+        """Return the candidates through which a job with that time limit can get all of these
+        nodes."""
         return tuple(
             candidate
             for candidate in self.open_candidates(facts, limit_s)
@@ -37,15 +38,15 @@ class Kind:
         )
 
     def open_candidates(self, facts: ClusterFacts, limit_s: float) -> tuple[Candidate, ...]:
-        """Return the candidates whose queue takes jobs of that time limit and starts them now."""
+        """Return the candidates whose queue accepts jobs with that time limit and starts jobs
+        now."""
         queues = {name: queue for name, queue in facts.queues.items() if queue.up}
         return tuple(
             p for p in self.candidates if p.queue in queues and gives(queues[p.queue], limit_s)
         )
 
     def free_pair(self, facts: ClusterFacts, limit_s: float) -> tuple[NodeFacts, ...]:
-        """Return two nodes that one job can hold and that nothing runs on; empty where there are
-        none."""
+        """Return two idle nodes that one job can get; empty where there are none."""
         for candidate in self.open_candidates(facts, limit_s):
             free = [n for n in nodes_of(candidate, facts) if n.usable and n.idle_cores == n.cores]
             if len(free) > 1:
@@ -54,13 +55,12 @@ class Kind:
 
 
 def gives(queue: QueueFacts, limit_s: float) -> bool:
-    """Tell whether jobs of the queue may have that time limit."""
+    """Return whether the queue allows that time limit."""
     return queue.max_time_s is None or limit_s <= queue.max_time_s
 
 
 def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:
-    """Return one kind for each platform that the site's candidates name, in the site file's
-    order."""
+    """Return one kind for each platform of the site's candidates, in the site file's order."""
     names = dict.fromkeys(candidate.platform for candidate in site.candidates)
     return tuple(_kind(name, site, facts) for name in names)
 
@@ -74,10 +74,11 @@ def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
 def chosen_nodes(
     kind: Kind, facts: ClusterFacts, most: int, limit_s: float
 ) -> tuple[NodeFacts, ...]:
-    """Choose at most ``most`` nodes that work, by candidates that start jobs of that time limit.
+    """Return at most ``most`` working nodes that jobs with that time limit can get.
 
-    One of each candidate comes first; nodes of the platform's size and without GPUs (a candidate of
-    CPU nodes may reach others) come before others, idle ones before busy ones.
+    One node of each candidate comes first. Nodes with the platform's core count and without GPUs
+    come before others (a candidate of CPU nodes may include GPU nodes), and idle nodes before busy
+    ones.
     """
     candidates = kind.open_candidates(facts, limit_s)
     reached = {n.name for candidate in candidates for n in nodes_of(candidate, facts)}
@@ -97,7 +98,7 @@ def chosen_nodes(
 
 
 def named_kinds(kinds: Sequence[Kind], wanted: Sequence[str]) -> tuple[Kind, ...]:
-    """Choose the kinds named by platform or candidate; all where none is named. Raises KeyError."""
+    """Return the kinds named by platform or candidate; all where none is named. Raises KeyError."""
     if not wanted:
         return tuple(kinds)
     chosen = []

@@ -1,9 +1,10 @@
-"""From measurements of nodes to platforms and a bundle in which each of them is labelled.
+"""Makes platforms and a calibrated bundle from measurements of nodes.
 
-Some kinds of nodes have the reference's processor. A benchmark of a few seconds errs by as much as
-two nodes of one processor differ, and where a node is throttled it finds rates that no program
-reaches. The suite decides whose ceilings such a kind gets: each kernel in turn is left out and
-predicted with the node's own ceilings, and with the reference's.
+Some kinds of nodes have the same processor as the reference. A benchmark of a few seconds errs by
+as much as two nodes with one processor differ; and on a throttled node it measures rates that no
+program reaches. So the benchmark suite decides which rates such a kind gets: each kernel is left
+out in turn and predicted once with the node's own rates and once with the reference's, and the
+more accurate rates are used.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from berth.predictor.hardware.ceilings import Point
 from berth.predictor.learning.programs.columns import kernel_and_size
 
 APART = 1.15
-"""Nodes of one kind whose times differ by more than this factor are named."""
+"""Nodes are reported whose times differ from their kind's by more than this factor."""
 _RATES = (
     "int_ops_core_per_s",
     "scalar_chain_core_per_s",
@@ -45,42 +46,42 @@ _RATES = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A kind of nodes by what was measured on some of them."""
+    """A kind of nodes, with the measurements of some of its nodes."""
 
     platform: Platform
-    """The platform of the node in the middle, under the kind's name."""
+    """The measured platform of the median node, under the kind's name."""
     seconds: Mapping[str, float]
-    """Median over the nodes, by kernel and size."""
+    """Median time in seconds over the nodes, by kernel and size."""
     nodes: Mapping[str, float]
-    """Each node's times over the kind's, geometric mean over the kernels."""
+    """Each node's times divided by the kind's: geometric mean over the kernels."""
 
     @property
     def kernels(self) -> int:
-        """Return how many of the suite were timed, at whatever sizes."""
+        """Return the number of kernels with a measured time, whatever their sizes."""
         return len({kernel[0] for name in self.seconds if (kernel := kernel_and_size(name))})
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Return the nodes that differ from the kind, worst first."""
+        """Return the nodes that differ from the kind, the most different first."""
         far = [n for n, ratio in self.nodes.items() if max(ratio, 1 / ratio) > APART]
         return tuple(sorted(far, key=lambda n: -abs(math.log(self.nodes[n]))))
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well a bundle knows a platform, over the kernels of the suite."""
+    """How accurately a bundle predicts a platform, over the kernels of the suite."""
 
     factor: float
-    """Median of upper / lower predicted time."""
+    """Median ratio of upper to lower predicted time."""
     basis: Basis
 
 
 def measured(
     old: Platform, results: Sequence[NodeMeasurement], links: Sequence[LinkMeasurement] = ()
 ) -> Measured:
-    """Join the results of one kind's nodes, of which there is at least one.
+    """Combine the results of one kind's nodes; there must be at least one.
 
-    ``links``: what was measured between two of them, newest first.
+    ``links``: measurements of the link between two of the nodes, newest first.
     """
     names = [name for name in suite_profiles() if any(name in r.seconds for r in results)]
     seconds = {
@@ -115,10 +116,10 @@ def learnt(
     *,
     command: str,
 ) -> Manifest:
-    """Write the bundle ``source`` with every kind labelled to ``folder``.
+    """Write the bundle ``source``, calibrated for every kind, to ``folder``; return its manifest.
 
-    The kinds are seen from ``reference``, one of them; it itself from the machine that the suite
-    was counted on. Raises UsageError.
+    The other kinds are predicted from ``reference``, which is one of them; ``reference`` itself is
+    predicted from the machine on which the suite's counters were measured. Raises UsageError.
     """
     from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
 
@@ -157,7 +158,7 @@ def qualities(
     reference: Platform | None,
     platforms: Sequence[Platform],
 ) -> dict[str, Quality]:
-    """Ask a bundle how well it knows each platform, by the suite on one core or GPU."""
+    """Return how accurately a bundle predicts the suite on one core or GPU of each platform."""
     predictor = Predictor.load(bundle)
     points = [Point(platform, 1) for platform in platforms]
     spreads: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
@@ -176,7 +177,7 @@ def qualities(
 
 
 def enough(kind: Measured) -> bool:
-    """Tell whether there are enough kernels for an interval of its own."""
+    """Return whether enough kernels were measured for the kind to get its own interval."""
     return kind.kernels >= CALIBRATED_KERNELS
 
 
@@ -186,8 +187,8 @@ def with_better_ceilings(
     platforms: Mapping[str, Platform],
     prior: Calibration,
 ) -> dict[str, Measured]:
-    """Return the kinds, with the rates of a core of ``reference`` where these explain the suite
-    better."""
+    """Return the kinds, with the per-core rates of ``reference`` where these predict the suite
+    better than the kind's own."""
     known = {**platforms, **{name: kind.platform for name, kind in kinds.items()}}
     return {name: _better(kind, kinds[reference], known, prior) for name, kind in kinds.items()}
 
@@ -209,9 +210,9 @@ def _better(
 
 
 def as_at_home(own: Signature, home: Signature) -> Signature:
-    """Return ``own`` with the rates of a core of ``home``; how they add up over cores stays.
+    """Return ``own`` with the per-core rates of ``home``; the scaling over cores stays.
 
-    Each node's are those that its share of a processor leaves.
+    The rates are scaled by each node's share of its processor.
     """
     home = times_rates(home, (own.processor_share or 1.0) / (home.processor_share or 1.0))
 
@@ -270,7 +271,8 @@ def _left_out(
     known: Mapping[str, Platform],
     prior: Calibration,
 ) -> Floats:
-    """Return absolute log errors of the suite's kernels, each left out in turn; none of too few."""
+    """Return absolute log errors of the suite's kernels, each left out in turn; empty with too few
+    kernels."""
     from berth.predictor.learning.programs.adapt import adapted  # noqa: PLC0415 - needs the extra
     from berth.predictor.learning.programs.columns import pair_columns, pairs_of  # noqa: PLC0415
 

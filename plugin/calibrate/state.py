@@ -1,7 +1,7 @@
-"""What a calibration has done so far: one JSON file, and one result a node beside it.
+"""The progress of a calibration: one JSON state file, and a result file for each node beside it.
 
-With it stand the facts that a calibration is judged by: drivers of GPUs as they are now, and which
-bundles are a site's own.
+Also the facts by which a calibration is judged outdated: GPU drivers as they are now, and which
+bundles calibration made.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from berth.predictor.families.program.bundle import BUNDLE_SCHEMA, DEFAULT_BUNDL
 
 BUNDLE_FOLDER = "bundles"
 CALIBRATED = "calibrated-"
-"""How folders of bundles that calibration made begin."""
+"""Prefix of the folders of bundles that calibration made."""
 STATE_SCHEMA = "berth.calibration/1"
 FOLDER = "calibration"
-"""Folder beside the site file, where no other one is named."""
+"""Default name of the folder, beside the site file."""
 STATE_FILE = "calibration.json"
 PAIR = ","
-"""Between the names of two nodes."""
+"""Separates the names of two nodes."""
 LINKS = "links"
-"""Folder of what was measured between two nodes."""
+"""Folder of the results for links between two nodes."""
 
 
 def drivers_seen(site: Site) -> dict[str, str]:
-    """Return driver versions by host: this machine's own, and those of the newest stored profiles.
+    """Return GPU driver versions by host: this machine's, and those in the newest stored profiles.
 
-    No scheduler reports it. Empty where there is no store.
+    No scheduler reports driver versions. Only this machine's is known where there is no store.
     """
     drivers: dict[str, str] = {}
     try:
@@ -65,18 +65,18 @@ def drivers_seen(site: Site) -> dict[str, str]:
 
 
 def other_driver(host: str, measured: str | None, seen: Mapping[str, str]) -> str | None:
-    """Return the driver that runs now where it is not the measured one; None: it is the same."""
+    """Return the driver that runs now if it differs from the measured one; None: it is the same."""
     now = seen.get(host)
     return now if measured and now and now != measured else None
 
 
 def is_ours(folder: Path) -> bool:
-    """Tell whether calibration made this bundle."""
+    """Return whether calibration made this bundle."""
     return folder.parent.name == BUNDLE_FOLDER and folder.name.startswith(CALIBRATED)
 
 
 def program_bundle(bundles: Sequence[Path]) -> Path:
-    """Return the bundle of programs among a site's own, else the shipped one."""
+    """Return the bundle for programs among the site's own, else the shipped one."""
     for folder in bundles:
         try:
             if schema_of_bundle(folder) == BUNDLE_SCHEMA:
@@ -87,31 +87,31 @@ def program_bundle(bundles: Sequence[Path]) -> Path:
 
 
 class Step(Document):
-    """The measurement of one node or of two: the job that makes it, and what went wrong."""
+    """The measurement of one node or of a pair: its job, and what went wrong."""
 
     kind: Name
     node: str = Field(min_length=1, max_length=520)
-    """Its name; of what connects two nodes, both names with a comma."""
+    """The node's name; for a link, both nodes' names separated by a comma."""
     job: str | None = None
-    """None: not submitted."""
+    """Identifier of the job; None: not submitted."""
     queue: str = ""
     submitted_s: NonNegative = 0.0
     problem: str | None = None
-    """Why it has no result; None: it has, or is still to come."""
+    """Why there is no result; None: there is one, or it is still expected."""
 
 
 class CalibrationState(Document):
-    """Every step of a site's calibration, by kind and node."""
+    """All steps of a site's calibration, by kind and node."""
 
     schema_: str = Field(default=STATE_SCHEMA, alias="schema")
     steps: tuple[Step, ...] = Field(default=(), max_length=10_000)
 
     def step(self, kind: str, node: str) -> Step | None:
-        """Return the step of one node."""
+        """Return the step of one node or pair; None: it has none."""
         return next((s for s in self.steps if (s.kind, s.node) == (kind, node)), None)
 
     def with_step(self, step: Step) -> CalibrationState:
-        """Return the state with ``step`` in place of the one of its node."""
+        """Return the state with ``step`` in place of the previous step of the same node."""
         others = [s for s in self.steps if (s.kind, s.node) != (step.kind, step.node)]
         return self.model_copy(update={"steps": (*others, step)})
 
@@ -123,12 +123,12 @@ class Folder:
         self.path = path.absolute()
 
     def read(self) -> CalibrationState:
-        """Return the state so far; an empty one where nothing was begun. Raises DocumentError."""
+        """Return the stored state; an empty one where there is no file. Raises DocumentError."""
         path = self.path / STATE_FILE
         return read_json(path, CalibrationState) if path.exists() else CalibrationState()
 
     def write(self, state: CalibrationState) -> None:
-        """Keep the state. Raises UsageError where the folder cannot be written."""
+        """Write the state. Raises UsageError where the folder cannot be written."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             write_json(self.path / STATE_FILE, state)
@@ -139,12 +139,12 @@ class Folder:
             ) from None
 
     def file(self, kind: str, node: str, ending: str) -> Path:
-        """Return the path of the script, log or result of one node or two."""
+        """Return the path of the script, log or result (by ``ending``) of one node or pair."""
         folder = self.path / kind / LINKS if PAIR in node else self.path / kind
         return folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', node)}.{ending}"
 
     def result(self, kind: str, node: str) -> NodeMeasurement | LinkMeasurement | None:
-        """Read what was measured, finished or not; None: nothing that can be read."""
+        """Return the measurement of a node or pair, complete or not; None: none can be read."""
         path = self.file(kind, node, "json")
         try:
             if not path.exists():
@@ -156,7 +156,7 @@ class Folder:
             return None
 
     def links(self, kind: str) -> list[LinkMeasurement]:
-        """Read the finished measurements between two nodes of a kind, newest first."""
+        """Return the complete link measurements of a kind, newest first."""
         links = []
         for path in (self.path / kind / LINKS).glob("*.json"):
             try:
@@ -167,7 +167,7 @@ class Folder:
         return sorted(whole, key=lambda link: link.measured, reverse=True)
 
     def results(self, kind: str) -> list[NodeMeasurement]:
-        """Read the finished measurements of a kind's nodes."""
+        """Return the complete measurements of a kind's nodes."""
         files = sorted((self.path / kind).glob("*.json"))
         results = []
         for path in files:
@@ -179,7 +179,7 @@ class Folder:
 
 
 def check_calibration(site: Site) -> Findings:
-    """Check that nodes have the kernel and driver they were measured with (``site doctor``)."""
+    """Check that nodes still have the kernel and driver of their measurement (``site doctor``)."""
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     if not (folder.path / STATE_FILE).exists():
         return
@@ -199,9 +199,9 @@ def outdated(
     node: NodeFacts,
     drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> str | None:
-    """Return in one sentence why a measurement is not of the node as it is now; None: it is.
+    """Return why a measurement does not match the node's present state; None: it matches.
 
-    ``drivers``: of the GPUs of hosts, as they were seen last.
+    ``drivers``: GPU driver versions by host, as last seen.
     """
     if node.system is not None and result.kernel and node.system != result.kernel:
         return f"{node.name} was measured under {result.kernel} and runs {node.system} now"

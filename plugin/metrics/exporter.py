@@ -1,6 +1,7 @@
-"""All metrics together: of the daemon at each scrape, and of the store once a minute.
+"""All metrics: the daemon's at each scrape, and the store's at most once a minute.
 
-What cannot be asked is left out, and a metric of its own says so. No metric names a user.
+Where the daemon or the store does not answer, its metrics are left out, and a separate metric says
+so. No metric names a user.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from berth.plugin.store import Store
 log = logging.getLogger("berth.metrics")
 
 STORE_PERIOD_S = 60.0
-"""Seconds between two readings of the store, however often it is scraped."""
+"""Minimum seconds between two readings of the store, however often metrics are scraped."""
 _ANSWER_S = 2.0
 Source = Callable[[], Iterable[Metric]]
 
 
 class Exporter(Collector):
-    """Asks the daemon at each scrape, the store at most once a minute."""
+    """Reads metrics from the daemon at each scrape, and from the store at most once a minute."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Exporter(Collector):
         self._next_s = 0.0
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric that can be had now."""
+        """Yield every metric that is available now."""
         try:
             metrics = list(self._daemon())
         except (BerthError, KeyError, TypeError, ValueError) as error:
@@ -63,7 +64,7 @@ class Exporter(Collector):
         yield from store_metrics_read
 
     def describe(self) -> Iterator[Metric]:
-        """Yield nothing: asking must not need a daemon when the exporter starts."""
+        """Yield nothing, so that registering the exporter needs no running daemon."""
         return iter(())
 
     def _of_store(self) -> list[Metric]:
@@ -101,7 +102,7 @@ CHANGE_DAYS = 7.0
 
 
 def store_metrics(store: Store) -> Iterator[Metric]:
-    """Raises StoreError where it cannot be read."""
+    """Yield the store's metrics. Raises StoreError where it cannot be read."""
     from berth.plugin.learning.shown import MOST_SHOWN, changes_since  # noqa: PLC0415 - numpy
 
     now_s = time.time()

@@ -1,4 +1,4 @@
-"""Metrics of the running daemon, from its answer to ``stats``."""
+"""Metrics of the running daemon, from its reply to ``stats``."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _SLICES = (
     ("pending_jobs", "berth_mig_jobs_pending", "Jobs that wait for slices."),
 )
 Rows = Iterable[tuple[Sequence[str], float | None]]
-"""Values of labels and a value; None: it is left out."""
+"""Pairs of label values and a value; a value of None is left out."""
 
 
 def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yield all metrics. Raises KeyError, TypeError or ValueError for an answer of another
+    """Yield all metrics. Raises KeyError, TypeError or ValueError for the reply of another
     version."""
     for key, name, text in _INFO:
         yield labelled(GaugeMetricFamily, name, text, (key,), [((status[key],), 1.0)])

@@ -1,4 +1,4 @@
-"""``berth site metrics``: metrics over HTTP on a local address or socket, or once as text."""
+"""``berth site metrics``: serves metrics over HTTP on a local address or socket, or prints them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from berth.plugin.site.load import load_site
 _ADDRESS = re.compile(r"\[?(?P<host>[0-9a-fA-F.:]+?)\]?:(?P<port>\d{1,5})")
 _TIMEOUT_S = 10.0
 _AT_ONCE = 16
-"""Connections; more wait to be accepted."""
+"""Connections served at a time; more wait to be accepted."""
 _MODE = 0o660
 
 
@@ -33,7 +33,7 @@ class _Quiet(WSGIRequestHandler):
     timeout = _TIMEOUT_S
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class
-        """Log nothing: scrapes are too many."""
+        """Log nothing: there are too many scrapes."""
 
     def address_string(self) -> str:
         return "peer"
@@ -63,8 +63,8 @@ class _UnixServer(_Server):
 def listening(address: str, app: Callable[..., object], *, remote: bool = False) -> WSGIServer:
     """Return a server bound to ``HOST:PORT`` or ``unix:PATH``.
 
-    Raises UsageError for an address that is neither, or not of this machine unless ``remote``;
-    BerthError where it cannot be had.
+    Raises UsageError for any other address, or a non-local one without ``remote``; BerthError
+    where the address cannot be bound.
     """
     try:
         server = _unix(Path(address[5:])) if address.startswith("unix:") else _tcp(address, remote)
@@ -115,21 +115,21 @@ log = logging.getLogger("berth.metrics")
 
 
 def registry_of(site_file: Path) -> CollectorRegistry:
-    """Return a registry of the site's metrics alone. Raises DocumentError."""
+    """Return a registry that contains only the site's metrics. Raises DocumentError."""
     registry = CollectorRegistry()
     registry.register(exporter_of(load_site(site_file)))
     return registry
 
 
 def as_text(site_file: Path) -> str:
-    """Return one reading in Prometheus's text format, for a textfile collector."""
+    """Return the current metrics in Prometheus's text format, for a textfile collector."""
     return generate_latest(registry_of(site_file)).decode()
 
 
 def serve_metrics(site_file: Path, address: str, *, remote: bool = False) -> int:
-    """Serve ``/metrics`` at ``address`` until SIGTERM or SIGINT; the exit status.
+    """Serve ``/metrics`` at ``address`` until SIGTERM or SIGINT; return the exit status.
 
-    Raises DocumentError, and what ``listening`` raises.
+    Raises DocumentError, and the errors of ``listening``.
     """
     app = make_wsgi_app(registry_of(site_file), disable_compression=True)
     server = listening(address, app, remote=remote)

@@ -1,4 +1,5 @@
-"""The store as its users see it: the same questions, asked over the users' socket."""
+"""The store as users without access rights see it: its methods send requests to the users'
+socket."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from berth.plugin.users.server import PROTOCOL_VERSION
 from berth.predictor.core.forecast import Forecast
 
 TIMEOUT_S = 120.0
-"""A forecast may have to wait for those of others."""
+"""Seconds to wait for a reply: a forecast may have to wait for other users' forecasts."""
 _LONGEST = 256 * 1024 * 1024
 
 
@@ -46,7 +47,7 @@ def ask_users(path: Path, op: str, *, timeout_s: float = TIMEOUT_S, **fields: ob
 
 
 class RemoteStore:
-    """What commands read of a store, for a user who may not open it."""
+    """The parts of a store that commands read, for a user who may not open it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,7 +57,7 @@ class RemoteStore:
 
     @property
     def name(self) -> str:
-        """Return the store's name in messages."""
+        """Return the store's name for messages."""
         return f"the site's store (by {self._path})"
 
     def add(
@@ -69,7 +70,8 @@ class RemoteStore:
         script: str | None = None,
         size: float | None = None,
     ) -> tuple[str, Forecast, str | None]:
-        """Add a workload as one's own: its name, its forecast, and the name that all have it by."""
+        """Add a workload of this user; return its name, its forecast, and its name for all users
+        (None: not shared)."""
         reply = ask_users(
             self._path,
             "add",
@@ -83,7 +85,7 @@ class RemoteStore:
         return reply["name"], Forecast.from_json(reply["forecast"]), reply.get("shared")
 
     def workloads(self) -> list[WorkloadRecord]:
-        """Return one's own workloads and the shared ones, by name."""
+        """Return the user's own and the shared workloads, by name."""
         records: list[WorkloadRecord] = []
         while True:
             after = records[-1].name if records else ""
@@ -94,11 +96,11 @@ class RemoteStore:
             records += [WorkloadRecord(**row) for row in reply["workloads"]]
 
     def bundles(self, names: Sequence[str]) -> Mapping[str, list[str]]:
-        """Return by which bundles these are predicted, as of the last listing."""
+        """Return the bundles that predict these workloads, as of the last call of ``workloads``."""
         return {name: self._bundles[name] for name in names if name in self._bundles}
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """Return one's own workload of that name, else the shared one, else None."""
+        """Return the user's own workload of that name, else the shared one, else None."""
         row = ask_users(self._path, "workload", name=name).get("workload")
         return None if row is None else WorkloadRecord(**row)
 
@@ -108,21 +110,21 @@ class RemoteStore:
         return [ForecastRecord(**row) for row in reply.get("forecasts", ())]
 
     def fingerprints(self, name: str) -> list[FingerprintRecord]:
-        """Return the scripts attached to a workload that place one's jobs."""
+        """Return the scripts attached to a workload that the user's jobs are matched with."""
         reply = ask_users(self._path, "workload", name=name)
         return [FingerprintRecord(**row) for row in reply.get("scripts", ())]
 
     def remove_workload(self, name: str) -> bool:
-        """Remove one's own; False: there was none."""
+        """Remove the user's own workload; return False where it does not exist."""
         return bool(ask_users(self._path, "remove", name=name)["removed"])
 
     def refresh(self, names: Sequence[str]) -> list[str]:
-        """Predict one's own again; their names."""
+        """Predict the user's own workloads again; return their names."""
         return list(ask_users(self._path, "refresh", names=list(names))["refreshed"])
 
     def share(self, name: str, alias: str | None) -> str | None:
-        """Share a workload: the name that all users have it by now; None: an admin has to approve
-        it."""
+        """Share a workload; return its name for all users. None: an admin has to approve it
+        first."""
         shared_name: str | None = ask_users(self._path, "share", name=name, alias=alias).get(
             "shared"
         )
@@ -130,7 +132,7 @@ class RemoteStore:
 
 
 class RemoteDecisions:
-    """What was decided for one's own jobs."""
+    """The decisions on this user's own jobs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -144,7 +146,7 @@ class RemoteDecisions:
         workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """Return the newest first, those older than ``before``; ``user`` is for admins."""
+        """Return the newest decisions that precede ``before``; only admins may name a ``user``."""
         reply = ask_users(
             self._path,
             "decisions",
@@ -163,7 +165,7 @@ class RemoteDecisions:
 
 
 class RemoteOutcomes:
-    """What became of one's own jobs."""
+    """The outcomes of this user's own jobs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,9 +1,9 @@
-"""Workloads from a shared folder, each its file's owner's by the file system's word.
+"""Collects workloads from a shared folder; each belongs to the user who owns its file.
 
-The folder is for hosts that do not reach the store: users write, one process of the site reads.
-Make it with mode 1733 and the reader as its owner: users can put files there, not look at, replace
-or remove each other's. Only plain files with one name are taken, never what a link leads to; a FIFO
-or a device is not even waited for.
+The folder is for hosts that cannot reach the store: users write files, and one process of the site
+reads them. Create it with mode 1733 and the reading user as its owner; then users can add files,
+but not list, replace or remove each other's. Only regular files with a single hard link are read:
+no symbolic links, FIFOs or devices.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from berth.plugin.users.workloads import Peer, UserWorkloads
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 MOST_FILES = 1_000
-"""Looked at in one run."""
+"""Maximum number of files that one run reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """What became of one file."""
+    """The result of collecting one file."""
 
     file: str
     user: str
@@ -36,10 +36,10 @@ class CollectedFile:
 
 
 def collect(folder: Path, workloads: UserWorkloads) -> Iterator[CollectedFile]:
-    """Bring in every ``*.json`` there and remove it; a refused one becomes ``*.refused``.
+    """Store every ``*.json`` of the folder and remove it; a refused file becomes ``*.refused``.
 
-    Raises UsageError where the folder cannot be read, StoreError where the store fails: then files
-    stay.
+    Raises UsageError where the folder cannot be read, and StoreError where the store fails; the
+    remaining files then stay.
     """
     try:
         names = sorted(entry.name for entry in os.scandir(folder))
@@ -66,10 +66,10 @@ def _collected(path: Path, workloads: UserWorkloads) -> CollectedFile:
 
 
 def read_owned(path: Path) -> tuple[int, str]:
-    """Return a plain file's owner and text, of one and the same open file.
+    """Return a regular file's owner (uid) and text, both read from the same open file.
 
-    Raises UsageError for a link, a FIFO, a device, a folder, a file with a second name (it may be
-    another user's), one that is too large or not UTF-8.
+    Raises UsageError for a symbolic link, FIFO, device or folder, for a file with several hard
+    links (which may be another user's), and for one that is too large or not UTF-8.
     """
     try:
         handle = os.open(path, _FLAGS)
@@ -92,7 +92,7 @@ def read_owned(path: Path) -> tuple[int, str]:
 
 
 def leave_for_collection(folder: Path, name: str, text: bytes) -> Path:
-    """Put a file there for the collector, whole or not at all; its path. Raises OSError."""
+    """Write a file for the collector, completely or not at all; return its path. Raises OSError."""
     target = folder / f"{name}.json"
     temporary = folder / f".{name}.{os.getpid()}"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)

@@ -1,8 +1,8 @@
-"""The users' socket: one request and one reply a connection, a bounded number of both.
+"""The users' socket: one request and one reply per connection.
 
-Each admitted connection has a thread of its own, so that a slow user keeps only himself waiting.
-``Gate`` bounds what one user, and all users together, may ask at once and in a minute; one too many
-gets a sentence and is closed.
+Each admitted connection has a thread of its own, so a slow user delays no other user. ``Gate``
+limits the connections and requests of each user and of all users together; a connection beyond the
+limits gets an error message and is closed.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of the users' socket."""
+    """Limits of the users' socket."""
 
     connections: int = 32
-    """Connections of all users at a time."""
+    """Maximum number of connections of all users together."""
     connections_per_user: int = 4
     requests_per_minute: float = 120.0
-    """Requests of one user, on average."""
+    """Mean rate of one user's requests."""
     burst: int = 60
-    """Requests of one user that may come at once."""
+    """Number of requests that one user may send at once."""
     request_bytes: int = 8 * 1024 * 1024
     request_s: float = 10.0
-    """A request must be whole within this time; so must its reply be read."""
+    """Seconds within which a request must be complete, and its reply read."""
 
 
 class Gate:
-    """Admits connections by uid; ``leave`` gives the place back. For several threads."""
+    """Admits connections by uid within the limits; ``leave`` ends an admission. Thread-safe."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
@@ -51,11 +51,11 @@ class Gate:
         self._lock = threading.Lock()
         self._open: Counter[int] = Counter()
         self._tokens: dict[int, tuple[float, float]] = {}
-        """Requests that a user may still make, as of a moment."""
+        """For each user, the requests still allowed and the time of that count."""
 
     def refusal(self, uid: int) -> str | None:
-        """Return why a connection is refused, in one sentence; None: it is admitted, to be followed
-        by ``leave``."""
+        """Return why a connection is refused, in one sentence; None: it is admitted, and ``leave``
+        must be called later."""
         with self._lock:
             if self._open[uid] >= self._limits.connections_per_user:
                 most = self._limits.connections_per_user
@@ -69,7 +69,7 @@ class Gate:
             return None
 
     def leave(self, uid: int) -> None:
-        """Free the place of an admitted connection that is closed."""
+        """End the admission of a closed connection."""
         with self._lock:
             self._open[uid] -= 1
             if self._open[uid] <= 0:
@@ -90,7 +90,7 @@ class Gate:
 log = logging.getLogger("berth.users.server")
 
 Answer = Callable[[Peer, Mapping[str, Any]], Mapping[str, object]]
-"""Makes a reply from a request; BerthError becomes the sentence that the user reads."""
+"""Makes a reply from a request; the message of a BerthError becomes the user's error message."""
 PeerOf = Callable[[int], Peer]
 
 PROTOCOL_VERSION = 1
@@ -100,7 +100,7 @@ _LOGGED = 100
 
 
 class UserServer:
-    """Serves ``answer`` to any local user until ``stop``."""
+    """Answers any local user's requests by ``answer`` until ``stop``."""
 
     def __init__(
         self, listener: Listener, answer: Answer, peer_of: PeerOf, limits: Limits | None = None
@@ -114,11 +114,13 @@ class UserServer:
         self._ending = threading.Event()
 
     def stop(self) -> None:
-        """End after the requests under way. From a signal handler or another thread."""
+        """Finish requests in progress, then end. May be called from a signal handler or any
+        thread."""
         self._ending.set()
 
     def run(self) -> bool:
-        """Serve; False: the socket was taken away."""
+        """Serve until ``stop`` (returns True) or until the socket is removed or replaced
+        (False)."""
         self._listener.socket.settimeout(_LOOK_S)
         looked_s = time.monotonic()
         try:
@@ -207,7 +209,7 @@ class UserServer:
         return request
 
     def _line_from(self, connection: socket.socket) -> bytes | None:
-        """Read one whole line, or more bytes than are allowed; None: it did not come in time."""
+        """Read one complete line, or more bytes than allowed; None: it did not arrive in time."""
         deadline_s = time.monotonic() + self.limits.request_s
         parts = bytearray()
         while len(parts) <= self.limits.request_bytes:

@@ -1,6 +1,6 @@
-"""``berth serve --users``: the users' requests by name, checked, and their replies.
+"""``berth serve --users``: checks users' requests and makes the replies.
 
-``serve_users`` puts site file, store, socket and signals together.
+``serve_users`` assembles site file, store, socket and signals.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class UserService:
-    """``answer`` one request of one user."""
+    """Answers users' requests; each request names its operation."""
 
     def __init__(self, workloads: UserWorkloads) -> None:
         self._workloads = workloads
@@ -56,7 +56,7 @@ class UserService:
         }
 
     def answer(self, peer: Peer, request: Request) -> Reply:
-        """Return the reply. Raises BerthError."""
+        """Return the reply to one request. Raises BerthError."""
         operation = self._operations.get(_field(request, "op", str) or "")
         if operation is None:
             raise UsageError(f"op is not one of {', '.join(self._operations)}")
@@ -110,7 +110,7 @@ class UserService:
         alias = _field(request, "alias", str)
         return {"shared": self._workloads.share(peer, _required_text(request, "name"), alias)}
 
-    # What was decided for the user's own jobs
+    # Decisions on the user's own jobs
 
     def _decisions(self, peer: Peer, request: Request) -> Reply:
         count = _field(request, "last", int) or 20
@@ -149,7 +149,7 @@ class UserService:
 
 
 def _first_of_a_reply(records: list[WorkloadRecord]) -> list[WorkloadRecord]:
-    """Return as many of the first records as one reply takes, at least one."""
+    """Return as many of the first records as fit into one reply, at least one."""
     size = 0
     for count, record in enumerate(records):
         size += len(record.document)
@@ -187,11 +187,11 @@ def _script(request: Request) -> FingerprintRecord | None:
 log = logging.getLogger("berth.users")
 
 _NICE = 10
-"""Users' requests never take processor time from the scheduler's."""
+"""Niceness of this process: users' requests must not slow down the scheduler."""
 
 
 def serve_users(site_file: Path) -> int:
-    """Serve until SIGTERM; the exit status. Raises BerthError where it cannot start."""
+    """Serve until SIGTERM; return the exit status. Raises BerthError where it cannot start."""
     watcher = SiteWatcher(site_file)
     site = watcher.site
     service = UserService(UserWorkloads(Store.open(site.daemon.store), watcher))

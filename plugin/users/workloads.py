@@ -1,6 +1,7 @@
-"""What a user may do in the store, by whose process asks: own workloads, and shared ones to read.
+"""What a user may do in the store: change own workloads, and read shared ones.
 
-Admins may do it to all. Forecasts are always made here, never taken from a user.
+The user is the one whose process sends the request; admins may change all workloads. Forecasts are
+always made here, and never taken from a user.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload
 
 WAIT_S = 60.0
-"""Seconds to wait for the forecasts of others, one of which is made at a time."""
+"""Seconds to wait for other users' forecasts; only one is made at a time."""
 SCRIPTS_PER_USER = 1_000
 
 
@@ -39,16 +40,16 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AddedWorkload:
-    """What became of a workload that a user added."""
+    """The result of adding a user's workload."""
 
     name: str
     forecast: Forecast
     shared: str | None
-    """The name under which all users have it now; None: they do not."""
+    """The name under which all users can use it; None: it is not shared."""
 
 
 class UserWorkloads:
-    """The store as users reach it. Every method raises UsageError or StoreError."""
+    """The store with users' rights checked. Every method may raise UsageError or StoreError."""
 
     def __init__(self, store: Store, watcher: SiteWatcher) -> None:
         self.store = store
@@ -66,7 +67,7 @@ class UserWorkloads:
         share: bool = False,
         script: FingerprintRecord | None = None,
     ) -> AddedWorkload:
-        """Store a workload's document as the user's own, with its forecast."""
+        """Store a workload's document, with its forecast, as the user's own."""
         with self._one_at_a_time() as site:
             parsed = parse_workload(text, source="the workload")
             workload = dataclasses.replace(parsed, name=own_name(peer.name, name or parsed.name))
@@ -83,19 +84,21 @@ class UserWorkloads:
         return AddedWorkload(workload.name, forecast, shared)
 
     def visible(self, peer: Peer, name: str) -> WorkloadRecord | None:
-        """Return the workload that the user means by ``name``: the own one, else the shared one."""
+        """Return the workload that ``name`` means for this user: the user's own, else the shared
+        one."""
         own = None if "/" in name else self.store.workload(f"{peer.name}/{name}")
         if own is not None:
             return own
         return self.store.workload(name) if peer.admin or may_use(peer.name, name) else None
 
     def page(self, peer: Peer, after: str, count: int) -> list[WorkloadRecord]:
-        """Return the next ``count`` of the user's own and of the shared ones, by name."""
+        """Return the next ``count`` workloads after ``after`` by name: the user's own and shared
+        ones."""
         records = self.store.workloads_after(after, None if peer.admin else peer.name, count)
         return [r for r in records if peer.admin or may_use(peer.name, r.name)]
 
     def remove(self, peer: Peer, name: str) -> bool:
-        """Remove one; False: there is none that the user could mean."""
+        """Remove a workload; return False where the user can see none of that name."""
         record = self.visible(peer, name)
         if record is None:
             return False
@@ -103,7 +106,7 @@ class UserWorkloads:
         return self.store.remove_workload(record.name)
 
     def refresh(self, peer: Peer, names: Collection[str]) -> list[str]:
-        """Predict the user's own workloads again (``names``, or all); gives the names."""
+        """Predict the user's own workloads again (``names``, or all); return the names."""
         with self._one_at_a_time() as site:
             records = [self._known(peer, name) for name in names]
             if not names:
@@ -120,9 +123,10 @@ class UserWorkloads:
         return [forecast.workload for forecast in forecasts]
 
     def share(self, peer: Peer, name: str, alias: str | None) -> str | None:
-        """Ask that a workload serve all users, or (admins, and where sharing is open) do it.
+        """Share a workload with all users, or request that; admins, and users where sharing is
+        open, need no approval.
 
-        Gives the shared name; None: an admin has to approve it.
+        Returns the shared name; None: an admin has to approve it.
         """
         with self._one_at_a_time() as site:
             record = self._known(peer, name)
@@ -132,7 +136,7 @@ class UserWorkloads:
     # Implementation
 
     def _share(self, peer: Peer, name: str, alias: str | None, site: Site) -> str | None:
-        """Store a copy: what its owner does to the original later does not reach the others."""
+        """Store a shared copy, so that later changes of the original do not affect other users."""
         if not (peer.admin or site.daemon.open_sharing):
             self.store.ask_to_share(name, time.time())
             return None
