@@ -1,4 +1,4 @@
-"""Connects: the command line, the daemon, the store, the site file and the schedulers.
+"""Connects Berth with a site: command line, daemon, store, site file and schedulers.
 
-Knows nothing of how to predict or how to choose; it brings requests in and carries decisions out.
+Contains no prediction and no placement policy; it passes requests on and carries decisions out.
 """

@@ -1,4 +1,4 @@
-"""Who reads a bundle, by the schema that its manifest names."""
+"""Finds the module that reads a bundle, by the schema in the bundle's manifest."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from berth.predictor.core.family import FAMILIES
 
 
 def reader_of(folder: Path) -> ModuleType:
-    """Import the module whose ``verify`` and ``load`` read the folder, and check everything else.
+    """Return the module whose ``verify`` and ``load`` read the folder's bundle.
 
-    Raises DocumentError for a folder that is no bundle, or one that no installed family takes.
+    Raises DocumentError for a folder that is not a bundle, or whose schema no installed model
+    family reads.
     """
     if not folder.is_dir():
         read_manifest(folder, BundleManifest)  # says why
     schema = schema_of_bundle(folder)
     readers = readers_by_schema()
     if schema not in readers:
-        # Of another version: the reader of its kind says what to do about it.
+        # For another version of a known schema, its reader raises the error that says what to do.
         kind = schema.partition("/")[0]
         schema = next((known for known in readers if known.partition("/")[0] == kind), schema)
     if schema not in readers:
@@ -35,6 +36,6 @@ def reader_of(folder: Path) -> ModuleType:
 
 
 def readers_by_schema() -> dict[str, str]:
-    """Return the modules that read bundles, by the schema of those."""
+    """Return the names of the modules that read bundles, by schema."""
     entries = FAMILIES.load_all().values()
     return {schema: module for entry in entries for schema, module in entry.bundle_readers.items()}

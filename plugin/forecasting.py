@@ -1,4 +1,4 @@
-"""What predicts at a site: its bundles, its platforms and its reference. Opens no store."""
+"""Assembles a site's forecaster, platforms and reference platform. Opens no store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:
-    """Open the named bundles, else those of the site file. Raises DocumentError and UsageError."""
+    """Return a forecaster with the named bundles, else the site file's. Raises DocumentError and
+    UsageError."""
     named = tuple(bundles)
     return Forecaster(named or (site.bundles if site else ()))
 
@@ -29,10 +30,9 @@ def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaste
 def bundles_for(
     forecaster: Forecaster, workload: Workload, bundles: Iterable[Path], site: Site | None
 ) -> dict[str, Path]:
-    """Return the bundles that this workload is predicted with, of those named or the site's, by
-    schema.
+    """Return, by schema, the named or the site's bundles that predict this workload.
 
-    Raises UsageError for a named one that predicts nothing of this kind of workload.
+    Raises UsageError for a named bundle that predicts nothing of this kind of workload.
     """
     entries = FAMILIES.load_all()
     kinds = {s: e.kinds for e in entries.values() for s in e.bundle_readers}
@@ -46,7 +46,7 @@ def bundles_for(
         schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())
     }
     if workload.kind == "program" and named:
-        # The reader of such a bundle says best why it has no answer for a program.
+        # That bundle's reader best explains why it has no prediction for a program.
         taken |= {schema for schema, own in kinds.items() if "program" in own}
     stray = next((unused for unused in folders if unused not in taken), None)
     if stray is not None and named:
@@ -59,16 +59,16 @@ def bundles_for(
 
 
 def reference_of(site: Site | None) -> str | None:
-    """Return the platform that speedups are relative to, where a workload was measured nowhere."""
+    """Return the platform that speedups are relative to, for workloads without a measurement."""
     return site.reference_platform if site else None
 
 
 def platforms_for(site: Site | None) -> Mapping[str, Platform]:
-    """Return all that a forecast covers: the shipped platforms, the site's own, their plain
+    """Return all platforms that a forecast covers: shipped ones, the site's own, and plain MIG
     slices."""
     return with_slices({**known_platforms.load(), **(site.platforms if site else {})})
 
 
 def with_slices(known: Mapping[str, Platform]) -> Mapping[str, Platform]:
-    """Add the plain MIG slices of GPU platforms, as far as none is described itself."""
+    """Return ``known`` and the plain MIG slices of its GPUs; a slice that ``known`` has is kept."""
     return {**{platform.name: platform for platform in every_slice(known)}, **known}

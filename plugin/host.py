@@ -1,8 +1,8 @@
-"""What a host gives to whatever runs on it: clocks, threads, files, sockets' readiness.
+"""A host's services for the code that runs on it: clocks, threads, files, and polling of sockets.
 
-The daemon and an apply of MIG layouts ask these instead of the standard library, so that the
-simulation (``tests/simulation``) can run the same code on a host whose every call may fail, be
-slow, be partial or be the last one. ``HOST`` is the real one.
+The daemon and ``berth mig apply`` use these instead of the standard library, so that the
+simulation (``tests/simulation``) can run the same code on a host where any call may fail, be slow,
+be partial or be the last before a crash. ``HOST`` is the real host.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since some moment; never set back."""
+        """Return seconds since an arbitrary moment; never set back."""
         ...
 
     def perf_counter_ns(self) -> int:
-        """Return nanoseconds since some moment."""
+        """Return nanoseconds since an arbitrary moment."""
         ...
 
     def sleep(self, seconds: float, /) -> None:
-        """Wait."""
+        """Wait for so many seconds."""
         ...
 
 
@@ -50,7 +50,7 @@ class Files(Protocol):
     """Single system calls on files. All raise OSError."""
 
     def open(self, path: Path, flags: int, mode: int = _NEW_FILE) -> int:
-        """Return a descriptor, closed on exec, that follows no symbolic link."""
+        """Open a file without following a symbolic link, closed on exec; return the descriptor."""
         ...
 
     def close(self, descriptor: int) -> None:
@@ -58,65 +58,65 @@ class Files(Protocol):
         ...
 
     def write(self, descriptor: int, data: bytes) -> int:
-        """Write ``data``, maybe not all, and return how many bytes were written."""
+        """Write ``data``, possibly not all of it, and return the number of bytes written."""
         ...
 
     def pread(self, descriptor: int, count: int, offset: int) -> bytes:
-        """Read bytes of an open file."""
+        """Return up to ``count`` bytes at ``offset`` of an open file."""
         ...
 
     def size(self, descriptor: int) -> int:
-        """Return the bytes of an open file."""
+        """Return the size of an open file in bytes."""
         ...
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Cut an open file."""
+        """Truncate an open file to ``size`` bytes."""
         ...
 
     def sync(self, descriptor: int) -> None:
-        """Wait until the disk has what was written to a file, or the entries of a folder."""
+        """Wait until what was written to a file, or a folder's entries, is on disk."""
         ...
 
     def lock(self, descriptor: int, *, wait: bool = False) -> None:
-        """Lock as ``flock``, for this process alone. Raises BlockingIOError where another has
-        it."""
+        """Lock as ``flock`` does, exclusively. Raises BlockingIOError where another process holds
+        the lock."""
         ...
 
     def leads_to(self, path: Path, descriptor: int) -> bool:
-        """Tell whether the path is still that of the open file."""
+        """Return whether the path still refers to the open file."""
         ...
 
     def reading(self, path: Path) -> BinaryIO:
-        """Open the file, to be read from its beginning."""
+        """Open the file for reading from its beginning."""
         ...
 
     def exists(self, path: Path) -> bool:
-        """Tell whether there is such a file or folder; raises where that cannot be seen."""
+        """Return whether the file or folder exists; raises where that cannot be determined."""
         ...
 
     def size_of(self, path: Path) -> int:
-        """Return the bytes of a file."""
+        """Return a file's size in bytes."""
         ...
 
     def names(self, folder: Path) -> list[str]:
-        """List what is in a folder, in no order."""
+        """Return the names in a folder, in no particular order."""
         ...
 
     def remove(self, path: Path) -> None:
-        """Remove a file; one that is not there is none to be removed."""
+        """Remove a file; a missing file is no error."""
         ...
 
     def replace(self, path: Path, target: Path) -> None:
-        """Move a file, at once, over what is there."""
+        """Move a file atomically, replacing the target."""
         ...
 
     def make_folder(self, path: Path, mode: int = 0o755) -> None:
-        """Make a folder and those above it, where they are not there."""
+        """Create a folder and missing folders above it."""
         ...
 
 
 class SystemFiles:
-    """The host's own."""
+    """Files of the real host."""
 
     def open(self, path: Path, flags: int, mode: int = _NEW_FILE) -> int:
         return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
@@ -177,15 +177,15 @@ class Event(Protocol):
     """An event like ``threading.Event``."""
 
     def set(self) -> None:
-        """Let those who wait go on."""
+        """Wake all threads that wait."""
         ...
 
     def clear(self) -> None:
-        """Make ``wait`` wait from now on."""
+        """Make later calls of ``wait`` block again."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set; False: the time was over first."""
+        """Wait until the event is set; return False where the timeout passed first."""
         ...
 
 
@@ -193,15 +193,15 @@ class Thread(Protocol):
     """A thread like ``threading.Thread``."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         ...
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end."""
+        """Wait for the thread's end, or the timeout."""
         ...
 
     def is_alive(self) -> bool:
-        """Tell whether it is between its start and its end."""
+        """Return whether the thread has started and not ended."""
         ...
 
 
@@ -209,16 +209,16 @@ class Threads(Protocol):
     """Makes threads that end with the process."""
 
     def event(self) -> Event:
-        """Return an event that is not set."""
+        """Return a new event that is not set."""
         ...
 
     def thread(self, name: str, run: Callable[[], None]) -> Thread:
-        """Return a thread that was not started."""
+        """Return a new thread that is not started."""
         ...
 
 
 class SystemThreads:
-    """The interpreter's own."""
+    """The interpreter's own threads."""
 
     def event(self) -> Event:
         return threading.Event()
@@ -231,35 +231,36 @@ class Poll(Protocol):
     """A selector like ``select.epoll``."""
 
     def register(self, fd: int, eventmask: int, /) -> None:
-        """Watch a descriptor."""
+        """Watch a descriptor for these events."""
         ...
 
     def modify(self, fd: int, eventmask: int, /) -> None:
-        """Watch it for something else."""
+        """Watch a descriptor for other events than before."""
         ...
 
     def poll(self, timeout: float | None, maxevents: int, /) -> list[tuple[int, int]]:
-        """Return what is ready, at the latest after ``timeout`` seconds."""
+        """Return pairs of descriptor and event mask that are ready, after at most ``timeout``
+        seconds."""
         ...
 
     def close(self) -> None:
-        """Watch no more."""
+        """Close the selector."""
         ...
 
 
 class Network(Protocol):
-    """What one loop over many sockets needs beside them."""
+    """What a loop over many sockets needs besides the sockets."""
 
     def poll(self) -> Poll:
         """Return a selector that watches nothing yet."""
         ...
 
     def pair(self) -> tuple[socket.socket, socket.socket]:
-        """Return two connected ends, to wake the loop."""
+        """Return two connected sockets, with which to wake the loop."""
         ...
 
     def spare(self) -> int:
-        """Return a descriptor that is of no use but to be given up when there are no others."""
+        """Return a spare descriptor, to be closed when the process has run out of descriptors."""
         ...
 
     def give_up(self, descriptor: int) -> None:
@@ -268,7 +269,7 @@ class Network(Protocol):
 
 
 class SystemNetwork:
-    """The host's own."""
+    """The real host's network."""
 
     def poll(self) -> Poll:
         return select.epoll()
@@ -285,7 +286,7 @@ class SystemNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """All of it."""
+    """All services of one host."""
 
     clock: Clock = time
     files: Files = field(default_factory=SystemFiles)
@@ -296,4 +297,4 @@ class Host:
 
 
 HOST = Host()
-"""This one."""
+"""The real host."""

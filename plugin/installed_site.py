@@ -1,4 +1,4 @@
-"""Which site file and which store are worked on where none is named."""
+"""Finds the site file and the store to use where the user names none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SITE_FILE = Path("/etc/berth/berth.toml")
 
 
 def find_site(site_file: Path | None) -> Site | None:
-    """Load the site that is named, else the installed one, else None. Raises DocumentError."""
+    """Load the named site file, else the installed one; None: there is none. Raises
+    DocumentError."""
     if site_file is None and not SITE_FILE.exists():
         return None
     from berth.plugin.site.load import load_site  # noqa: PLC0415 - the schedulers, pydantic
@@ -41,17 +42,18 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The site file and the store that are worked on; None: the installed ones."""
+    """The site file and the store to use; None: the installed ones."""
 
     site_file: Path | None = None
     store_url: str | None = None
 
     def site(self) -> Site | None:
-        """Load the site that is named, else the installed one, else None. Raises DocumentError."""
+        """Load the named site file, else the installed one; None: there is none. Raises
+        DocumentError."""
         return find_site(self.site_file)
 
     def needed_site(self) -> Site:
-        """Load the site as ``site`` does; raises UsageError where there is none, too."""
+        """Load the site as ``site`` does; also raises UsageError where there is none."""
         site = self.site()
         if site is None:
             raise UsageError(
@@ -60,7 +62,7 @@ class Installation:
         return site
 
     def site_of_store(self) -> Site | None:
-        """Load the site that the store belongs to; None for a store that is named by itself."""
+        """Load the store's site; None where the store was named by its own URL."""
         return None if self.store_url else self.site()
 
     def url(self) -> str:
@@ -68,9 +70,9 @@ class Installation:
         return store_url_of(self.site_of_store(), self.store_url)
 
     def store(self, *, busy_timeout_s: float | None = None) -> Store:
-        """Open the store itself.
+        """Open the store directly.
 
-        ``busy_timeout_s``: how long to wait for another writer; None: as the store does by default.
+        ``busy_timeout_s``: seconds to wait for another writer; None: the store's default.
         """
         from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
 
@@ -79,9 +81,11 @@ class Installation:
         return Store.open(self.url(), busy_timeout_s=busy_timeout_s)
 
     def users_socket(self) -> Path | None:
-        """Return where this user's store is served; None: this process works on the store itself.
+        """Return the socket through which this user must use the store; None: open the store
+        directly.
 
-        It does where a store is named, where nobody serves users, and as root or the daemon's user.
+        None where a store is named, where no users' socket exists, and for root and the daemon's
+        user.
         """
         site = self.site_of_store()
         if site is None:
@@ -93,7 +97,7 @@ class Installation:
         return None if os.geteuid() in (0, owner) else site.daemon.user_socket
 
     def view(self, *, busy_timeout_s: float | None = None) -> Store | RemoteStore:
-        """Open the store to read from, directly or over the users' socket."""
+        """Open the store for reading, directly or through the users' socket."""
         path = self.users_socket()
         if path is not None:
             from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked

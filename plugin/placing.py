@@ -1,6 +1,6 @@
-"""From a workload to a Decision, for a person who asks: what ``berth place`` does.
+"""Makes a Decision for a workload, as ``berth place`` does.
 
-The submit filter's way (look-ups only) is the daemon's; here the predictor is loaded and asked.
+Unlike the daemon, which only looks forecasts up, this loads the predictor and makes a forecast.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from berth.predictor.hardware import platforms as known_platforms
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """A Decision with what a person should know beside it."""
+    """A Decision, with the forecast and notes that explain it."""
 
     decision: Decision
     request: Request
     forecast: Forecast
-    """What was decided by."""
+    """The forecast that the decision is based on."""
     notes: tuple[str, ...]
-    """Sentences: what was assumed, what could not be read."""
+    """Sentences on what was assumed and what could not be read."""
     terms: Mapping[str, tuple[Term, ...]] = field(default_factory=dict)
-    """What the score of each candidate is made of."""
+    """The terms of each candidate's score."""
 
 
 def place(
@@ -53,10 +53,10 @@ def place(
     objective: str | None = None,
     strict: bool = False,
 ) -> Placing:
-    """Forecast ``workload`` on the site's platforms and decide over its candidates.
+    """Forecast ``workload`` on the site's platforms and decide among its candidates.
 
-    Without a ``scheduler`` the candidates' states are not known; a scheduler that cannot be
-    read is a note, unless ``strict`` (then every candidate's state is unknown and ruled out).
+    Without a ``scheduler`` the candidates' states are unknown. If the scheduler cannot be read,
+    that becomes a note, unless ``strict``: then candidates with an unknown state are ruled out.
     """
     forecast, notes = forecast_for(workload, site, forecaster)
     document = workload.document
@@ -87,13 +87,14 @@ def place(
 def forecast_for(
     workload: Workload, site: Site, forecaster: Forecaster
 ) -> tuple[Forecast, list[str]]:
-    """Forecast on the site's platforms, anchored on the one the workload was measured on."""
+    """Return the forecast on the site's platforms, tied to the workload's measured time, with
+    notes."""
     known = {**known_platforms.load(), **site.platforms}
     notes = []
     document = workload.document
     if isinstance(document, Profile):
         notes += [f"Of the pilot: {text}." for text in document.warnings if is_contention(text)]
-        # One with counters abstains with the same words.
+        # A profile with counters abstains with the same words.
         if document.platform not in known and not document.counters:
             notes.append(
                 f"The profile was measured on {document.platform!r}, of which there is no platform "
@@ -122,7 +123,7 @@ def request_from(
     gpus: int | None = None,
     memory_bytes_per_node: int | None = None,
 ) -> Request:
-    """Return a request of the given shape; what is not given is as the workload says."""
+    """Return a request of the given shape; missing values come from the workload's measured run."""
     ran = workload.runs_on
     resources = Resources(
         nodes=nodes or 0,
@@ -141,9 +142,10 @@ def request_from(
 
 
 def asked_request(workload: Workload, options: Mapping[str, Any]) -> Request:
-    """Return the request that options of ``berth place`` describe, by their names; None: not given.
+    """Return the request that options of ``berth place`` describe, by their names; None: not
+    given.
 
-    Raises UsageError for a value that cannot be.
+    Raises UsageError for an invalid value.
     """
     memory = options.get("mem")
     limit_s = _seconds("--time-limit", options.get("time_limit"))

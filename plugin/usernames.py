@@ -1,7 +1,7 @@
-"""Names of users by number, and numbers by name, for who must not wait for them.
+"""Looks up user names by uid and uids by name without blocking the caller for long.
 
-The look-up may go to a directory service and hang, so it is made in a thread of its own; an answer
-waits for it a few milliseconds at most and gets it from memory the next time.
+A look-up may ask a directory service and hang, so it runs in a thread of its own. A caller waits
+at most a few milliseconds, and gets the result from memory the next time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ V = TypeVar("V")
 
 
 class LookUps(Generic[K, V]):
-    """``of(key)`` for the answering thread; the thread starts with the first question.
+    """Results by key; the look-up thread starts with the first call of ``of``.
 
-    ``look_up`` raises OSError where nothing can be said.
+    ``look_up`` raises OSError where no result can be had.
     """
 
     def __init__(self, look_up: Callable[[K], V], thread: str) -> None:
@@ -37,7 +37,7 @@ class LookUps(Generic[K, V]):
         self._thread: threading.Thread | None = None
 
     def of(self, key: K) -> V | None:
-        """Return what was found; None: not known yet."""
+        """Return the result; None: not known yet."""
         answer = self._known.get(key)
         if answer is not None and time.monotonic() - answer[1] < KEPT_S:
             return answer[0]
@@ -72,7 +72,7 @@ class LookUps(Generic[K, V]):
 
 
 class UserNames(LookUps[int, str]):
-    """The user's name, ``uid:N`` where there is no such user."""
+    """User names by uid; ``uid:N`` where there is no such user."""
 
     def __init__(self, look_up: Callable[[int], str | None] | None = None) -> None:
         find = look_up or name_of
@@ -80,7 +80,7 @@ class UserNames(LookUps[int, str]):
 
 
 class UserNumbers(LookUps[str, int]):
-    """The user's number, NOBODY where there is no such user."""
+    """Uids by user name; NOBODY where there is no such user."""
 
     NOBODY = -1
 
@@ -97,7 +97,7 @@ def name_of(uid: int) -> str:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the uid that the other end of a Unix socket had when it connected."""
+    """Return the uid that the peer of a Unix socket had when it connected."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     uid: int = _CREDENTIALS.unpack(credentials)[1]
     return uid

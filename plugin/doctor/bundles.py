@@ -26,7 +26,7 @@ from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 
 
 def check_bundles(site: Site) -> Findings:
-    """Check the shipped bundle, and those of the site file, each on its own."""
+    """Check the shipped bundle, and each bundle of the site file."""
     manifest = verify(DEFAULT_BUNDLE)
     labelled = ", ".join(entry.platform for entry in manifest.labelled)
     yield ok("bundle", f"{manifest.id}, calibrated for {labelled}")
@@ -52,7 +52,8 @@ def check_bundles(site: Site) -> Findings:
 
 
 def check_candidates(site: Site) -> Findings:
-    """Find platforms that nobody measured, and candidates that the filter can never act on."""
+    """Warn of platforms without measurements, and of candidates that the submit filter never
+    chooses."""
     calibrate = f"berth site calibrate --site {site.source}"
     labelled = _labelled(site)
     for platform in site.platforms.values():
@@ -89,7 +90,7 @@ def check_candidates(site: Site) -> Findings:
 
 
 def _labelled(site: Site) -> set[str]:
-    """Return the platforms that the present bundle of programs has an interval for."""
+    """Return the platforms for which the site's bundle of programs has a calibrated interval."""
     try:
         manifest = verify(program_bundle(site.bundles))
     except BerthError:
@@ -100,7 +101,7 @@ def _labelled(site: Site) -> set[str]:
 def check_forecasts(
     site: Site, forecasts: Iterable[ForecastRecord], without: Iterable[str]
 ) -> Findings:
-    """Count workloads that are not predicted, or were by an older Berth or by other bundles."""
+    """Warn of workloads without a forecast, or with one by an older Berth or by other bundles."""
     current = _present_ids(site)
     older, other = 0, len(list(without))
     for record in forecasts:
@@ -123,8 +124,10 @@ def check_forecasts(
 
 
 def _present_ids(site: Site) -> set[str]:
-    """Return the ids of the site's bundles, and of shipped ones that they leave in place. Their
-    files are not read: ``check_bundles`` does that."""
+    """Return the ids of the site's bundles, and of the shipped ones that they do not replace.
+
+    Only manifests are read; ``check_bundles`` checks the other files.
+    """
     ids: dict[str, str] = {}
     shipped = (path for path in SHIPPED_BUNDLES.iterdir() if path.is_dir())
     for folder in (*shipped, *site.bundles):

@@ -10,7 +10,7 @@ from berth.policies.values import Candidate
 
 
 def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
-    """Check that the scheduler answers and has what the site file's candidates need."""
+    """Check that the scheduler answers and has the queues and nodes that the candidates need."""
     try:
         facts = scheduler.read()
     except (SchedulerError, ToolMissing) as error:
@@ -24,7 +24,8 @@ def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
 def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
     there = {c.slice_of for c in site.candidates if c.slice_of and c.queue in facts.queues}
     for candidate in site.candidates:
-        # Where a queue is made for each profile that GPUs are cut into, some are not there.
+        # Where each MIG profile has a queue of its own, the queues of unused profiles may be
+        # missing.
         if candidate.queue not in facts.queues and candidate.slice_of not in there:
             yield fail(
                 "candidate",
@@ -46,8 +47,8 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
-    """Find GPUs of which no slice of the site file is there: single ones come and go as GPUs are
-    cut."""
+    """Warn of GPUs of which none of the site file's slices exists; single slices come and go with
+    the MIG layout."""
     candidates_of: dict[str, list[Candidate]] = {}
     for candidate in site.candidates:
         if candidate.slice_of is not None and candidate.gres is not None:
@@ -68,7 +69,8 @@ def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
-    """Find queues of the site file that are not up: their candidates are left out of decisions."""
+    """Warn of queues of the site file that are not up: their candidates are left out of
+    decisions."""
     names_by_queue: dict[str, list[str]] = {}
     for candidate in site.candidates:
         names_by_queue.setdefault(candidate.queue, []).append(candidate.name)
@@ -91,7 +93,8 @@ def _closed(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _check_candidate(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
-    """Find what no node of the candidate's queue has, so that jobs for it would never start."""
+    """Report requests that no node of the candidate's queue can satisfy, so that jobs would never
+    start."""
     correct = "correct the site file (berth site init shows what the scheduler has)"
     where = f"{candidate.name}: no node of {word} {candidate.queue} has"
     if candidate.gres is not None:

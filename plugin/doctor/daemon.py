@@ -1,7 +1,7 @@
-"""Doctor's checks of the daemon: does it answer, can the scheduler reach it, may it read and write?
+"""Doctor's checks of the daemon: whether it answers, and whether users have the rights they need.
 
-Rights are checked for the daemon's own user, because root sees no such fault. What SELinux or
-AppArmor refused to Berth is shown where their log can be read.
+Rights are checked for the daemon's own user, because root is never refused. Refusals by SELinux or
+AppArmor are shown where their log can be read.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from berth.plugin.site.write import PLATFORM_FOLDER
 from berth.plugin.store.database import Database
 
 LONG_REFRESHES = 3.0
-"""The cluster's state is late when it is older than so many refresh periods."""
+"""The cluster's state is reported as late when it is older than this many refresh periods."""
 _PATIENCE_S = 2.0
 _OWN_CHECK = "kill switch"
-"""The site file's check names it, with what to do."""
+"""A problem with this name is left to the check of the site file, which says what to do."""
 LOGS = (Path("/var/log/audit/audit.log"), Path("/var/log/kern.log"))
 ENFORCING = Path("/sys/fs/selinux/enforce")
 _TAIL_BYTES = 2**20
@@ -45,7 +45,8 @@ _LONGEST = 200
 
 
 def check_daemon(site: Site) -> Findings:
-    """Check its answer, its version, the age of what it knows, and its own problems."""
+    """Check the daemon's answer, its version, the age of its cluster state, and its own
+    problems."""
     answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
     yield ok(
         "daemon",
@@ -73,8 +74,8 @@ def check_daemon(site: Site) -> Findings:
 
 
 def check_socket(site: Site) -> Findings:
-    """Check that the scheduler's users may go through the folders to the socket and write to it,
-    and that they may see whether there is a kill switch."""
+    """Check that the scheduler's users can reach and write to the socket, and can see whether the
+    kill switch exists."""
     path, switch = site.daemon.socket, site.daemon.kill_switch
     for person in persons(uids_of(site) - {0, os.geteuid()}):
         wall = wall_before(path, WRITE, person)
@@ -95,7 +96,7 @@ def check_socket(site: Site) -> Findings:
 
 
 def check_users(site: Site) -> Findings:
-    """Check that ``berth serve --users`` takes connections; it is a process of its own."""
+    """Check that ``berth serve --users``, a separate process, accepts connections."""
     path = site.daemon.user_socket
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
@@ -120,7 +121,7 @@ def _group(folder: Path) -> str:
 
 
 def check_rights(site: Site) -> Findings:
-    """Check that the daemon's user may read the site file with its folder, and write to the
+    """Check that the daemon's user may read the site file and its folder, and write to the
     store."""
     uid = _uid_of_daemon(site)
     if os.geteuid() not in (0, uid):
@@ -148,7 +149,7 @@ def check_rights(site: Site) -> Findings:
 
 
 def _uid_of_daemon(site: Site) -> int | None:
-    """Return the owner of the socket, else of the store's folder; None: neither is seen."""
+    """Return the owner of the socket, else of the store's folder; None: neither can be seen."""
     store = Database(site.daemon.store).path
     for path in (site.daemon.socket, store and store.parent):
         if path is not None:
@@ -158,7 +159,7 @@ def _uid_of_daemon(site: Site) -> int | None:
 
 
 def _configuration(site: Site) -> Iterator[Path]:
-    """List the site file, the platforms beside it and its bundles."""
+    """Yield the site file, the platform files beside it and its bundles' files."""
     source = Path(site.source)
     yield source
     yield from sorted((source.parent / PLATFORM_FOLDER).glob("*.json"))
@@ -167,7 +168,8 @@ def _configuration(site: Site) -> Iterator[Path]:
 
 
 def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) -> Findings:
-    """Show the last refusal that names Berth, or that SELinux enforces where no log may be read."""
+    """Warn of the last logged refusal that names Berth, or of enforcing SELinux if no log can be
+    read."""
     unread = False
     for log in logs:
         try:

@@ -1,6 +1,6 @@
-"""Is this installation sound? Each check looks at one thing and says what to do about it.
+"""Runs all checks of an installation; each finding says what to do.
 
-A check never raises: what it could not look at is a finding, too.
+A check that raises a known error becomes a finding, too.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ if TYPE_CHECKING:
 
 
 def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """Make every check that needs a site file, in the order in which they build on each other.
+    """Run every check that needs a site file, each after the checks it depends on.
 
-    What several of them stumble over is one failure, of the first.
-
-    ``newest``: what the newest jobs teach, where the caller needs it, too.
+    A cause that several checks meet is reported only by the first of them. ``newest`` returns the
+    evaluation of the newest jobs, where the caller has it already.
     """
     scheduler = cache(partial(open_scheduler, site))
     checks: list[tuple[str, Callable[[], Findings]]] = [
@@ -80,7 +79,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
-    """Show what other packages add to Berth, and what of it cannot be used."""
+    """Report what other packages add to Berth, and which of their entries cannot be used."""
     for registry in registries:
         for problem in registry.problems():
             yield warn("packages", problem.text, "upgrade that package, or uninstall it")
@@ -90,7 +89,7 @@ def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
 
 
 def examine_machine() -> Findings:
-    """Show what a pilot could measure with on this machine."""
+    """Report which collectors a pilot could use on this machine."""
     with tempfile.TemporaryDirectory(prefix="berth-doctor-") as folder:
         for name in COLLECTORS.load_all():
             for collector in collectors_of(name, Path(folder)):

@@ -1,4 +1,4 @@
-"""What a check of the installation finds, and what a user of this host may do with a file.
+"""The results of checks of the installation, and the check of a user's rights to a file.
 
 ``berth site doctor`` prints findings; every ``check_...`` function yields them.
 """
@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 LOOK, WRITE, READ = 0, 2, 4
-"""To see whether it is there; to write to it (or connect); to read it."""
+"""Rights to check: to see whether a file exists; to write to it (or connect); to read it."""
 _ENTER = 1
 _WORDS = {WRITE: "write to", READ: "read"}
 
@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the examination."""
+    """One line of the doctor's output."""
 
     check: str
     status: Status
@@ -41,22 +41,22 @@ Findings = Iterator[Finding]
 
 
 def ok(check: str, text: str) -> Finding:
-    """Return what is as it should be."""
+    """Return a finding that all is well."""
     return Finding(check, Status.OK, text)
 
 
 def warn(check: str, text: str, advice: str | None) -> Finding:
-    """Return what somebody should look at, and what to do about it."""
+    """Return a finding that needs attention, with what to do about it."""
     return Finding(check, Status.WARN, text, advice)
 
 
 def fail(check: str, text: str, advice: str | None) -> Finding:
-    """Return what keeps jobs from being placed, and what to do about it."""
+    """Return a finding that keeps jobs from being placed, with what to do about it."""
     return Finding(check, Status.FAIL, text, advice)
 
 
 def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
-    """Look up those of the users whom this host knows."""
+    """Yield the password entries of those users that this host knows."""
     for uid in sorted(uids):
         try:
             yield pwd.getpwuid(uid)
@@ -67,10 +67,10 @@ def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
 def barred(
     path: Path, right: int, uids: Iterable[int], groups: Set[int] | None = None
 ) -> Iterator[tuple[pwd.struct_passwd, str]]:
-    """Yield those of these users who may not do something with a file, and a clause that says so:
-    ``slurm may not enter /run/berth``.
+    """Yield the users without a right to a file, each with a clause: ``slurm may not enter
+    /run/berth``.
 
-    ``groups``: those of a running process; None: all that the user is in now.
+    ``groups``: group ids of a running process; None: all groups the user is in now.
     """
     for person in persons(uids):
         wall = wall_before(path, right, person, groups)
@@ -81,10 +81,10 @@ def barred(
 def wall_before(
     path: Path, right: int, person: pwd.struct_passwd, groups: Set[int] | None = None
 ) -> str | None:
-    """Return what the user may not do on the way to the file or with it: ``enter /run/berth``.
+    """Return what the user may not do with the file or a folder above it: ``enter /run/berth``.
 
-    ``groups``: those of a running process; None: all that the user is in now. None is given back
-    where nothing is in the way, or the file is not there.
+    ``groups``: group ids of a running process; None: all groups the user is in now. Returns None
+    where nothing is refused, or the file does not exist.
     """
     if groups is None:
         groups = set(os.getgrouplist(person.pw_name, person.pw_gid))

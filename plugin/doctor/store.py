@@ -1,4 +1,4 @@
-"""Doctor's checks of the store, of the disk that it is on, and of what finished jobs teach."""
+"""Doctor's checks of the store, of its disk, and of what finished jobs show of the predictions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 SHARED_FILE_SYSTEMS = frozenset(
     ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "ceph", "fuse.ceph")
 ).union(("fuse.sshfs", "afs", "panfs", "wekafs", "9p"))
-"""File systems of several hosts, on which SQLite's locks may not hold (sqlite.org/howtocorrupt)."""
+"""File systems shared by several hosts, on which SQLite's locks may fail
+(sqlite.org/howtocorrupt)."""
 LEAST_FREE_BYTES = 512 * 2**20
 AHEAD_S = 60.0
-"""What was stored more than so long from now was stored by another clock."""
+"""Records with a time further than this in the future came from a host with a wrong clock."""
 WAITING_S = 600.0
-"""Decisions that wait longer than this wait for somebody."""
+"""Spooled decisions older than this are reported, as no daemon seems to store them."""
 PATIENCE_S = 1.0
 MOUNTS = Path("/proc/self/mounts")
 _RECENT_S = 7 * 86_400.0
@@ -38,12 +39,13 @@ _LATE_S = 600.0
 
 
 def opened(site: Site) -> Store:
-    """Open the site's store as it is. Raises StoreError, also where it is locked for a second."""
+    """Open the site's store without creating or checking it. Raises StoreError, also where it
+    stays locked for a second."""
     return Store.open(site.daemon.store, create=False, check=False, busy_timeout_s=PATIENCE_S)
 
 
 def check_store(site: Site) -> Findings:
-    """Check that it is whole, readable by those who should, filled, and of this host's time."""
+    """Check the store's integrity, access rights, content and clock."""
     with closing(opened(site)) as store:
         yield from _look(site, store)
 
@@ -84,7 +86,8 @@ def _look(site: Site, store: Store) -> Findings:
 
 
 def check_left_behind(site: Site) -> Findings:
-    """Find what waits beside the store, or could not be read back into it."""
+    """Warn of decisions in files beside the store that are not stored, or could not be read
+    back."""
     database = Database(site.daemon.store)
     spool = spool_path(site, database)
     waits_s = time.time() - spool.stat().st_mtime if spool.exists() else 0.0
@@ -107,7 +110,7 @@ def check_left_behind(site: Site) -> Findings:
 
 
 def check_disk(site: Site) -> Findings:
-    """Check that the store's file is on a local disk with room; a database server is not
+    """Check that the store's file is on a local disk with free space; a database server is not
     checked."""
     file = Database(site.daemon.store).path
     if file is None:
@@ -130,10 +133,10 @@ def check_disk(site: Site) -> Findings:
 
 
 def file_system_of(folder: Path, mounts: str) -> str:
-    """Return the kind of file system that holds ``folder``, by the text of ``/proc/mounts``; "" if
-    none.
+    """Return the type of the file system that holds ``folder``, from the text of ``/proc/mounts``;
+    "" if none matches.
 
-    Spaces in mount points are written there as ``\\040``.
+    A space in a mount point is written as ``\\040`` there.
     """
     best, kind = -1, ""
     for line in mounts.splitlines():
@@ -147,7 +150,7 @@ def file_system_of(folder: Path, mounts: str) -> str:
 
 
 def check_exploring(site: Site) -> Findings:
-    """Show how much of the budget was used by jobs that were sent somewhere to learn."""
+    """Report how much of its budget exploration has used."""
     explore = site.policy.explore
     if not explore.on:
         return
@@ -175,7 +178,7 @@ def check_exploring(site: Site) -> Findings:
 
 
 def check_learning(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """Check the store's evidence of the newest jobs; ``newest`` gives it where others use it,
+    """Check the predictions of the newest jobs; ``newest`` returns them where others need them
     too."""
     from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415 - numpy
 

@@ -1,7 +1,7 @@
-"""The texts of a support bundle: what a maintainer needs to understand an installation.
+"""The files of a support bundle, from which a maintainer can understand an installation.
 
-Arguments of programs, scripts and profiles are left out. People and accounts become ``user-1``,
-``account-2`` ... unless their names are asked for.
+Programs' arguments, scripts and profiles are left out. Names of users and accounts are replaced by
+``user-1``, ``account-2`` ... unless the caller asks for real names.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from berth.plugin.store import DecisionRecord, Store
 
 SYSTEM_USERS = frozenset(("root", "berth", "munge", "nobody", *SCHEDULERS.names()))
 _IN_URL = re.compile(r"(://[^:/@\s\"']*):[^\s\"']+@")
-"""To the last ``@``: a password may hold one, and a slash."""
+"""Matches up to the last ``@``, because a password may contain ``@`` and ``/``."""
 _NAMED = re.compile(r"(?i)((?:password|passwd|secret|token|api_?key)\s*[=:]\s*[\"']?)[^\s\"'&]+")
 RECENT = 200
-"""Decisions and outcomes that are taken along, the newest."""
+"""Number of the newest decisions and outcomes that are included."""
 LOG_LINES = 500
 _LOG_S = 20.0
 _FIRST_PERSON = 1000
-"""User ids from here on are people's."""
+"""Lowest uid of ordinary users."""
 _NOT_TAKEN = ("request", "edits", "ranked")
 _USER_IN_LOG = re.compile(r"\buser=([^\s=]+)")
 Names = tuple[set[str], set[str]]
@@ -51,7 +51,7 @@ Names = tuple[set[str], set[str]]
 
 
 class Pseudonyms:
-    """The same name is the same pseudonym in all that one of these rewrites."""
+    """Replaces names by pseudonyms: the same name always by the same pseudonym."""
 
     def __init__(self, users: Iterable[str], accounts: Iterable[str] = ()) -> None:
         self._of: dict[str, str] = {}
@@ -65,9 +65,10 @@ class Pseudonyms:
         self._pattern = re.compile(words, re.IGNORECASE) if inside else None
 
     def text(self, text: str) -> str:
-        """Replace names of people and accounts in ``text`` where they stand as words.
+        """Return ``text`` with the names of users and accounts replaced where they stand as words.
 
-        In any case, and as parts of names that people make: ``Alice_bert-2.onnx``.
+        Upper and lower case do not matter; parts of file names are replaced too:
+        ``Alice_bert-2.onnx``.
         """
         return text if self._pattern is None else self._pattern.sub(self._said, text)
 
@@ -76,7 +77,7 @@ class Pseudonyms:
         return self._of.get(name) or self._in_any_case.get(name.casefold(), "user")
 
     def data(self, data: Any) -> Any:
-        """Replace them in every text inside plain data; keys stay."""
+        """Return plain data with the names in all its texts replaced; keys stay."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, Mapping):
@@ -87,12 +88,13 @@ class Pseudonyms:
 
 
 def without_passwords(text: str) -> str:
-    """Replace passwords in ``text``: ``postgresql://berth:***@host``, ``password=***``."""
+    """Return ``text`` with passwords as ``***``: ``postgresql://berth:***@host``,
+    ``password=***``."""
     return _NAMED.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))
 
 
 def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
-    """Gather the texts by file name; what cannot be read is a sentence in its place."""
+    """Return the texts by file name; the text of a part that cannot be read is the reason."""
     with closing(_Stored(site)) as stored:
         texts = _gathered(site, stored)
         if not with_names:
@@ -117,7 +119,7 @@ def _gathered(site: Site, stored: _Stored) -> dict[str, object]:
 
 
 def write_archive(texts: Mapping[str, str], target: Path) -> None:
-    """Write a ``.tar.gz`` for its owner only, with one folder. Raises BerthError."""
+    """Write the texts to a new ``.tar.gz`` that only its owner can read. Raises BerthError."""
     name = target.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
     try:
         handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -158,7 +160,7 @@ def _about() -> dict[str, Any]:
 
 
 def _cluster(site: Site) -> dict[str, Any]:
-    """Describe queues as they are, nodes counted by kind."""
+    """Return the scheduler's queues, and the number of nodes of each kind."""
     facts = open_scheduler(site).read()
     kinds = Counter(
         (n.queues, n.usable, n.cores, n.memory_bytes, n.features, tuple(sorted(n.gpus.items())))
@@ -173,7 +175,7 @@ def _cluster(site: Site) -> dict[str, Any]:
 
 
 class _Stored:
-    """The store, opened once. Its parts raise BerthError where it cannot be read."""
+    """The store, opened when first used. Properties raise BerthError where it cannot be read."""
 
     def __init__(self, site: Site) -> None:
         self._url = site.daemon.store
@@ -184,7 +186,7 @@ class _Stored:
 
     @cached_property
     def last(self) -> list[DecisionRecord]:
-        """Describe the newest decisions."""
+        """Return the newest decisions."""
         return list(self.store.decisions.last(RECENT))
 
     def summary(self) -> dict[str, Any]:
@@ -207,7 +209,7 @@ class _Stored:
         return [dataclasses.asdict(outcome) for outcomes in ended for outcome in outcomes]
 
     def names(self) -> Names:
-        """Return the users and accounts in what was gathered."""
+        """Return the users and accounts in the store's records."""
         users = {record.user for record in self.last}
         users.update(record.owner for record in self.store.workloads())
         return users, {record.account or "" for record in self.last}
@@ -229,8 +231,8 @@ def _log() -> str:
 
 
 def _names(site: Site, stored: _Stored, gathered: Mapping[str, object]) -> Names:
-    """Return the users and accounts known to the store, the site file, this host, the scheduler's
-    queues and the log."""
+    """Return the users and accounts that occur in the store, the site file, this host, the
+    scheduler's queues and the log."""
     users = {person.pw_name for person in pwd.getpwall() if person.pw_uid >= _FIRST_PERSON}
     accounts: set[str] = set()
     coverage, sizing = site.coverage, site.right_sizing

@@ -1,4 +1,4 @@
-"""The folder of a tune: what was asked, the storage, what came out; all that a worker needs."""
+"""The folder of a tune, with all that a worker needs: settings, storage, results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLICES = "mig.tuned.toml"
 
 
 class Order(Document):
-    """What is tuned on what (``berth.tune/1``)."""
+    """The settings of a tune (``berth.tune/1``)."""
 
     schema_: str = Field(default="berth.tune/1", alias="schema")
     site: str
@@ -32,28 +32,29 @@ class Order(Document):
     content: str
     """Digest of both files."""
     parameters: tuple[str, ...] = ()
-    """Empty: all."""
+    """Names of the tuned parameters; empty: all."""
     metrics: tuple[str, ...] = Field(min_length=1)
     trials: int = Field(ge=1)
     train_s: Positive
-    """Jobs submitted so long after the first train; the later ones test."""
+    """Jobs submitted within this time of the first are for training; later jobs are for testing."""
     first_s: NonNegative = 0.0
     """Seconds of the training jobs that are replayed first; 0: no trial is stopped early."""
     storage: str
-    """Path of the journal, or URL of a database."""
+    """Path of the trials' journal file, or URL of a database."""
     seed: int = 0
     options: dict[str, str] = Field(default_factory=dict)
-    """How jobs are replayed, as ``berth replay`` has them."""
+    """Options of the replay, as ``berth replay`` has them."""
 
     @property
     def identity(self) -> str:
-        """Return a digest of all that changes what a trial means; more trials are the same tune."""
+        """Return a digest of the settings that affect a trial's result; the number of trials does
+        not."""
         text = self.model_copy(update={"trials": 1, "storage": "", "seed": 0}).model_dump_json()
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def content_of(*paths: Path) -> str:
-    """Return a digest of files' contents. Raises UsageError."""
+    """Return a digest of the files' contents. Raises UsageError."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -67,9 +68,9 @@ def content_of(*paths: Path) -> str:
 
 
 def write_order(folder: Path, order: Order) -> None:
-    """Put it into the folder, made if need be; for its owner alone where it holds a password.
+    """Write the tune's settings into the folder, which is created if missing.
 
-    Raises UsageError.
+    If the storage's URL has a password, only the owner may read the file. Raises UsageError.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +86,7 @@ def write_order(folder: Path, order: Order) -> None:
 
 
 def read_order(folder: Path) -> Order:
-    """Read the order of the folder's tune. Raises UsageError where there is none."""
+    """Return the settings of the folder's tune. Raises UsageError where there are none."""
     path = folder / ORDER_FILE
     if not path.is_file():
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The replay that a tune asks: past jobs of a file on the site's cluster."""
+"""The replay that evaluates a tune's trials: past jobs of a file on the site's cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ OPTIONS = ("backfill", "format", "recut", "times", "utc")
 
 
 def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceReplayer:
-    """Raises UsageError, DocumentError."""
+    """Return the replay of the file's jobs with these options. Raises UsageError and
+    DocumentError."""
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise UsageError(
@@ -66,7 +67,7 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         trace=trace,
         cluster=site_cluster.cluster,
         partition_of=site_cluster.partition_of,
-        # The first parts of long traces, too: compiling is paid for once.
+        # The first parts of long traces are compiled too: compiling costs time only once.
         settings=Settings(
             backfill,
             compiled=_compiles(len(trace)),
@@ -80,8 +81,8 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
 
 
 def _compiles(jobs: int) -> bool | None:
-    """Decide whether all parts of a trace are replayed by the compiled kernel; None: those that are
-    long enough."""
+    """Return True to replay all parts of a trace with the compiled kernel; None: only long
+    parts."""
     return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
@@ -93,7 +94,7 @@ def _said_yes(options: Mapping[str, str], name: str) -> bool:
 
 
 def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> PastJobs:
-    """Return jobs of partitions that the site file has; the others are counted in ``notes``."""
+    """Return the jobs in partitions of the site file; the others are counted in ``notes``."""
     names = {part.name for part in cluster.partitions}
     trace = past.trace
     lacking = lacking_partitions(trace, {*names, ""})
@@ -112,9 +113,10 @@ def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> Pa
 
 
 def _settled(trace: Trace, cluster: Cluster, site: Site) -> Trace:
-    """Return the trace with a partition for every job, and the time that it took there.
+    """Return the trace with a partition for every job, and the job's run time there.
 
-    Jobs that name none are taken to have run in the site's reference partition, else its first.
+    Jobs that name no partition are assumed to have run in the site's reference partition, else in
+    its first one.
     """
     first = site.reference_queue or cluster.partitions[0].name
     names = {part.name for part in cluster.partitions}
@@ -126,7 +128,7 @@ def _settled(trace: Trace, cluster: Cluster, site: Site) -> Trace:
     for queue, platform in enumerate(platforms):
         rows = np.flatnonzero(trace.queue == queue)
         there = times.setdefault(platform, np.full(len(trace), np.nan))
-        # Where it ran is where its time is known; a table says times by platform only.
+        # A job's time is known where it ran; a job table has times by platform only.
         there[rows] = np.where(np.isnan(there[rows]), own[rows], there[rows])
         own[rows] = there[rows]
     known = {name: column for name, column in times.items() if np.isfinite(column).any()}

@@ -1,4 +1,4 @@
-"""One tune, from its options to its report and the recommended site file."""
+"""Runs one tune, from its options to its report and the recommended site file."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 POLICY = "policy"
 _DIGITS = 3
-"""Significant ones of a written number: a tune knows no more."""
+"""Significant digits of written numbers: a tune is not more accurate."""
 
 
 def rounded(values: Values) -> dict[str, float | str]:
-    """Round numbers as they are written."""
+    """Return the values with numbers rounded as they are written."""
     return {
         name: value if isinstance(value, str) else float(f"{value:.{_DIGITS}g}")
         for name, value in values.items()
@@ -61,7 +61,7 @@ def rounded(values: Values) -> dict[str, float | str]:
 
 
 def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
-    """Return the policy's values that differ from the site's own."""
+    """Return the policy's values that differ from the site's current ones."""
     now = values_of(today, PARAMETERS.values())
     return {
         name: value
@@ -71,8 +71,10 @@ def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str
 
 
 def slices_text(values: Values) -> str:
-    """Return what a tune says about slices: how GPUs are to be cut, and ``[trigger]`` of the
-    settings of slices; empty where it says nothing."""
+    """Return the tune's recommendation for MIG slices as text; empty: none.
+
+    The text has each GPU's initial layout, and the ``[trigger]`` table of the slice settings.
+    """
     of_slices = {n: v for n, v in rounded(values).items() if PARAMETERS[n].sliced}
     lines = []
     if LAYOUT in of_slices:
@@ -86,9 +88,9 @@ def slices_text(values: Values) -> str:
 
 
 def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> str:
-    """Return the site file's text with these values; all else stays as it is.
+    """Return the site file's text with these values, and no other change.
 
-    Raises UsageError, with what to write by hand, where it is written too unusually.
+    Raises UsageError, with what to write by hand, where the text is written too unusually.
     """
     settings = []
     for name, value in values.items():
@@ -98,7 +100,7 @@ def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> 
 
 
 def unified(old: str, new: str, name: str) -> str:
-    """Return the difference as ``patch`` takes it; empty where there is none."""
+    """Return the unified diff of two texts, as ``patch`` takes it; empty where they are equal."""
     before, after = (text.splitlines(keepends=True) for text in (old, new))
     return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
 
@@ -117,21 +119,21 @@ def _comment(name: str, today: PolicySettings) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """What a tune gave."""
+    """The result of a tune."""
 
     order: Order
     tuned: Tuned
     judgement: Judgement
     difference: str
-    """The site file's difference; empty: keep it."""
+    """The diff of the site file; empty: no change is recommended."""
     slices: str
-    """How to cut GPUs, as a text; empty: as now."""
+    """Recommended MIG layout, as text; empty: no change is recommended."""
     notes: tuple[str, ...] = ()
-    """See Replayer."""
+    """Notes of the replay, as in ``Replayer``."""
 
 
 def join(folder: Path) -> None:
-    """Take trials of the folder's tune until they are done."""
+    """Run trials of the folder's tune until all are done."""
     order = read_order(folder)
     site = load_site(Path(order.site))
     files = [order.site, order.trace, *filter(None, [order.options.get("times")])]
@@ -150,8 +152,8 @@ def join(folder: Path) -> None:
 
 
 def _opened(tuning: Tuning, storage: str) -> optuna.Study:
-    """Open the study, which the tune's first process has created; a storage that is away is waited
-    for."""
+    """Open the study, which the tune's first process has created; wait while the storage is
+    away."""
     waiting = Patience()
     while True:
         try:
@@ -208,15 +210,14 @@ def tune(
 
 
 def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
-    """Return what was found, once every trial is settled and today's policy was replayed in any
-    case."""
+    """Return the results, once every trial has ended; the current policy is always replayed."""
     settle_running(study, stopped, is_gone)
     tuning.replay_today(study)
     return tuning.found(study)
 
 
 def tuning_of(order: Order, site: Site) -> Tuning:
-    """Set up the search that an order describes."""
+    """Return the search that the tune's settings describe."""
     replayer = open_replayer(site, Path(order.trace), order.options).in_pools()
     return Tuning(
         replayer=replayer,
@@ -230,7 +231,7 @@ def tuning_of(order: Order, site: Site) -> Tuning:
 
 
 def _check_same(folder: Path, order: Order) -> None:
-    """Check that the folder holds this tune. Raises UsageError where it is another."""
+    """Check that the folder holds this tune. Raises UsageError where it holds another."""
     if (folder / ORDER_FILE).exists() and read_order(folder).identity != order.identity:
         raise UsageError(
             f"{folder} holds a tune of other jobs, another site or other options",
@@ -239,7 +240,8 @@ def _check_same(folder: Path, order: Order) -> None:
 
 
 def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
-    """Write the site file's difference beside the whole new one, and return it; empty: none."""
+    """Write the recommended site file and its diff; return the diff, empty where nothing
+    changes."""
     for name in (TUNED, DIFFERENCE):
         (folder / name).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
@@ -257,7 +259,7 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
 
 
 def _write_slices(folder: Path, judgement: Judgement) -> str:
-    """Write what is recommended about slices, and return it; empty: nothing."""
+    """Write the recommendation for MIG slices and return it; empty: none."""
     (folder / SLICES).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
         return ""

@@ -1,6 +1,7 @@
-"""Workers that run trials: processes of this machine, or jobs of the site's own scheduler.
+"""Workers that run a tune's trials: processes of this machine, or jobs of the site's scheduler.
 
-A worker's name says how others can ask whether it still runs: its job, or its process and machine.
+A worker's name tells how others can check that it still runs: its job id, or its process id and
+host.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from berth.plugin.scheduler import ENDED, SCHEDULERS, Scheduler, WorkersJob
 from berth.policies.tuning.storage import Patience, Progress, StorageAway, storage_answers
 
 NAME = "BERTH_TUNE_WORKER"
-"""Variable of the environment in which a submitted worker finds its name."""
+"""Environment variable in which a submitted worker finds its name."""
 _PROCESS = "process"
 LOG = "worker-{}.log"
 POLL_S = 1.0
@@ -32,20 +33,20 @@ def own_name() -> str:
 
 
 def naming(scheduler: Scheduler) -> str:
-    """Return a line of a shell script that names a submitted worker; empty: jobs do not know their
-    id."""
+    """Return a shell-script line that sets a submitted worker's name; empty: jobs do not know
+    their id."""
     if scheduler.job_variable is None:
         return ""
     return f'export {NAME}="{scheduler.name}:${scheduler.job_variable}"\n'
 
 
 def process_name(pid: int) -> str:
-    """Name a process of this machine."""
+    """Return a worker name for a process of this machine."""
     return f"{_PROCESS}:{pid}@{socket.gethostname()}"
 
 
 def is_gone(name: str) -> bool:
-    """Tell whether a worker is known to have ended; False where it cannot be asked."""
+    """Return whether a worker is known to have ended; False where that cannot be determined."""
     kind, _, rest = name.partition(":")
     if kind == _PROCESS:
         pid, _, host = rest.partition("@")
@@ -68,7 +69,7 @@ def _runs(pid: int) -> bool:
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
-    """Return the command that a worker runs, on any machine with the folder and this
+    """Return the command that runs a worker on any machine with the folder and this
     installation."""
     join = f"--join={folder.absolute()}"
     return (
@@ -82,7 +83,7 @@ def command_of(folder: Path) -> tuple[str, ...]:
 
 
 class LocalWorkers:
-    """Worker processes of this machine, which end with the block."""
+    """Worker processes of this machine; leaving the ``with`` block ends them."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self._folder, self._count = folder, count
@@ -105,16 +106,16 @@ class LocalWorkers:
             worker.wait()
 
     def alive(self) -> bool:
-        """Tell whether any still works."""
+        """Return whether any worker still runs."""
         return bool(self.names())
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of those that still work, as trials have them."""
+        """Return the names of the running workers, as trials record them."""
         return tuple(process_name(worker.pid) for worker in self._running if worker.poll() is None)
 
 
 class SubmittedWorkers:
-    """Jobs of a scheduler; those that are left go on, and end by themselves."""
+    """Worker jobs of a scheduler; jobs left at the end go on until they end by themselves."""
 
     def __init__(self, scheduler: Scheduler, job_ids: Sequence[str]) -> None:
         self._scheduler = scheduler
@@ -127,7 +128,7 @@ class SubmittedWorkers:
         pass
 
     def alive(self) -> bool:
-        """Tell whether any waits or runs."""
+        """Return whether any worker job waits or runs."""
         return self._scheduler.any_left(self.job_ids)
 
 
@@ -141,7 +142,7 @@ def submit(
     account: str | None = None,
     qos: str | None = None,
 ) -> SubmittedWorkers:
-    """Submit so many workers. Raises UsageError, SchedulerError."""
+    """Submit ``count`` worker jobs. Raises UsageError and SchedulerError."""
     script = folder / "worker.sh"
     try:
         script.write_text(f"#!/bin/sh\n{naming(scheduler)}exec {shlex.join(command_of(folder))}\n")
@@ -167,8 +168,9 @@ def follow(
 ) -> None:
     """Wait until the trials are done.
 
-    A scheduler or a storage that is away is waited for: workers go on without the first, and wait
-    for the second. Raises BerthError where one stays away, or all workers are gone before the end.
+    If the scheduler or the trials' storage does not answer, this waits for it; workers continue
+    without the scheduler and wait for the storage. Raises BerthError where either stays away, or
+    all workers end too early.
     """
     waiting = Patience(pause_s=pause_s)
     while True:
@@ -191,7 +193,7 @@ def follow(
 
 
 def _said(folder: Path) -> str:
-    """Return the last words of the newest log that has any."""
+    """Return the last line of the newest worker log that is not empty."""
     logs = sorted(folder.glob(LOG.format("*")), key=lambda path: -path.stat().st_mtime)
     for path in logs:
         lines = [x for x in path.read_text(errors="replace").splitlines() if x.strip()]

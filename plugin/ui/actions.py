@@ -1,7 +1,7 @@
-"""The view *Actions* (``--allow-actions``): the few things that an administrator may change.
+"""The view *Actions* (``--allow-actions``): the few settings that an administrator may change.
 
-Each is shown once more before it is done, and leaves a line in the journal (standard error).
-Nothing here submits, moves or ends a job.
+Each action is confirmed before it is done, and logged to standard error. No action submits, moves
+or ends a job.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from berth.policies.values import Mode
 view = Blueprint("actions", __name__)
 log = logging.getLogger("berth.ui.audit")
 _CONFIRM_S = 300
-"""What was shown must be confirmed within this."""
+"""Seconds within which an action must be confirmed."""
 _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that can be done."""
+    """One action."""
 
     title: str
     question: str
-    """What will happen; ``{target}`` is what it is done to."""
+    """Text of the confirmation; ``{target}`` is replaced by the action's target."""
     label: str
-    """Label of the field that names its target; empty: it has none."""
+    """Label of the target's input field; empty: the action has no target."""
     run: Callable[[Context, str], str]
-    """Does it and says what was done. Raises BerthError."""
+    """Does the action and returns a sentence on what was done. Raises BerthError."""
     choices: Callable[[Context], list[str]] | None = None
 
 
 @view.route("/actions")
 def actions() -> str:
-    """Show what can be done, and what was just done."""
+    """Show the available actions, and the result of the last one."""
     page = _allowed()
     problem: BerthError | None = None
     offered: dict[str, list[str]] = {}
@@ -65,7 +65,7 @@ def actions() -> str:
 
 @view.route("/actions/<name>", methods=["POST"])
 def act(name: str) -> str | Response:
-    """Show the question first; then, with its signed answer, do it."""
+    """Ask for confirmation first; do the action once the signed confirmation is sent."""
     page = _allowed()
     action = ACTIONS.get(name)
     if action is None:
@@ -147,7 +147,7 @@ def _mode(page: Context, target: str) -> str:
 
 
 def _modes(page: Context) -> list[str]:
-    """List the modes, the present one first: it is what the form shows."""
+    """Return the modes, the current one first, as the form preselects it."""
     now = page.site().mode
     return [mode.value for mode in (now, *(other for other in Mode if other is not now))]
 

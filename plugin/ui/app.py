@@ -1,4 +1,4 @@
-"""The page as a WSGI application."""
+"""The web page as a WSGI application."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SESSION = timedelta(days=7)
 
 
 def create_app(settings: UiSettings) -> Flask:
-    """Return the application; it opens nothing before it is asked."""
+    """Return the application; it opens no file or store before its first request."""
     app = Flask(__name__, static_url_path="/static")
     app.config.update(
         SECRET_KEY=secrets.token_bytes(32),
@@ -59,7 +59,7 @@ def create_app(settings: UiSettings) -> Flask:
 
 
 def _views(settings: UiSettings) -> tuple[tuple[str, str, Blueprint], ...]:
-    """Return the views in the navigation."""
+    """Return the views of the navigation."""
     return VIEWS + ((("actions.actions", "Actions", actions.view),) if settings.actions else ())
 
 

@@ -1,7 +1,7 @@
-"""What the views share: the site, the forecaster, the store, and who looks at which part of it.
+"""Objects that the views share: the site, the forecaster, the store, and the viewer's rights.
 
-Workloads that were sent to the page are held in memory for a while, so that their views have a
-link: the last few of each viewer, gone when the page ends.
+Uploaded workloads are kept in memory for a while, so that their results have a link: each viewer's
+last few, until the process ends.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ MOST = 200
 MOST_OF_ONE = 20
 MOST_BYTES = 256 * 2**20
 PATIENCE_S = 1.0
-"""A view waits so long for a store that is locked: then it says so."""
+"""Seconds that a view waits for a locked store before it shows the problem."""
 KEY = "berth"
 _STORE = "berth_store"
 
 
 class Held:
-    """The last workloads of every viewer, by digest."""
+    """The last uploaded workloads of every viewer, by digest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str | None, str], Workload] = OrderedDict()
 
     def put(self, viewer: str | None, workload: Workload) -> str:
-        """Keep it; the key of its link."""
+        """Keep the workload, and return the key for its link."""
         key = workload.digest.removeprefix("sha256:")[:32]
         with self._lock:
             self._kept[viewer, key] = workload
@@ -54,12 +54,12 @@ class Held:
         return key
 
     def get(self, viewer: str | None, key: str) -> Workload | None:
-        """Return what this viewer sent; None: nothing, or it is gone."""
+        """Return the workload that this viewer uploaded; None: unknown, or dropped since."""
         with self._lock:
             return self._kept.get((viewer, key))
 
     def _bytes(self) -> int:
-        """Estimate how many bytes they take: of large ones, the graph."""
+        """Return an estimate of the bytes that the workloads use."""
         return sum(_size(workload) for workload in self._kept.values())
 
 
@@ -70,30 +70,33 @@ def _size(workload: Workload) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """One who looks. Schedulers show at most others' jobs beside one's own; here it is one's own
-    alone, so that no setting of theirs (such as Slurm's PrivateData) can be undone.
+    """The user who looks at the page, and that user's rights.
+
+    Some schedulers also show other users' jobs. A viewer here sees only own jobs, so that the page
+    never undoes a scheduler's setting (such as Slurm's PrivateData).
     """
 
     name: str | None
-    """None: whoever started the page, with that user's rights on the store."""
+    """Name of the viewer; None: the user who started the page, with that user's rights."""
     admin: bool = False
 
     @property
     def only(self) -> str | None:
-        """Return the user whose jobs are shown; None: all that the store shows."""
+        """Return the user whose jobs are shown; None: all jobs in the store."""
         return None if self.name is None or self.admin else self.name
 
     def may_see(self, record: DecisionRecord) -> bool:
-        """Tell whether this decision may be shown."""
+        """Return whether the viewer may see this decision."""
         return self.only is None or record.user == self.only
 
     def may_use(self, workload: str) -> bool:
-        """Tell whether a workload is theirs or shared: others' bear their owner's name."""
+        """Return whether the workload is shared or the viewer's: owned ones bear the owner's
+        name."""
         return self.only is None or may_use(self.only, workload)
 
 
 def viewer_of(settings: UiSettings) -> Viewer:
-    """Name the viewer by the reverse proxy's header where one is configured; nobody without it."""
+    """Return the viewer that the reverse proxy's header names, where one is configured."""
     if settings.user_header is None:
         return Viewer(None)
     name = request.headers.get(settings.user_header, "")
@@ -103,7 +106,7 @@ def viewer_of(settings: UiSettings) -> Viewer:
 
 
 def open_store(settings: UiSettings) -> Store | RemoteStore | None:
-    """Open what the page reads from; None: the demo site has none. Raises BerthError."""
+    """Open the store that the page reads; None: the demo site has none. Raises BerthError."""
     if settings.site_file is None and settings.store_url is None:
         return None
     installation = Installation(settings.site_file, settings.store_url)
@@ -111,7 +114,7 @@ def open_store(settings: UiSettings) -> Store | RemoteStore | None:
 
 
 def whole_store(store: Store | RemoteStore | None, viewer: Viewer) -> Store:
-    """Return the store itself. Raises BerthError for a user who may see their own jobs alone."""
+    """Return the local store. Raises BerthError for a viewer who may see only own jobs."""
     if store is None:
         raise BerthError("the demo site has no store", hint="start with: berth ui --site FILE")
     if viewer.only is not None or not isinstance(store, Store):
@@ -121,7 +124,7 @@ def whole_store(store: Store | RemoteStore | None, viewer: Viewer) -> Store:
 
 @dataclass
 class Context:
-    """Made once; the site is read again when its file changes."""
+    """The page's site, forecaster and store; the site is read again when its file changes."""
 
     settings: UiSettings
     held: Held = field(default_factory=Held)
@@ -130,11 +133,11 @@ class Context:
 
     @property
     def is_demo(self) -> bool:
-        """Tell whether there is no cluster behind it."""
+        """Return whether the page shows the demo site, which has no cluster."""
         return self.settings.site_file is None
 
     def site(self) -> Site:
-        """Return the site as its file is now. Raises DocumentError."""
+        """Return the site of the current site file. Raises DocumentError."""
         return self._current()[0]
 
     def forecaster(self) -> Forecaster:
@@ -142,13 +145,14 @@ class Context:
         return self._current()[1]
 
     def viewer(self) -> Viewer:
-        """Return who asks."""
+        """Return the viewer who sent the request."""
         return viewer_of(self.settings)
 
     def store(self) -> Store | RemoteStore | None:
-        """Open what may be read; None: there is none. Raises BerthError.
+        """Open the store; None: there is none. Raises BerthError.
 
-        Opened once a request, also where that fails: its parts do not wait for a lock in turn.
+        The store is opened once per request, even if opening fails, so that the parts of a page do
+        not each wait for a lock.
         """
         if _STORE not in g:
             try:
@@ -161,18 +165,18 @@ class Context:
         return opened
 
     def a_store(self) -> Store | RemoteStore:
-        """Open the store as ``store`` does; raises BerthError where there is none, too."""
+        """Open the store as ``store`` does; also raises BerthError where there is none."""
         store = self.store()
         if store is None:
             raise BerthError("the demo site has no jobs", hint="start with: berth ui --site FILE")
         return store
 
     def whole_store(self) -> Store:
-        """Return the store itself, for who may see all of it. Raises BerthError."""
+        """Return the local store, for a viewer who may see all of it. Raises BerthError."""
         return whole_store(self.store(), self.viewer())
 
     def workload_names(self) -> list[str]:
-        """Return names of workloads that the viewer may see. Raises BerthError."""
+        """Return the names of workloads that the viewer may see. Raises BerthError."""
         store = self.store()
         if store is None:
             return []
@@ -208,7 +212,7 @@ def context() -> Context:
 
 
 def close_store(_error: BaseException | None) -> None:
-    """Close the request's store at its end."""
+    """Close the store that the request opened, at the request's end."""
     store = g.pop(_STORE, None)
     if isinstance(store, Store):
         store.close()

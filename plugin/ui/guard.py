@@ -1,8 +1,8 @@
-"""How the page is served, what every request must pass, and what every answer carries.
+"""Security of the web page: checks of every request, and headers of every response.
 
-A request is checked for the name it came by (DNS rebinding), the token, and the origin of a form
-(forged requests); answers carry headers that allow this page's own files alone. Other users of a
-login node reach its loopback addresses, too: the token keeps them out.
+Each request's host name (against DNS rebinding), token, and form origin (against forged requests)
+are checked. Response headers allow only this page's own files. The token also keeps out other
+users of a login node, who can reach its loopback addresses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flask import Flask, Response, abort, redirect, request, session
 from werkzeug.wrappers import Response as AnyResponse
 
 MAX_UPLOAD_BYTES = 512 * 1024 * 1024
-"""Largest file of a model; documents are bounded by what reads them."""
+"""Maximum size of an uploaded model file; documents are limited by their readers."""
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
@@ -32,35 +32,35 @@ _OWN_SITE = ("same-origin", "none")
 
 @dataclass(frozen=True, slots=True)
 class UiSettings:
-    """What ``berth ui`` was started with."""
+    """The options that ``berth ui`` was started with."""
 
     site_file: Path | None = None
-    """None: the demo site, without a store."""
+    """Path of the site file; None: the demo site, without a store."""
     store_url: str | None = None
-    """The store to read in place of the site's."""
+    """URL of a store to read in place of the site's."""
     token: str | None = None
-    """What a browser must show first; None: nothing."""
+    """Token that a browser must send first; None: none is needed."""
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
-    """Names (without a port) that requests may come by; others are refused (DNS rebinding)."""
+    """Accepted host names (without a port) of requests; others are refused (DNS rebinding)."""
     root_path: str = ""
     """Path at which a reverse proxy serves the page, such as ``/pun/berth``."""
     user_header: str | None = None
-    """A reverse proxy's header that names who asks; None: whoever started the page."""
+    """A reverse proxy's header with the viewer's name; None: the viewer is who started the page."""
     admins: tuple[str, ...] = ()
-    """Users that see everybody's jobs, where there is a ``user_header``."""
+    """Users that may see all users' jobs, where ``user_header`` is set."""
     reports: Path | None = None
     """Folder with reports: ``berth replay tune``, ``berth replay --html``, ``berth ui report``."""
     fleet: Path | None = None
     """A ``berth.mig-fleet/1`` file to show."""
     plan: Path | None = None
-    """A ``berth.mig-plan/1`` file to show beside it."""
+    """A ``berth.mig-plan/1`` file to show beside the fleet."""
     actions: bool = False
-    """Administrators may change a few things; False: the page only reads."""
+    """Whether administrators may change settings; False: the page only reads."""
     max_upload_bytes: int = MAX_UPLOAD_BYTES
 
 
 def guard(app: Flask, settings: UiSettings) -> None:
-    """Check every request of ``app``, and set the headers of every answer."""
+    """Install the checks of every request of ``app`` and the headers of every response."""
 
     def check() -> AnyResponse | None:
         if _host(request.host) not in settings.hosts:
@@ -90,7 +90,8 @@ def _admitted(settings: UiSettings) -> AnyResponse | None:
 
 
 def _own_or_a_visit() -> bool:
-    """Tell whether a page of ours asks, or somebody follows a link or types an address."""
+    """Return whether the request comes from this page, from a followed link or from a typed
+    address."""
     if request.headers.get("Sec-Fetch-Site", "none") in _OWN_SITE:
         return True
     visit = ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")
@@ -98,8 +99,7 @@ def _own_or_a_visit() -> bool:
 
 
 def _own_form() -> bool:
-    """Tell whether a form was sent by a page of ours, as the browser says (Fetch Metadata,
-    Origin)."""
+    """Return whether this page sent the form, by the browser's Fetch Metadata or Origin header."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
         return site in _OWN_SITE

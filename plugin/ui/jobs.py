@@ -1,6 +1,6 @@
-"""The view *Jobs*: decisions, why each job is where it is, and how the queue goes on.
+"""The view *Jobs*: decisions, why each job is where it is, and a forecast of the queue.
 
-The queue goes on by a live replay, which is made beside the page's answers and shown for a minute.
+The forecast is a live replay, made in a background thread and shown until it is ``FRESH_S`` old.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from berth.plugin.users.client import RemoteStore
 
 FRESH_S = 60.0
 PATIENCE_S = 1.2
-"""An answer waits so long for a replay that is being made."""
+"""Seconds that a request waits for a replay in progress."""
 view = Blueprint("jobs", __name__)
 PAGE = 50
 
 
 @dataclass
 class _Replay:
-    """One replay, done or failed."""
+    """One replay, completed or failed."""
 
     live: Live | None
     problem: BerthError | None
@@ -42,7 +42,7 @@ class _Replay:
 
 
 class Replays:
-    """One replay at a time, whoever asks."""
+    """Makes at most one replay at a time, shared by all viewers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,12 +50,13 @@ class Replays:
         self._working: threading.Thread | None = None
 
     def of(self, site_file: Path | None, store_url: str | None, only: str | None) -> Report | None:
-        """Return the report for who asks; None: it is still being made. Raises BerthError."""
+        """Return the report for the user ``only``; None: it is still being made. Raises
+        BerthError."""
         key = (site_file, store_url)
         with self._lock:
             replay = self._replays.get(key)
             working = self._working
-            # What failed is tried again at once: it may be mended.
+            # A failed replay is tried again at once, as its cause may be gone.
             is_old = (
                 replay is None
                 or replay.problem is not None
@@ -128,7 +129,7 @@ def one(decision: str) -> str:
 
 @view.route("/queue")
 def queue() -> str:
-    """Show how the jobs that run and wait go on, by a live replay."""
+    """Show when the waiting jobs are expected to start, by a live replay."""
     page = context()
     report, problem, ready = None, None, True
     try:
@@ -143,7 +144,7 @@ def queue() -> str:
 
 
 def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
-    """Explain a job by the scheduler's id. Raises BerthError; 404 for one that is not the
+    """Explain the job with the scheduler's id. Raises BerthError; 404 for a job that is not the
     viewer's."""
     if page.viewer().only is not None:  # first whose it is, then what is known of it
         try:
@@ -169,7 +170,7 @@ def _seen(page: Context, record: DecisionRecord | None, name: str) -> DecisionRe
 
 
 def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> KnownJob | None:
-    """Explain the job that the decision was for; None: no job of it is known."""
+    """Return what is known of the decision's job; None: no such job is known."""
     ended = store.outcomes.of_decision(record.id)
     if ended:
         return _asked(page, store, ended[0].job_id)

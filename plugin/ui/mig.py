@@ -1,4 +1,4 @@
-"""The view *MIG*: the GPUs slice by slice, a plan beside them, what each model can be cut into."""
+"""The view *MIG*: the fleet's GPUs by slice, a plan for them, and each model's MIG profiles."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from berth.predictor.core.workload import parse_workload
 view = Blueprint("mig", __name__)
 OBJECTIVES = ("jobs", "throughput", "makespan", "energy", "gpus", "recuts")
 _SOLVE_S = 1.5
-"""Seconds for a plan that somebody waits for; `berth mig plan` takes longer and finds more."""
+"""Time limit of the solver while a page waits; `berth mig plan` takes longer and finds better
+plans."""
 
 
 class PlanForm(Form):
-    """Jobs of one stored workload to plan slices for."""
+    """The form for planning MIG slices for jobs of a stored workload."""
 
     workload = SelectField("Plan for jobs of", [Optional()], validate_choice=False)
     count = IntegerField("Jobs", [Optional(), NumberRange(min=1, max=10_000)], default=4)
@@ -35,7 +36,7 @@ class PlanForm(Form):
 
 @view.route("/mig")
 def mig() -> str:
-    """Show the fleet of ``--fleet`` beside ``--plan`` or a plan made now, and one model's
+    """Show the fleet of ``--fleet`` beside ``--plan`` or a new plan, and one GPU model's
     geometry."""
     page = context()
     name = request.args.get("gpu", known_gpus()[0])
@@ -67,7 +68,8 @@ def mig() -> str:
 def _plan(
     page: Context, form: PlanForm, fleet: FleetDocument, states: tuple[GpuState, ...]
 ) -> PlanDocument | None:
-    """Raises BerthError."""
+    """Return a new plan for the form's workload, else that of ``--plan``; None: neither. Raises
+    BerthError."""
     if form.workload.data and form.validate():
         record = page.workload(form.workload.data)
         if record is None:

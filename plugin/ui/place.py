@@ -1,4 +1,4 @@
-"""The view *Place*: the decision for a request, every alternative, and the line that submits it."""
+"""The view *Place*: the decision for a request, every alternative, and the submit command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ASKED = (*_REQUEST, "policy", "script")
 
 
 class PlaceForm(WorkloadForm):
-    """A request as a person describes it."""
+    """The form for a job's request."""
 
     tasks = count("Tasks")
     cpus_per_task = count("Cores for each")
@@ -56,7 +56,7 @@ class Shown:
     table: Table[Ranked]
     ruled_out: Table[Ranked] | None
     warning: str | None
-    """What speaks against the chosen place."""
+    """Why the chosen candidate is uncertain; None: it is not."""
     pictures: tuple[Picture, ...]
     command: str | None
     scores: Table[Ranked]
@@ -64,7 +64,7 @@ class Shown:
 
 @view.route("/place", methods=["GET", "POST"])
 def decide() -> str | Response:
-    """Show the form, and the decision for what was sent; that has an address of its own."""
+    """Show the form, and the decision for the submitted request; each has an address of its own."""
     page = context()
     form = PlaceForm(request.values)
     shown, problems = None, form.named(page)

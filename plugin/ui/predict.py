@@ -1,7 +1,7 @@
 """The view *Predict*: a workload's time on every platform, and why.
 
-The form that names a workload (one of the store, a file, a described model) is used by other views,
-too. A file that a browser sends is bounded, and lies in a private folder while it is read.
+Other views use the form that names a workload (a stored one, a file, a described model), too. An
+uploaded file is limited in size, and kept in a private folder while it is read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from berth.plugin.workloads.files import MODEL_FILES, WorkloadOptions, read_file
 from berth.predictor.core.workload import Workload, parse_workload
 
 ENDINGS = (".json", ".toml", ".onnx")
-"""Endings of files that are taken. Others need their framework and hold code: convert them to
-ONNX."""
+"""Accepted endings of files. Other formats need their framework and can contain code, so they must
+be converted to ONNX."""
 OPTIONS = (
     "mode", "batch", "precision", "input_tokens", "output_tokens", "concurrency", "amount",
     "steps_per_epoch",
@@ -38,10 +38,10 @@ view = Blueprint("predict", __name__)
 
 
 def read_upload(sent: FileStorage, options: WorkloadOptions) -> Workload:
-    """Read the workload of an uploaded file. Raises BerthError.
+    """Return the workload of an uploaded file. Raises BerthError.
 
-    A model's graph is read by a child process with bounded memory and no rights to write; all
-    else is a document of bounded size.
+    A child process with limited memory and no write access reads a model's graph; all other files
+    are documents of limited size.
     """
     with _held(sent) as path:
         try:
@@ -65,13 +65,13 @@ def _held(sent: FileStorage) -> Iterator[Path]:
 
 
 def count(label: str, least: int = 1) -> IntegerField:
-    """Make a field of a whole number that may be left out."""
+    """Make an optional field for a whole number."""
     checks = [Optional(), NumberRange(min=least, message=f"at least {least}")]
     return IntegerField(label, checks, render_kw={"min": least, "inputmode": "numeric"})
 
 
 class WorkloadForm(Form):
-    """Which workload, and how it is used."""
+    """The form's fields for a workload and its options."""
 
     workload = SelectField("Stored workload", [Optional()], validate_choice=False)
     file = FileField("or a file", render_kw={"accept": ",".join(ENDINGS)})
@@ -108,9 +108,9 @@ class WorkloadForm(Form):
     sequence = count("Sequence, tokens")
 
     def named(self, page: Context) -> list[BerthError]:
-        """Offer the workloads that the viewer may see; why there are none, where that is so.
+        """Offer the workloads that the viewer may see; return the error where they cannot be read.
 
-        A file, or a model by its size, needs no store.
+        A file, or a model described by its size, needs no store.
         """
         self.workload.choices = [""]
         try:
@@ -120,15 +120,15 @@ class WorkloadForm(Form):
         return []
 
     def asked(self) -> bool:
-        """Tell whether the form was sent with a workload."""
+        """Return whether the form was sent with a workload."""
         sent = request.files.get("file")
         is_file = sent is not None and bool(sent.filename)
         return bool(self.workload.data or self.sent.data or self.described.data or is_file)
 
     def read(self, page: Context) -> Workload:
-        """Read the workload. Raises BerthError.
+        """Return the form's workload. Raises BerthError.
 
-        One that came as a file or by description is held, and ``sent`` names it from then on.
+        An uploaded or described workload is kept in memory, and ``sent`` is set to its key.
         """
         viewer = page.viewer().name
         sent = request.files.get("file")
@@ -171,21 +171,21 @@ class WorkloadForm(Form):
         )
 
     def link(self, more: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Return the parameters of an address that shows the same again."""
+        """Return the query parameters of an address that shows the same result again."""
         if self.sent.data:  # how it is used was read with it
             return {"sent": self.sent.data, **self.given(more)}
         return dict(self.given(("workload", *OPTIONS, *more)))
 
     def given(self, names: tuple[str, ...]) -> Mapping[str, Any]:
-        """Return the fields that were filled in."""
+        """Return the values of the named fields that were filled in."""
         return {n: v for n in names if (v := getattr(self, n).data) not in (None, "")}
 
 
 @view.route("/predict", methods=["GET", "POST"])
 def predict() -> str | Response:
-    """Show the form, and the ranking of what was sent.
+    """Show the form, and the ranking for the submitted workload.
 
-    What is sent as a file gets an address of its own: the answer can be reloaded and sent on.
+    A submitted workload gets an address of its own, so that the result can be reloaded and shared.
     """
     page = context()
     form = WorkloadForm(request.values)

@@ -1,6 +1,6 @@
 """``berth ui``: serves the page over HTTP until SIGTERM or Ctrl-C.
 
-Libraries, bundles and fonts that the first views would wait for are loaded meanwhile.
+Libraries, bundles and fonts that the first views need are loaded in the background.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ log = logging.getLogger("berth.ui")
 def serve_ui(
     settings: UiSettings, listen: str, *, with_token: bool, announce: Callable[[str], None]
 ) -> None:
-    """Serve at ``HOST:PORT`` (port 0: a free one) or ``unix:PATH``.
+    """Serve at ``HOST:PORT`` (port 0: any free port) or ``unix:PATH``.
 
-    ``announce`` is given the address to open. Raises UsageError for an address that is none, or
-    that others reach without a token; BerthError where it cannot be had.
+    ``announce`` receives the address to open. Raises UsageError for an invalid address, or for one
+    that other hosts can reach without a token; BerthError where it cannot be bound.
     """
     to_stderr()
     if with_token:
@@ -106,7 +106,7 @@ def _free_socket(path: Path) -> Path:
 
 
 def warm_up(app: Flask) -> threading.Thread:
-    """Begin it beside the first answers; the thread that does it."""
+    """Start loading slow libraries and data in a thread, and return the thread."""
     thread = threading.Thread(target=_warm, args=(app.extensions[KEY],), daemon=True)
     thread.start()
     return thread

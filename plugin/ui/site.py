@@ -1,4 +1,4 @@
-"""The view *Site*: is the installation sound, how good are its predictions, what do they gain."""
+"""The view *Site*: the installation's checks, and the predictions' accuracy and gain."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from berth.plugin.ui.context import context
 
 view = Blueprint("site", __name__)
 _FRESH_S = 60.0
-"""An examination asks the scheduler and the daemon: once a minute at most."""
+"""Seconds for which findings are reused, as the checks query scheduler and daemon."""
 
 
 class _Examined:
-    """The last examination of a site file."""
+    """The newest findings about a site file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: tuple[float, str, list[Finding]] | None = None
 
     def of(self, site: Site) -> list[Finding]:
-        """Return the findings, at most a minute old."""
+        """Return the findings of a site, at most a minute old."""
         with self._lock:
             known, now_s = self._found, time.monotonic()
             if known is None or known[1] != site.digest or now_s - known[0] > _FRESH_S:
@@ -41,7 +41,7 @@ _examined = _Examined()
 
 @view.route("/site")
 def site() -> str:
-    """Show each part by itself: one that cannot be read says so, and the others go on."""
+    """Show the site's report; a part that cannot be read shows its problem instead."""
     page = context()
     report, problem = None, None
     try:

@@ -1,4 +1,4 @@
-"""The view *What if*: reports of tunes, replays and the rest, each a page that stands alone."""
+"""The view *What if*: reports of tunes and replays, each a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ view = Blueprint("what_if", __name__)
 _FRAMED = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
 )
-"""A report holds its own styles and pictures; no script of it runs."""
+"""Reports contain their own styles and pictures; the headers let no script in them run."""
 MOST = 200
 _HEAD_BYTES = 8_192
 _TITLE = re.compile(r"<title>([^<]*)</title>")
@@ -25,7 +25,8 @@ _TITLE = re.compile(r"<title>([^<]*)</title>")
 
 @view.route("/what-if")
 def reports() -> str:
-    """List the reports of ``--reports``, newest first: for administrators, as they name users."""
+    """List the reports of ``--reports``, newest first: only for administrators, as reports name
+    users."""
     page = context()
     if page.viewer().only is not None:
         problem = BerthError("reports of the whole site are for its administrators")
@@ -42,7 +43,7 @@ def reports() -> str:
 
 @view.route("/what-if/<path:name>")
 def report(name: str) -> str:
-    """Show one report, framed."""
+    """Show one report in a frame."""
     _path(name)
     return render_template("report.html", name=name)
 
@@ -65,7 +66,7 @@ def _path(name: str) -> Path:
 
 
 def _reports(folder: Path | None) -> list[Path]:
-    """Find reports in the folder and in those one below it."""
+    """Return the reports in the folder and its subfolders, newest first."""
     if folder is None or not folder.is_dir():
         return []
     paths = [p for p in (*folder.glob("*.html"), *folder.glob("*/*.html")) if not p.is_symlink()]
@@ -73,7 +74,7 @@ def _reports(folder: Path | None) -> list[Path]:
 
 
 def _title(path: Path) -> str:
-    """Return what it calls itself; a hyphen where it does not say."""
+    """Return the report's title; a hyphen where it has none."""
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8", "replace")
