@@ -1,10 +1,11 @@
-"""What every evaluation and training of the lab stands on.
+"""Shared tools of all evaluations and trainings in the lab.
 
-``table``: rows of named columns. ``splits``: what is held out. ``evaluate``: a family's held-out
-predictions. ``figures``: their errors, also against the samples of something new. ``report``:
-figures as text, Markdown and JSON, and a bundle's card.
+``table``: rows of named columns. ``splits``: which rows are held out. ``evaluate``: held-out
+predictions of each method. ``figures``: the errors of predictions, also as curves of error against
+the number of samples of a new device. ``report``: figures as text, Markdown and JSON, and the
+model card of a bundle.
 
-Shared with what a site trains by itself, and therefore in ``predictor/learning``: ``resume``
-(interrupted work goes on), ``onnx_export`` (trees, hand-written graphs, the check
-of agreement), ``metrics`` (one Kendall's tau, one R2).
+Tools that sites also need to train their own models are in ``predictor/learning``: ``resume``
+(continues interrupted work), ``onnx_export`` (writes trees as ONNX and checks that both give the
+same output), ``folds`` (folds of groups, Kendall's tau, R2).
 """

@@ -1,4 +1,4 @@
-"""Held-out predictions of families on a table by a split, and their figures."""
+"""Held-out predictions of several methods on one table and one split, and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.ground.table import Floats, Places, Strings
 
 
 class Rows(Protocol):
-    """What can be split: ``Table``, or anything that is picked from by place."""
+    """Rows that can be split: a ``Table``, or any sequence indexed by an array of row numbers."""
 
     def __len__(self) -> int: ...
 
@@ -28,28 +28,28 @@ T = TypeVar("T", bound=Rows)
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[T]):
-    """A way to predict: the shipped one, a published one, or a baseline."""
+    """A prediction method: Berth's shipped method, a published method, or a baseline."""
 
     name: str
     predict: Callable[[T, T, int], Floats]
-    """(rows to learn from, rows asked for, seed) -> [asked] or [asked, targets] logarithms; the
-    labels of the rows asked for are not looked at."""
+    """Function of (training rows, test rows, seed). It returns the predicted logarithms, [test] or
+    [test, targets], and must not read the labels of the test rows."""
     what: str = ""
-    """One line for a reader."""
+    """One line that describes the method in a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Predictions of rows that nothing was learnt from, fold after fold."""
+    """Predictions of held-out rows, fold after fold."""
 
     rows: Places
-    """[n] places in the table; a row can stand in several folds."""
+    """[n] row numbers in the table; a row can be in several folds."""
     fold: Places
-    """[n]"""
+    """[n] number of the fold in which the row was predicted."""
     log_predicted: Floats
-    """[n] or [n, targets]"""
+    """[n] or [n, targets] predicted logarithms."""
     seconds: float
-    """Processor time of a fold, the mean; of what was computed now."""
+    """Mean processor time per fold, without what an earlier run had stored."""
 
 
 def held_out(
@@ -62,8 +62,11 @@ def held_out(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> HeldOut:
-    """Each fold's test rows by what its training rows teach. With ``resume`` each fold is stored
-    under ``key``, which names data and settings."""
+    """Fit ``family`` on the training rows of each fold and predict the fold's test rows.
+
+    With ``resume`` the predictions of each fold are stored under ``key``, which must name the data
+    and the settings.
+    """
     store = Resume() if resume is None else resume
     began, said = time.process_time(), []
     for number, fold in enumerate(folds):
@@ -83,15 +86,15 @@ def held_out(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One family on one split."""
+    """Figures of one method on one split."""
 
     split: str
     family: str
     figures: Figures
     seconds: float = 0.0
-    """Processor time of a fold."""
+    """Mean processor time per fold."""
     rows_of: str = ""
-    """Which of the held-out rows; empty: all."""
+    """Name of the subset of held-out rows that the figures cover; empty: all rows."""
 
 
 def evaluate(
@@ -106,8 +109,10 @@ def evaluate(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> list[Result]:
-    """Return every family on the same folds. ``log_measured``, ``groups`` [rows]: as ``figures``
-    wants."""
+    """Return the result of each family; all families are evaluated on the same folds.
+
+    ``log_measured`` and ``groups``, both [rows], are passed to ``figures``.
+    """
     parts = split.folds(table, seed)
     found = []
     for family in families:

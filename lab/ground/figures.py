@@ -1,4 +1,4 @@
-"""Standard figures of held-out predictions, and curves of them against few samples.
+"""Standard figures of held-out predictions, and curves of figures against the number of samples.
 
 Errors are ``|predicted / measured - 1|``.
 """
@@ -20,7 +20,7 @@ ROWS_FOR_TAU = 2000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One method on some rows; NaN where a figure is not defined."""
+    """Errors and intervals of one method on some rows; NaN where a figure is not defined."""
 
     rows: int
     mean_error: float
@@ -29,16 +29,17 @@ class Figures:
     within_10: float
     """Acc(10 %): share of rows within 10 %."""
     bias: float
-    """Median of predicted over measured."""
+    """Median over rows of predicted / measured."""
     r2_log: float
-    """Of the logarithms."""
+    """R2 of the logarithms."""
     kendall_tau: float
-    """Over pairs of rows of different groups; of at most ``ROWS_FOR_TAU`` rows at random."""
+    """Kendall's tau over pairs of rows from different groups, computed on at most ``ROWS_FOR_TAU``
+    rows drawn at random."""
     coverage: float | None = None
-    """Share inside the 90 % interval, groups weighing the same; None: no interval is made. Rows
-    without one (NaN) do not count."""
+    """Share of rows whose measured value is inside the 90 % interval; each group weighs the same
+    and rows without an interval (NaN) are left out. None: the method gives no intervals."""
     interval_factor: float | None = None
-    """Median over rows of upper over middle."""
+    """Median over rows of the interval's upper end / predicted value."""
 
 
 def figures(
@@ -50,10 +51,11 @@ def figures(
     log_base: Floats | float = 0.0,
     rows_for_tau: int = ROWS_FOR_TAU,
 ) -> Figures:
-    """Return [rows] natural logarithms; ``groups`` name rows that resemble each other.
+    """Return the figures of predictions; all logarithms are natural, one per row.
 
-    ``log_width``: half widths of 90 % intervals. ``log_base``: added to both logarithms for R2 and
-    tau where the logarithms are of ratios.
+    ``groups``: a name per row, the same for rows that resemble each other.
+    ``log_width``: half widths of the 90 % intervals of the logarithm; NaN: no interval.
+    ``log_base``: added to both logarithms for R2 and tau, for logarithms of ratios.
     """
     off = log_predicted - log_measured
     error = np.abs(np.expm1(off))
@@ -82,8 +84,7 @@ def combined(
     of: Sequence[Figures],
     how: Callable[[list[float]], float] = np.nanmean,
 ) -> Figures:
-    """Return figure by figure: the mean over draws, devices or seeds, or their least or
-    greatest."""
+    """Combine each figure over draws, devices or seeds with ``how`` (default: the mean)."""
     found = {}
     for name in (one.name for one in fields(Figures)):
         values = [value for each in of if (value := getattr(each, name)) is not None]
@@ -93,8 +94,11 @@ def combined(
 
 
 def widths_from_other_folds(score: Floats, groups: Strings, fold: Places) -> Floats:
-    """[rows] the 90 % quantile of the scores of all other folds: the width that a row's own fold
-    had no part in. Rows whose score is NaN count nowhere."""
+    """Return, per row, the 90 % quantile of the scores of all folds except the row's own fold.
+
+    Rows whose score is NaN are left out, and their width is NaN unless their fold has other rows
+    with a score.
+    """
     known = np.isfinite(score)
     found = np.full(len(score), np.nan)
     for each in np.unique(fold[known]).tolist():
@@ -105,7 +109,7 @@ def widths_from_other_folds(score: Floats, groups: Strings, fold: Places) -> Flo
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Figures after so many samples: of draws the mean, the least and the greatest."""
+    """Figures for one number of samples: their mean, least and greatest value over draws."""
 
     samples: int
     mean: Figures
@@ -113,7 +117,7 @@ class Point:
     high: Figures
 
     def cell(self) -> str:
-        """Acc(10 %) with its least and greatest draw, and the mean error."""
+        """Return a table cell: Acc(10 %) with its least and greatest draw, then the mean error."""
         low, high = self.low.within_10, self.high.within_10
         return f"{self.mean.within_10:.0%} ({low:.0%} to {high:.0%}), {self.mean.mean_error:.1%}"
 
@@ -121,7 +125,10 @@ class Point:
 def curve(
     samples: Sequence[int], draws: int, one: Callable[[int, int], Figures]
 ) -> tuple[Point, ...]:
-    """``one(k, draw)`` for each number of samples; without a sample there is one draw."""
+    """Return a point for each k in ``samples``, from the figures ``one(k, draw)`` of all draws.
+
+    For k = 0 there is only one draw.
+    """
     return tuple(
         point(count, [one(count, draw) for draw in range(draws if count else 1)])
         for count in samples
@@ -129,12 +136,12 @@ def curve(
 
 
 def point(samples: int, drawn: Sequence[Figures]) -> Point:
-    """Return the point of the figures of each draw."""
+    """Return the mean, least and greatest of ``drawn``, which has the figures of each draw."""
     return Point(samples, combined(drawn), combined(drawn, np.nanmin), combined(drawn, np.nanmax))
 
 
 def over(points: Sequence[Point]) -> Point:
-    """Return the mean over devices, of curves at the same number of samples."""
+    """Return the mean over devices of points that have the same number of samples."""
     return Point(
         points[0].samples, combined([one.mean for one in points]),
         combined([one.low for one in points]), combined([one.high for one in points]),

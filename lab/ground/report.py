@@ -1,4 +1,4 @@
-"""One report of every evaluation (tables, Markdown, JSON), and the card of a bundle."""
+"""The report that every evaluation returns (text, Markdown, JSON), and model cards of bundles."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def model_card(
     figures: str = "",
     command: str = "",
 ) -> str:
-    """Sections by heading, then the manifest's figures.
+    """Return a model card in Markdown: ``sections`` by heading, then the figures of ``manifest``.
 
-    ``figures`` says which split they are of; ``command`` computes them where there are none.
+    ``figures``: a sentence on the split that the figures come from. ``command``: the command that
+    computes the figures, named where the manifest has none.
     """
     lines = [
         f"# Model card: {title}",
@@ -44,17 +45,17 @@ def model_card(
 
 
 def source_lines(sources: Mapping[str, str]) -> list[str]:
-    """Return one line a data set: its path and checksum."""
+    """Return one line per data set: its path and the start of its SHA-256 checksum."""
     return [f"- `{path}` sha256 `{digest[:16]}`" for path, digest in sources.items()]
 
 
 def library_line(seed: int, libraries: Mapping[str, str]) -> str:
-    """Return what makes the same bundle again."""
+    """Return the line of a model card that names the seed and the versions of libraries."""
     return f"- Seed {seed}; {', '.join(f'{name} {v}' for name, v in libraries.items())}."
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Its lines."""
+    """Return the lines of a Markdown table."""
     bars = "|" + "---|" * len(header)
     return [f"| {' | '.join(header)} |", bars, *(f"| {' | '.join(row)} |" for row in rows)]
 
@@ -71,13 +72,13 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "coverage": ("in 90 % interval", "{:.1%}"),
     "interval_factor": ("interval x", "{:.2f}"),
 }
-"""A figure's title and form."""
+"""Column title and number format of each field of ``Figures``."""
 USUAL = ("rows", "mean_error", "median_error", "within_10", "kendall_tau")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table under a title."""
+    """A table of a report, with its title."""
 
     title: str
     header: tuple[str, ...]
@@ -86,52 +87,52 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an evaluation found."""
+    """The results of an evaluation: notes, tables and data."""
 
     title: str
     notes: tuple[str, ...] = ()
-    """Data, split, what errors are of."""
+    """Sentences above the tables: the data, the split, the definition of errors."""
     sections: tuple[Section, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
-    """All figures, for JSON; dataclasses are taken as they are."""
+    """All figures, for the JSON file; values may be dataclasses."""
     shipped: Mapping[str, float] = field(default_factory=dict)
-    """Figures of the shipped family by name, for its model card."""
+    """Figures of the shipped method by name, for the model card of its bundle."""
     after: tuple[str, ...] = ()
     """Notes under the tables."""
 
     def text(self) -> str:
-        """Return the report for the screen."""
+        """Return the report as text for a terminal."""
         lines = [self.title, *self.notes]
         for one in self.sections:
             lines += ["", one.title, columns(one.header, one.rows)]
         return "\n".join([*lines, *(["", *self.after] if self.after else [])])
 
     def markdown(self) -> str:
-        """Return the report as a page."""
+        """Return the report as a Markdown page."""
         lines = [f"# {self.title}", "", *self.notes]
         for one in self.sections:
             lines += ["", f"## {one.title}", "", *markdown_table(one.header, one.rows)]
         return "\n".join([*lines, *(["", *self.after] if self.after else [])]) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report for JSON."""
+        """Return ``data`` as JSON types, with ``shipped`` where there is any."""
         found: dict[str, Any] = plain(self.data)
         return {**found, "shipped": dict(self.shipped)} if self.shipped else found
 
     def write(self, folder: Path, name: str = "evaluation") -> None:
-        """``evaluation.json`` and ``evaluation.md``, or another name, in ``folder``."""
+        """Write ``NAME.json`` and ``NAME.md`` into ``folder``."""
         write_text(folder / f"{name}.json", json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / f"{name}.md", self.markdown())
 
 
 def figure_cells(of: Figures, names: Sequence[str] = USUAL) -> list[str]:
-    """Return a cell for each name of a figure; ``-`` where it has none."""
+    """Return one table cell for each figure in ``names``; ``-`` where the figure is None."""
     found = ((getattr(of, name), FIGURES[name][1]) for name in names)
     return ["-" if value is None else form.format(value) for value, form in found]
 
 
 def figure_titles(names: Sequence[str] = USUAL) -> list[str]:
-    """Return the header of ``figure_cells``."""
+    """Return the column titles that belong to ``figure_cells``."""
     return [FIGURES[name][0] for name in names]
 
 
@@ -143,8 +144,11 @@ def results_section(
     rows_of: str = "",
     seconds: str = "",
 ) -> Section:
-    """A row for each family. ``rows_of``, ``seconds``: titles of columns of which rows they are
-    and of processor time; empty: no such column."""
+    """Return a table with one row per result.
+
+    ``rows_of``: title of a column with the subset of rows; empty: no such column.
+    ``seconds``: title of a column with processor seconds; empty: no such column.
+    """
     header = (*filter(None, (rows_of, "method", *figure_titles(names), seconds)),)
     rows = [
         (
@@ -157,7 +161,7 @@ def results_section(
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses, tuples and mappings as JSON has them."""
+    """Convert dataclasses, tuples and mappings to dicts and lists for JSON."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, Mapping):

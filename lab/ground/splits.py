@@ -1,4 +1,7 @@
-"""What is held out: rows at random, each group in turn, k parts of the groups; few-shot draws."""
+"""Splits into training and test rows: random rows, each group in turn, k folds of the groups.
+
+``few`` draws the few training rows of few-shot evaluations.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from berth.predictor.learning.folds import folds
 from lab.ground.table import Places, Strings
 
 Grouping: TypeAlias = Callable[[Any], Strings] | str
-"""[rows] the name of each row's group: a column, or a function of the table."""
+"""How to get the group name of each row: the name of a column, or a function of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Places of rows."""
+    """Row numbers of the training rows and of the test rows."""
 
     train: Places
     test: Places
@@ -25,16 +28,16 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A named way to hold rows out; deterministic by seed."""
+    """A named split into folds; the same seed gives the same folds."""
 
     name: str
     by: Grouping | None = None
-    """Rows of one group are held out together; None: every row is its own group."""
+    """Rows of the same group are held out together; None: each row is a group of its own."""
     count: int | None = 5
-    """Folds; None: as many as there are groups, each in turn."""
+    """Number of folds; None: one fold per group."""
 
     def groups(self, table: Any) -> Strings:
-        """Return [rows] what is held out together."""
+        """Return the group name of each row."""
         if self.by is None:
             return np.arange(len(table)).astype(str)
         if callable(self.by):
@@ -42,12 +45,18 @@ class Split:
         return np.asarray(getattr(table, self.by)).astype(str)
 
     def folds(self, table: Any, seed: int = 0) -> list[Fold]:
-        """Return every row is tested once. Raises UsageError where groups are fewer than folds."""
+        """Return the folds; each row is a test row of exactly one fold.
+
+        Raises UsageError where there are fewer groups than folds.
+        """
         return folds_of(self.groups(table), self.count, seed)
 
 
 def folds_of(groups: Strings, count: int | None, seed: int = 0) -> list[Fold]:
-    """``count`` folds (None: one a group, by name) over rows of these groups."""
+    """Return ``count`` folds of rows (None: one fold per group, sorted by name).
+
+    ``groups``: the group name of each row.
+    """
     everything = np.arange(len(groups))
     if count is None:
         held = [np.flatnonzero(groups == name) for name in np.unique(groups)]
@@ -57,8 +66,10 @@ def folds_of(groups: Strings, count: int | None, seed: int = 0) -> list[Fold]:
 
 
 def few(groups: Strings, pool: Places, count: int, seed: int | Sequence[int]) -> Fold:
-    """``count`` rows of ``pool``, each of another group, to learn from; to test, the rows of
-    ``pool`` whose groups were not given. Drawn by ``seed``."""
+    """Draw ``count`` training rows from ``pool``, at most one per group, by ``seed``.
+
+    The test rows are all rows of ``pool`` whose group has no training row.
+    """
     order = np.random.default_rng(seed).permutation(pool)
     first = np.sort(np.unique(groups[order], return_index=True)[1])
     given = np.sort(order[first[:count]])

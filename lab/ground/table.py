@@ -1,4 +1,4 @@
-"""Tables: frozen dataclasses whose fields are columns with one entry a row."""
+"""Tables: frozen dataclasses whose fields are columns with one entry per row."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ Places: TypeAlias = NDArray[np.int64]
 
 
 def whole(**options: Any) -> Any:
-    """Return a field of a ``Table`` that is of all rows together and not picked from."""
+    """Return a dataclass field of a ``Table`` that holds one value for the whole table.
+
+    Such a field is kept as it is when rows are selected.
+    """
     return field(metadata={"whole": True}, **options)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A subclass names the columns: arrays, tuples, or tables themselves."""
+    """Base class of tables. The fields of a subclass are its columns: arrays, tuples or tables."""
 
     def __len__(self) -> int:
         return len(getattr(self, _columns(self)[0].name))
 
     def __getitem__(self, rows: Flags | Places) -> Self:
-        """These rows, by a mask or by place."""
+        """Return a table of the selected rows: a boolean mask or an array of row numbers."""
         asked: NDArray[Any] = np.asarray(rows)
         places = np.flatnonzero(asked) if asked.dtype == np.bool_ else asked.astype(np.int64)
         picked = {one.name: _pick(getattr(self, one.name), places) for one in _columns(self)}
@@ -36,7 +39,7 @@ class Table:
         return type(self)(**picked, **kept)
 
     def groups(self, *columns: str) -> Strings:
-        """Return [rows] one name for each combination of these columns: ``a100/fp16``."""
+        """Return a name per row that joins its values in these columns, such as ``a100/fp16``."""
         parts = [np.asarray(getattr(self, name)).tolist() for name in columns]
         return np.array(["/".join(map(str, key)) for key in zip(*parts, strict=True)])
 
@@ -45,7 +48,7 @@ T = TypeVar("T", bound=Table)
 
 
 def stacked(tables: Sequence[T]) -> T:
-    """Return the rows of all, one after the other; fields of all rows are the first table's."""
+    """Return one table with the rows of all ``tables``; ``whole`` fields are the first table's."""
     first = tables[0]
     joined = {
         one.name: _join([getattr(table, one.name) for table in tables]) for one in _columns(first)

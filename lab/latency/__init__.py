@@ -1,1 +1,1 @@
-"""Seconds of an image by model graph: timm's measurements, splits, training, evaluation."""
+"""Seconds per image predicted from model graphs: timm's data, splits, training, evaluation."""

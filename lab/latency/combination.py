@@ -1,7 +1,9 @@
-"""Errors of a model graph's sources by situation, and what combining them gives, held out.
+"""Errors of each source of a model graph's time, and of their combination, on held-out groups.
 
-A group (a device, an architecture, a family of models) that is reported gives nothing: bias,
-width and the combination's factor are from the other groups.
+A *source* is a method that predicts the time (``held_out_sources.SOURCES``). A *situation* is what
+is known beforehand, for example that the device was measured with other models. A *group* is a
+device, an architecture or a family of models. The bias and the interval width that are applied to
+a group are fitted on the other groups only.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from lab.ground.table import Flags, Floats, Strings
 from lab.latency.held_out_sources import KNOWN, SOURCES, STEPS, SourceTimes, all_situations
 
 GPUS = (IMAGES_IN_HALF, LANGUAGE_IN_FP32)
-"""Groups of both are GPUs that nothing is known of: one factor for the combination, from all."""
+"""Situations of a new GPU without measurements. One interval factor of the combination is fitted on
+the GPUs of both situations together."""
 SPLIT = (
     "known device: folds by architecture and by family; new device: each device held out, a third "
     "of the architectures everywhere; language models: GPUs of other silicon"
@@ -49,7 +52,7 @@ _FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One source, or all of them, in one situation."""
+    """Figures of one source, or of the combination of all sources, in one situation."""
 
     situation: str
     source: str
@@ -60,13 +63,14 @@ class Shown:
     bias: float
     """Median of predicted / measured - 1, averaged over groups."""
     coverage: float
+    """Share of rows inside the 90 % interval, averaged over groups."""
     factor: float
-    """Median of upper over middle."""
+    """Median over rows of the interval's upper end / predicted time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Figures, and what is shipped."""
+    """Figures for the report, and the errors that ship with Berth."""
 
     shown: tuple[Shown, ...]
     unlike_above: float
@@ -77,9 +81,10 @@ Errors = dict[tuple[str, str], SourceError]
 
 
 def combined_errors(rows: SourceTimes, above: float | None = None) -> Combination:
-    """Return all situations; each group that is reported has no part in the errors it is given.
+    """Return figures of all situations; each group is corrected by errors of the other groups.
 
-    ``above``: difficulty from which on a model is of an unseen family; default: ``threshold``.
+    ``above``: models of a greater difficulty are treated as of an unseen family; default:
+    ``threshold(rows)``.
     """
     above = threshold(rows) if above is None else above
     rows = situated(rows, above)
@@ -103,17 +108,20 @@ def combined_errors(rows: SourceTimes, above: float | None = None) -> Combinatio
 
 
 def combines(source: str, situation: str) -> bool:
-    """Return whether a source has a part in the combination; others are baselines beside it.
+    """Return whether a source is part of the combination; a source that is not is a baseline.
 
-    The roofline has none. On a known device operators err with the measured models (correlation
-    0.6) and four times as much: held out, no weight of theirs makes the combination better.
+    The roofline never is. On a known device the operators are not: their errors are correlated
+    with those of the measured models (0.6) and four times as large, so that no weight of the
+    operators reduced the held-out error of the combination.
     """
     return source != ROOFLINE and not (source == OPERATORS and situation in KNOWN)
 
 
 def threshold(rows: SourceTimes) -> float:
-    """Difficulty that as great a share of rows of unseen models is above as of unseen families is
-    below."""
+    """Return the difficulty that separates unseen models from unseen families.
+
+    The share of rows of unseen models above it equals the share of rows of unseen families below.
+    """
     models, families = (np.sort(rows.difficulty[rows.split == one]) for one in KNOWN)
     both = np.sort(np.concatenate((models, families)))
     above = 1 - np.searchsorted(models, both, side="right") / len(models)
@@ -122,7 +130,7 @@ def threshold(rows: SourceTimes) -> float:
 
 
 def situated(rows: SourceTimes, above: float) -> SourceTimes:
-    """Return the rows with the situation that each row is predicted in."""
+    """Return ``rows`` with ``situation`` set: on a known device by the row's difficulty."""
     known = np.isin(rows.split, tuple(KNOWN))
     other = rows.difficulty > above
     device = np.where(other, known_device(unlike=True), known_device(unlike=False))
@@ -137,8 +145,10 @@ def _pools(rows: SourceTimes) -> list[tuple[str, ...]]:
 
 
 def _held_out(rows: SourceTimes) -> dict[str, tuple[Floats, Floats]]:
-    """Return, by source, (log seconds, half width) [rows] by errors of other groups; NaN: no
-    answer."""
+    """Return (log seconds, log half width), [rows] each, by source; NaN: no prediction.
+
+    Bias and width come from folds without the row's group.
+    """
     sources = (*SOURCES, COMBINED)
     found = {one: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for one in sources}
     names = sorted(set(rows.group.tolist()))
@@ -151,8 +161,10 @@ def _held_out(rows: SourceTimes) -> dict[str, tuple[Floats, Floats]]:
 
 
 def learn(rows: SourceTimes) -> Errors:
-    """Bias and width of each source, then of their combination; from rows that are predicted in
-    the situation that was made."""
+    """Fit bias and interval width of each source in each situation, then of their combination.
+
+    Rows whose ``situation`` differs from their ``split`` are not used.
+    """
     rows = rows[rows.situation == rows.split]
     situations = sorted(set(rows.situation.tolist()))
     found: Errors = {}
@@ -188,8 +200,8 @@ def _error(source: str, situation: str, bias: float, width: float, group: String
 
 
 def _shrunk_bias(off: Floats, group: Strings) -> float:
-    """Mean of the groups' medians, less what so many groups differ by chance (James and Stein's
-    positive part)."""
+    """Return the mean of the groups' medians, shrunk towards 0 by the positive-part James-Stein
+    rule: the fewer groups and the more they differ, the closer to 0."""
     medians = np.array([np.median(off[group == name]) for name in np.unique(group)])
     mean = float(medians.mean())
     if len(medians) < 2 or mean == 0:
@@ -199,7 +211,10 @@ def _shrunk_bias(off: Floats, group: Strings) -> float:
 
 
 def _width(score: Floats, group: Strings) -> float:
-    """90 % of a new group's rows are below; with few groups, of the worst of these."""
+    """Return the score that 90 % of the rows of a new group should be below.
+
+    With fewer than ``LEAST_GROUPS`` groups, return the 90 % quantile of the worst group.
+    """
     names = np.unique(group)
     if len(names) >= LEAST_GROUPS:
         return group_quantile(score.tolist(), group.tolist())
@@ -207,7 +222,10 @@ def _width(score: Floats, group: Strings) -> float:
 
 
 def predict(rows: SourceTimes, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
-    """Return, by source and of all together, (log seconds, half width of the interval) [rows]."""
+    """Return (log seconds, log half width of the 90 % interval), [rows] each, by source.
+
+    The key ``COMBINED`` has the combination of all sources. NaN: no prediction.
+    """
     names = (*SOURCES, COMBINED)
     found = {name: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for name in names}
     for n, situation in enumerate(rows.situation.tolist()):
@@ -250,7 +268,7 @@ _HEADER = ("source", "rows", "groups", "mean error", "bias", "in 90 % interval",
 
 
 def report_of(found: Combination, seed: int) -> Report:
-    """Return a table a situation."""
+    """Return a report with one table per situation."""
     return Report(
         "Sources of a model graph's time, by situation",
         (
@@ -276,7 +294,7 @@ def report_of(found: Combination, seed: int) -> Report:
 
 
 def document(found: Combination, seed: int, command: str) -> SourceErrors:
-    """Return what ships."""
+    """Return the document ``source_errors.json`` that ships with Berth."""
     return SourceErrors(
         command=command, created=now(), split=SPLIT, seed=seed,
         sources={one.path: one.sha256 for one in _DATA},
@@ -285,12 +303,12 @@ def document(found: Combination, seed: int, command: str) -> SourceErrors:
 
 
 def evaluate(options: Options) -> Report:
-    """Report errors and coverage of each source alone, the baseline, and all together."""
+    """Report errors and coverage of each source, of the baselines and of the combination."""
     return report_of(_held_out_errors(options), options.seed)
 
 
 def train(options: Options) -> str:
-    """Write ``source_errors.json`` into the folder that is given."""
+    """Write ``source_errors.json`` into ``options.bundle`` and return a line of summary."""
     made = document(_held_out_errors(options), options.seed, command_line())
     write_text(options.bundle / "source_errors.json", to_json(made))
     return f"{len(made.errors)} errors of sources by situation"

@@ -1,7 +1,7 @@
-"""What graphs that the public archive lacks come to: ``tables/described.npz`` (see its README).
+"""Summaries of graphs that the public archive lacks: ``tables/described.npz`` (see its README).
 
-Their work by kinds of operators and their ``graph_features``, no structure: enough for a row's
-``terms`` and ``descriptors`` at any batch on any platform.
+The table has each graph's work by kind of operator and its ``graph_features``, but not its
+structure. ``terms`` and ``descriptors`` of any batch and platform are computed from these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COLUMNS = tuple(one.name for one in fields(Work))
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A graph without its structure."""
+    """The work and the features of a graph, without its structure."""
 
     work: Work
     features: Floats
@@ -40,7 +40,7 @@ class Described:
 
 
 def read(path: Path = TABLE) -> Mapping[Architecture, Described]:
-    """Return all of them. Raises DocumentError where the file is not such a table."""
+    """Return all described graphs. Raises DocumentError for a file in another format."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             table = {name: stored[name] for name in stored.files}
@@ -62,7 +62,10 @@ def read(path: Path = TABLE) -> Mapping[Architecture, Described]:
 
 
 def describe(folder: Path) -> tuple[bytes, dict[str, str]]:
-    """Return the table of all ``MODEL_SIZE.onnx`` in ``folder``; and why some could not be read."""
+    """Return the table (bytes of an npz file) of all ``MODEL_SIZE.onnx`` files in ``folder``.
+
+    Also return the error message of each file that could not be read, by file stem.
+    """
     names, features, kinds, refused = [], [], [], {}
     columns: dict[str, list[Floats]] = {name: [] for name in _COLUMNS}
     with Reader(PATIENT) as reader:
@@ -88,7 +91,7 @@ def describe(folder: Path) -> tuple[bytes, dict[str, str]]:
 
 
 def main() -> None:
-    """``python -m lab.latency.described_graphs FOLDER``: make the table again."""
+    """Write the table again: ``python -m lab.latency.described_graphs FOLDER``."""
     data, refused = describe(Path(sys.argv[1]))
     TABLE.parent.mkdir(exist_ok=True)
     TABLE.write_bytes(data)

@@ -1,8 +1,9 @@
-"""Seconds of an image, by split, beside baselines on the same folds.
+"""Errors of predicted seconds per image: the shipped method and baselines on the same folds.
 
-The shipped method's knobs are chosen on inner folds of what it learns from. Rows without a graph
-(in the table ``all rows``) are predicted by the same method, its knobs fixed, from published MACs,
-activations and parameters; where not even these are published, by the trees on scalars.
+The hyper-parameters of the shipped method are chosen on inner folds of the training rows. Rows
+without a graph (part of the table ``all rows``) are predicted from published MACs, activations and
+parameters by the same method with fixed hyper-parameters. Rows without these published totals are
+predicted by XGBoost on the columns of the table (``scalars``).
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ _WITH_GRAPH = (SUM, ROOF)
 SPLITS = {"random": RANDOM, "model": MODEL, "size": ANY_SIZE, "family": replace(FAMILY, count=10)}
 OWN = Split("leave one model out", "group", None)
 PARTS = (*SPLITS, "own")
-"""What can be asked for alone."""
+"""Parts of the evaluation, as ``--only`` takes them."""
 BARS = {RANDOM.name: 0.04, MODEL.name: 0.08, ANY_SIZE.name: 0.08, FAMILY.name: 0.12}
 SHOWN = ("rows", "mean_error", "median_error", "within_10", "kendall_tau", "coverage",
          "interval_factor")  # fmt: skip
 
 
 def steps(parts: tuple[str, ...]) -> int:
-    """About how often ``advance`` is called."""
+    """Return about how often ``advance`` is called."""
     return sum(SPLITS[part].count or 1 if part in SPLITS else 30 for part in parts)
 
 
 def latency_report(
     seed: int, parts: tuple[str, ...] = PARTS, advance: Callable[..., None] = lambda *_: None
 ) -> Report:
-    """Return every part asked for. Raises ToolMissing, DocumentError."""
+    """Return the report of ``parts``. Raises ToolMissing, DocumentError."""
     results: list[Result] = []
     for part in parts:
         results += _own(seed, advance) if part == "own" else _on(SPLITS[part], seed, advance)
@@ -85,7 +86,8 @@ def latency_report(
 def _on(split: Split, seed: int, advance: Callable[..., None]) -> list[Result]:
     data = samples()
     rows = data.rows
-    # Rows at random: a network at its image size stands in both sides, knobs are chosen by it.
+    # With random rows, a network at one image size is in training and test rows; the inner folds
+    # that choose the hyper-parameters group rows by network and image size.
     group = rows.groups("architecture", "image_size") if split is RANDOM else split.groups(rows)
     family = Family(split.name, partial(_methods, kriging=split is RANDOM))
     held = held_out(
@@ -114,7 +116,10 @@ def _on(split: Split, seed: int, advance: Callable[..., None]) -> list[Result]:
 
 
 def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floats:
-    """Return [rows, 5] log seconds by the four methods, and the shipped one's difficulty."""
+    """Return [test rows, 5]: log seconds by the four methods, then the shipped method's difficulty.
+
+    ``kriging``: also correct by the errors of the same network in other settings.
+    """
     found = np.full((len(test), 5), np.nan)
     trees = xgboost.XGBRegressor(
         n_estimators=600, max_depth=8, learning_rate=0.05, subsample=0.8, colsample_bytree=0.8,
@@ -139,8 +144,10 @@ def _methods(train: Samples, test: Samples, seed: int, *, kriging: bool) -> Floa
 
 
 def _roofline(train: Sample, asked: Sample) -> Floats:
-    """Return the sum of operators' rooflines, times what a setting reaches of it (one factor
-    each)."""
+    """Return log seconds: the sum of the operators' rooflines, times one factor per setting.
+
+    The factor is the median of measured time / roofline over the training rows of the setting.
+    """
     own, roof = (np.log(one.terms[:, : len(GROUPS)].sum(axis=1)) for one in (train, asked))
     found = np.full(len(asked), np.nan)
     for name in set(asked.setting.tolist()):
@@ -159,14 +166,14 @@ def _own(seed: int, advance: Callable[..., None]) -> list[Result]:
 
 
 def train(options: Options) -> str:
-    """Write the bundle from timm's measurements and our own runs."""
+    """Write the bundle from timm's measurements and our own runs; return a line of summary."""
     manifest = learn(options, latency_bundle.train, latency_bundle.STEPS)
     rows = sum(one.rows for one in manifest.settings)
     return f"{manifest.id}: {len(manifest.settings)} settings, {rows} rows"
 
 
 def evaluate(options: Options) -> Report:
-    """Report the parts in ``only`` (default: all)."""
+    """Report the parts in ``options.only`` (default: all). Raises UsageError for others."""
     if stray := next((name for name in options.only if name not in PARTS), None):
         raise UsageError(f"there is no part {stray!r}", hint=f"--only {'|'.join(PARTS)}")
     parts = tuple(part for part in PARTS if part in options.only) or PARTS

@@ -1,4 +1,8 @@
-"""Fitting the learnt time: weights of at least 0 by relative error, then a Gaussian process."""
+"""Fit the latency model: non-negative weights of the terms, then a Gaussian process.
+
+The weights minimise the squared relative error of the sum of terms. The Gaussian process predicts
+the log of measured time / that sum.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,17 @@ from lab.ground.splits import folds_of
 from lab.ground.table import Floats, Strings, Table
 
 _SHRINK = 20.0
-"""Models for which a correlation counts half."""
+"""Shrinkage: a correlation from this many common models is halved."""
 _OWN_SHARE = 0.05
-"""Of a setting's variance that no other setting explains."""
+"""Share of a setting's variance that no other setting explains."""
 
 
 def corrections(fitted: dict[str, Fitted], train: Sample, asked: Sample) -> Floats:
-    """Return [asked] to be added to log seconds; ``group`` names the network at its image size."""
+    """Return the correction of log seconds of each asked row, from the network's known errors.
+
+    The errors of a network in other settings predict its error in this setting; 0 for a network
+    without training rows. ``group`` must name the network and its image size.
+    """
     names = sorted(fitted)
     place = {name: n for n, name in enumerate(names)}
     groups = sorted(set(train.group.tolist()))
@@ -45,7 +53,10 @@ def corrections(fitted: dict[str, Fitted], train: Sample, asked: Sample) -> Floa
 
 
 def _covariance(off: Floats) -> Floats:
-    """Return [settings, settings] from pairs measured in both, shrunk, made positive."""
+    """Return the covariance of errors, [settings, settings], from networks measured in both.
+
+    Correlations from few networks are shrunk; the result is positive definite.
+    """
     known = ~np.isnan(off)
     value = np.where(known, np.clip(off, -1, 1), 0.0)
     both = known.T.astype(float) @ known
@@ -61,7 +72,7 @@ def _covariance(off: Floats) -> Floats:
 
 
 RIDGE = 0.05
-"""Pull of the weights towards 0, each on the scale of its own term."""
+"""Ridge penalty of the weights, each relative to the spread of its term."""
 LENGTHS = (0.4, 0.6, 1.0)
 NOISES = (0.02, 0.06)
 _INNER = 3
@@ -70,20 +81,20 @@ _LEAST_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """What is chosen on inner folds."""
+    """Hyper-parameters of the Gaussian process, chosen on inner folds."""
 
     length: float = 0.6
     noise: float = 0.06
-    """Variance that repeats have, beside the process's 1."""
+    """Variance of the noise relative to the variance of the process (1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A process and how far each of its own rows is off when left out."""
+    """A fitted process and its leave-one-out errors."""
 
     process: Process
     left_out: Floats
-    """[rows] log of measured over what the other rows predict."""
+    """[rows] log of measured time / time predicted from the other rows."""
 
 
 def fit(
@@ -93,8 +104,11 @@ def fit(
     knobs: Knobs,
     coefficients: Floats | None = None,
 ) -> Fitted:
-    """Return one setting's rows. Rows left out by the closed form (Rasmussen and Williams,
-    5.12)."""
+    """Fit the process of one setting from its rows.
+
+    ``coefficients``: weights of the terms; None: fit them by ``weigh``. Leave-one-out errors are by
+    the closed form of Rasmussen and Williams (2006), equation 5.12.
+    """
     if coefficients is None:
         coefficients = weigh(terms, np.exp(log_seconds))
     scale = Scale.of(descriptors)
@@ -110,7 +124,8 @@ def fit(
 
 
 def weigh(terms: Floats, seconds: Floats, ridge: float = RIDGE) -> Floats:
-    """Return [terms] at least 0 that bring ``terms . weights / seconds`` nearest to 1."""
+    """Return the non-negative weight of each term that brings ``terms @ weights / seconds`` nearest
+    to 1 (least squares with a ridge penalty)."""
     share = terms / seconds[:, None]
     spread = share.std(axis=0)
     size = np.maximum(spread, 1e-9 * max(float(spread.max()), 1e-30))
@@ -125,18 +140,18 @@ def weigh(terms: Floats, seconds: Floats, ridge: float = RIDGE) -> Floats:
 
 @dataclass(frozen=True)
 class Sample(Table):
-    """Rows of several settings. [rows] each."""
+    """Measured rows of several settings; one entry per row in each column."""
 
     setting: Strings
     group: Strings
-    """What is held out together."""
+    """Rows of the same group are held out together."""
     terms: Floats
     descriptors: Floats
     log_seconds: Floats
 
 
 def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
-    """Return each setting that has rows enough."""
+    """Return the fitted process of each setting with at least ``_LEAST_ROWS`` rows."""
     found = {}
     for name in sorted(set(sample.setting.tolist())):
         own = np.flatnonzero(sample.setting == name)
@@ -147,8 +162,10 @@ def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
 
 
 def predicted(fitted: dict[str, Fitted], asked: Sample) -> Floats:
-    """[rows, 3] log seconds, difficulty, log seconds of the sum alone; NaN where the row's setting
-    was not fitted."""
+    """Return [rows, 3]: log seconds, difficulty, log seconds by the sum of terms alone.
+
+    NaN where the setting of the row was not fitted.
+    """
     found = np.full((len(asked), 3), np.nan)
     for name, one in fitted.items():
         rows = np.flatnonzero(asked.setting == name)
@@ -160,13 +177,15 @@ def predicted(fitted: dict[str, Fitted], asked: Sample) -> Floats:
 
 
 def learnt(train: Sample, asked: Sample, seed: int) -> Floats:
-    """``predicted`` by processes of ``train``, their knobs chosen within it."""
+    """Return ``predicted`` of ``asked`` by a fit on ``train``; hyper-parameters by inner folds."""
     return predicted(fit_all(train, choose(train, seed)), asked)
 
 
 def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
-    """Return the knobs with the least mean error on inner folds of ``group``, in a few of the
-    settings."""
+    """Return the hyper-parameters with the least total relative error on inner folds of the groups.
+
+    Only the ``settings`` settings with the most rows are tried.
+    """
     names, counts = np.unique(sample.setting, return_counts=True)
     most = names[np.argsort(-counts, kind="stable")[:settings]]
     some = sample[np.flatnonzero(np.isin(sample.setting, most))]
@@ -179,7 +198,7 @@ def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
 
 
 def _errors(train: Sample, test: Sample, setting: str, grid: Sequence[Knobs]) -> Floats:
-    """Return [grid] sums of absolute relative errors in one setting."""
+    """Return, for each entry of ``grid``, the sum of absolute relative errors in one setting."""
     own = train[np.flatnonzero(train.setting == setting)]
     asked = test[np.flatnonzero(test.setting == setting)]
     if len(own) < _LEAST_ROWS or not len(asked):

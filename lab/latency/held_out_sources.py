@@ -1,11 +1,12 @@
-"""What each source of a model graph's time predicts of measurements that it never saw.
+"""Predictions of held-out measurements by each source (method) of a model graph's time.
 
-Two situations of a device: *known* (other models were measured there; architectures or families
-are held out by folds) and *new* (all rows of the device are held out, and a third of the
-architectures everywhere; ``k`` rows of a stack, of other architectures, are given back). GPUs are
-asked for what they run by default, without a compiler. The operator bundle is fitted to other data
-sets, so timm's rows are all held out of it; NeuSight's whole models are predicted by operators of
-other silicon. Rooflines are fitted to nothing here.
+There are two kinds of situations. On a *known* device other models were measured; architectures or
+families are held out by folds. On a *new* device all its rows are held out, and a third of the
+architectures on all devices; ``k`` rows of one software stack, of the other architectures, are then
+given as measured runs. On GPUs only rows without a compiler are predicted, which is the default.
+
+The operator bundle is fitted to other data sets, so that all rows of timm are held out of it.
+NeuSight's whole models are predicted by operators fitted on GPUs of other silicon.
 """
 
 from __future__ import annotations
@@ -45,41 +46,42 @@ from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
 from lab.transfer.transfer_cases import Measured, timm_cases
 
 SOURCES = (MEASURED, TRANSFER, NEAREST, OPERATORS, ROOFLINE)
-"""The baseline is the roofline times the share of it that known devices, or a new one's runs,
-reach."""
+"""The last one is the baseline: the roofline, scaled by how close known devices (or the runs on a
+new device) come to it."""
 SAMPLES = (0, *RUNS)
 _MODEL_FOLDS = 3
 KNOWN = {
     known_device(unlike=False): MODEL,
     known_device(unlike=True): replace(FAMILY, count=10),
 }
-"""By situation: what is held out of a known device."""
+"""The split of each situation on a known device."""
 STEPS = 15 + 5 + 1
-"""Folds, new devices, whole models."""
+"""Number of calls of ``advance``: folds, new devices, whole models."""
 
 
 @dataclass(frozen=True)
 class SourceTimes(Table):
-    """Rows with what sources predict of them. Times are log seconds of an image; NaN: no answer."""
+    """Held-out rows with the prediction of each source: log seconds per image; NaN: none."""
 
     split: Strings
-    """The situation that was made: what was held out."""
+    """The situation that was created by holding rows out."""
     situation: Strings
-    """The one that it is predicted in: on a known device by the model's difficulty."""
+    """The situation as Berth would recognise it: on a known device by the model's difficulty."""
     device: Strings
     group: Strings
-    """What was held out together: the device, the architecture or the family."""
+    """The device, architecture or family that was held out with this row."""
     log_seconds: Floats
+    """Measured."""
     difficulty: Floats
-    """Of the process on a known device; else NaN; likewise"""
+    """Difficulty by the Gaussian process on a known device; NaN on a new device."""
     own_width: Floats
-    """half width that it says of itself."""
+    """Log half width of the process's own interval; NaN on a new device."""
     said: Floats
-    """[rows, sources]"""
+    """[rows, sources] predicted by each source."""
     sources: tuple[str, ...] = whole(default=SOURCES)
 
     def by(self, source: str) -> Floats:
-        """Return [rows] of one source."""
+        """Return the predictions of one source, [rows]."""
         return np.asarray(self.said[:, self.sources.index(source)])
 
     @staticmethod
@@ -87,7 +89,11 @@ class SourceTimes(Table):
         situation: str, groups: tuple[Strings, Strings], log_seconds: Floats,
         predicted: Mapping[str, Floats], process: tuple[Floats, Floats] | None = None,
     ) -> SourceTimes:  # fmt: skip
-        """``groups``: device and group; ``process``: difficulty and its own width."""
+        """Return the rows of one situation.
+
+        ``groups``: the columns device and group. ``predicted``: log seconds by source.
+        ``process``: the columns difficulty and own_width; None: NaN.
+        """
         made, none = np.full(len(log_seconds), situation), np.full(len(log_seconds), np.nan)
         said = np.column_stack([predicted.get(one, none) for one in SOURCES])
         (device, group), (hard, own_width) = groups, process or (none, none)
@@ -95,7 +101,7 @@ class SourceTimes(Table):
 
     @staticmethod
     def joined(parts: Sequence[SourceTimes]) -> SourceTimes:
-        """Return one after the other."""
+        """Return the rows of all ``parts``, one part after the other."""
         names = [one.name for one in fields(SourceTimes) if one.name != "sources"]
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts]) for name in names
@@ -104,7 +110,8 @@ class SourceTimes(Table):
 
 
 def by_operators(rows: Runs) -> Floats:
-    """Return [rows] log seconds of an image; NaN on CPUs and where there is no graph."""
+    """Return log seconds per image by the operator bundle, [rows]; NaN on CPUs and without a
+    graph."""
     found = np.full(len(rows), np.nan)
     model = operator_model()
     known: dict[tuple[Any, ...], float] = {}
@@ -125,9 +132,9 @@ def on_known_device(
     seed: int,
     advance: Callable[..., None],
 ) -> SourceTimes:
-    """Return all rows with a graph, by processes that saw nothing of their architecture or family.
+    """Return predictions of all rows with a graph, each held out by architecture or by family.
 
-    ``operators``: [all rows] log seconds of an image by these, NaN: no answer.
+    ``operators``: log seconds per image by the operator bundle, [all rows of timm]; NaN: none.
     """
     split, data = KNOWN[situation], samples()
     group = split.groups(data.rows)
@@ -156,9 +163,10 @@ def _graph_rows(rows: Runs) -> Places:
 
 
 def _transferred(parts: Sequence[Fold]) -> Floats:
-    """Return [rows with a graph] by the process between platforms, from all rows of other groups.
+    """Return log seconds, [rows with a graph], by the Gaussian process between platforms.
 
-    Its covariance (27 numbers) is the shipped bundle's, its cases are not.
+    Each row is predicted from the training rows of its fold. The covariance (27 numbers) is the
+    shipped bundle's; the bundle's measured rows are not used.
     """
     table, kernel = timm_cases(), load_transfer().kernel
     place = np.full(int(max(one.test.max() for one in parts)) + 1, -1)
@@ -181,8 +189,12 @@ def unseen_device(
     most: int = ARCHITECTURES,
     draws: int = 2,
 ) -> SourceTimes:
-    """Each device in turn new, a third of the architectures unseen anywhere, with k of a stack's
-    rows of the other architectures given back."""
+    """Return predictions with each device in turn as the new one.
+
+    A third of the architectures is held out on all devices and predicted; k rows of one stack, of
+    the other architectures, are given. ``most``: architectures that the covariance is fitted on.
+    ``draws``: random draws of the given rows for each k.
+    """
     table = timm_cases()
     rows_of = np.flatnonzero(runs().has_graph)
     parts = []
@@ -210,18 +222,18 @@ def unseen_device(
 
 @dataclass(frozen=True)
 class _New:
-    """A device that nothing is known of, but for what is given back."""
+    """A new device, of which only the given rows are known."""
 
     table: Measured
     operators: Floats
     test: Places
-    """Rows of architectures seen nowhere."""
+    """Row numbers of the architectures that are held out on all devices."""
     process: methods.Guess
     near: methods.Guess
     under_roofs: methods.Guess
 
     def predictions(self, k: int, seed: tuple[int, int]) -> list[SourceTimes]:
-        """Return predictions of each stack that runs by default: on GPUs without a compiler."""
+        """Return predictions for each default stack (on GPUs: without a compiler) from k rows."""
         new, found = self.table, []
         gpu = bool(new.cases.gpu[0])
         by_default = new.cases.fused == int(not gpu)
@@ -249,7 +261,8 @@ class _New:
 
 
 def whole_models(seed: int, advance: Callable[[str], None]) -> SourceTimes:
-    """NeuSight's inference of language models in fp32, by operators of other silicon."""
+    """Return NeuSight's language models (fp32 inference), predicted by operators fitted on other
+    silicon."""
     summed = language_models(lambda chip: without(chip, seed))
     rows = summed[summed.part == "inference"]
     advance("whole models")
@@ -260,7 +273,7 @@ def whole_models(seed: int, advance: Callable[[str], None]) -> SourceTimes:
 
 
 def all_situations(seed: int, advance: Callable[..., None] = lambda *_: None) -> SourceTimes:
-    """Return every held-out row. Raises ToolMissing, DocumentError."""
+    """Return the held-out rows of all situations. Raises ToolMissing, DocumentError."""
     operators = by_operators(runs())
     return SourceTimes.joined([
         *(on_known_device(one, operators, seed, advance) for one in KNOWN),

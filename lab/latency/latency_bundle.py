@@ -1,4 +1,4 @@
-"""The bundle of learnt times: every setting's process, its widths, and the model card."""
+"""Train the bundle of model latency: a process and interval width per setting, and its card."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIBRARIES = ("numpy", "scipy")
 HELD_OUT = Split("unseen model", "group")
 STEPS = 13
 NOVEL_SHARE = 0.98
-"""Of measured models that are like others of them."""
+"""Share of measured models that count as similar to others; the rest sets the novelty limit."""
 SPLIT = "unseen model: five folds by architecture, each architecture weighing the same"
 
 
@@ -104,8 +104,10 @@ def _entry(name: str, one: Fitted, batches: Floats, usual: bool, log_width: floa
 
 
 def usual_settings(names: list[str]) -> set[str]:
-    """Return one setting of each platform and precision: not compiled where that was measured,
-    channels first, the newest software; and our own CPU's only one."""
+    """Return the default setting of each platform and precision, and the one of our own CPU.
+
+    Preferred are settings that are not compiled, then channels first, then the newest software.
+    """
     best: dict[tuple[str, Numbers], str] = {}
     for name in sorted(names, key=_preference):
         platform, precision, *_ = name.split(" | ")
@@ -114,13 +116,13 @@ def usual_settings(names: list[str]) -> set[str]:
 
 
 def _preference(name: str) -> tuple[bool, bool, bool, str]:
-    """Best last."""
+    """Sort key of a setting's name: the preferred setting is last."""
     _, precision, layout, software = name.split(" | ")
     return "compiled" not in software, layout == "nchw", precision != "bf16", software
 
 
 def card(manifest: LatencyManifest) -> str:
-    """``CARD.md`` as text."""
+    """Return the model card ``CARD.md``."""
     rows = [
         (
             one.name.replace(" | ", ", "), "yes" if one.usual else "no", str(one.rows),

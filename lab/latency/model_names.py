@@ -1,12 +1,13 @@
-"""timm's names of models: which are of one family, which stand for one network.
+"""Families and architectures of timm's model names.
 
-A *family*: publishers' and distillations' prefixes are dropped (``tf_``, ``gluon_`` ...), the first
-word's letters are used (``resnet50d`` -> ``resnet``), variants with attention or another stem in
-front count as what they vary (``seresnet``, ``cs3darknet``), and ``_SAME`` joins what is one design
-under several names.
+A *family* is found from the name: prefixes of publishers and distillations are dropped (``tf_``,
+``gluon_`` ...), the letters of the first word are used (``resnet50d`` -> ``resnet``), prefixes for
+attention or another stem are dropped (``seresnet``, ``cs3darknet``), and ``_SAME`` joins several
+names of one design.
 
-An *architecture*: names with the same published image size, parameters, MACs and activations
-(``tv_resnet50``, ``gluon_resnet50_v1b`` and ``resnet50``), joined over sizes.
+An *architecture* is the set of names with the same published image size, parameters, MACs and
+activations (``tv_resnet50``, ``gluon_resnet50_v1b`` and ``resnet50``). Names that agree at one
+image size are joined at all sizes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _SAME = {
 
 
 def family_of(model: str) -> str:
-    """Return the family of a timm model, by the rule above."""
+    """Return the family of a timm model, by the rule in the module's docstring."""
     name = model
     while (match := _PUBLISHER.match(name)) and not name.startswith("tiny"):
         name = name[match.end() :].lstrip("_")
@@ -56,7 +57,7 @@ def family_of(model: str) -> str:
 
 @cache
 def architectures() -> dict[str, str]:
-    """Return the architecture of each model's name: the first of the names of the same network."""
+    """Return the architecture of each model's name: the first name, sorted, of the same network."""
     frame = timm.frame()
     totals = ["img_size", "param_count", "gmacs", "macts"]
     same = frame.groupby(totals).ngroup().to_numpy()  # -1: a total is not published
@@ -65,10 +66,10 @@ def architectures() -> dict[str, str]:
 
 
 def over_sizes(model: Strings, architecture: Strings, image_size: Places) -> Strings:
-    """[rows] the architecture, one for names that differ in an image size at their end alone.
+    """Return the architecture of each row, the same for names that differ only in an image size.
 
-    ``vit_tiny_patch16_224`` and ``..._384`` have the same layers; ``regnetx_320`` was never
-    measured at 320 and keeps its number.
+    ``vit_tiny_patch16_224`` and ``..._384`` have the same layers and are joined. The 320 of
+    ``regnetx_320`` is no image size, because the model was never measured at 320.
     """
     sized = zip(model.tolist(), image_size.tolist(), strict=True)
     bare = {name: name.removesuffix(f"_{s}") for name, s in sized if name.endswith(f"_{s}")}
@@ -78,7 +79,7 @@ def over_sizes(model: Strings, architecture: Strings, image_size: Places) -> Str
 
 
 def _linked(names: Strings, keys: Strings) -> dict[str, str]:
-    """Return each name's group by its first name in order: names that share a key are linked."""
+    """Return the first name (sorted) of each name's group; names that share a key are linked."""
     distinct, name = np.unique(names, return_inverse=True)
     _, key = np.unique(keys, return_inverse=True)
     size = len(distinct) + key.max(initial=-1) + 1

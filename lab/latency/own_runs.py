@@ -1,4 +1,4 @@
-"""Our own measurements on one core of a CPU, in the columns of timm's."""
+"""Our own measurements on one core of a CPU, in the columns of timm's measurements."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ SETTING = f"{OWN_CPU} | fp32 | nchw | {SOFTWARE}"
 
 
 def runs_where(chosen: Callable[[ModelRun], bool]) -> list[ModelRun]:
-    """Return runs of timm's graphs that ended with a time. Raises ToolMissing without the
-    graphs."""
+    """Return the ``chosen`` runs of timm's graphs that have a measured time.
+
+    Raises ToolMissing without the graphs.
+    """
     known = graphs().places
     return [
         run for run in runs()
@@ -33,7 +35,7 @@ def runs_where(chosen: Callable[[ModelRun], bool]) -> list[ModelRun]:
 
 
 def as_rows(of: list[ModelRun]) -> Runs:
-    """timm's columns: a device that is none of timm's, fp32, no CUDA."""
+    """Return our runs in timm's columns; published totals are NaN, CUDA's version is 0."""
     place, same = graphs().places, architectures()
     names = [run.model.name.rpartition("_") for run in of]
     model = [name for name, _, _ in names]
@@ -56,7 +58,10 @@ def as_rows(of: list[ModelRun]) -> Runs:
 
 
 def own_sample(known: dict[Architecture, tuple[Work, Floats]]) -> tuple[Sample, Floats]:
-    """Inference of graphs in ``known``, held out by model, and [rows] the batches."""
+    """Return our inference runs on one core of the graphs in ``known``, and the batch of each row.
+
+    The group of a row is its model.
+    """
 
     def wanted(run: ModelRun) -> bool:
         model, _, size = run.model.name.rpartition("_")

@@ -1,5 +1,8 @@
-"""The measured rows as the learnt time takes them: terms and descriptors, by graph or by what is
-published of a model (MACs, activations, parameters), where no graph is at hand."""
+"""The measured rows as input of the latency model: terms and descriptors of each row.
+
+They are computed from the model's graph, or, where there is none, from its published totals (MACs,
+activations, parameters).
+"""
 
 from __future__ import annotations
 
@@ -24,29 +27,29 @@ _PUBLISHED = ("gmacs", "macts", "parameters")
 
 @dataclass(frozen=True)
 class Samples(Table):
-    """All rows of inference."""
+    """All measured rows of inference."""
 
     rows: Runs
     graph: Flags
-    """Rows with a graph (archive or described), by the network and its image size."""
+    """True where a graph of the network at its image size is in the archive or described."""
     by_graph: Sample
-    """Zeros where there is no graph."""
+    """Computed from graphs; zeros where there is no graph."""
     by_totals: Sample
-    """NaN where nothing is published."""
+    """Computed from published totals; NaN descriptors where a total is not published."""
 
     @property
     def totals(self) -> Flags:
-        """Return rows of which all totals are published."""
+        """Return a mask of the rows whose totals are all published."""
         return np.asarray(~np.isnan(self.by_totals.descriptors).any(axis=1))
 
     def grouped(self, group: Strings) -> Samples:
-        """Return the samples with other groups to be held out together."""
+        """Return the samples with another column ``group``, by which rows are held out."""
         by_graph, by_totals = (replace(one, group=group) for one in (self.by_graph, self.by_totals))
         return replace(self, by_graph=by_graph, by_totals=by_totals)
 
 
 def settings(rows: Runs) -> Strings:
-    """Return [rows] the setting's name: ``platform | precision | layout | software``."""
+    """Return the setting of each row by name: ``platform | precision | layout | software``."""
     columns = (rows.device, rows.precision, rows.layout, rows.torch, rows.compiled)
     return np.array([
         f"{platform_of(device)} | {precision} | {layout} | torch {_version(torch)}"
@@ -58,7 +61,7 @@ def settings(rows: Runs) -> Strings:
 
 
 def _version(digits: int) -> str:
-    """113 is 1.13, 291 is 2.9.1."""
+    """Return torch's version with dots: 113 is 1.13, 291 is 2.9.1."""
     if digits < 200:
         return f"1.{digits % 100}"
     return f"{digits // 100}.{digits // 10 % 10}.{digits % 10}"
@@ -66,7 +69,7 @@ def _version(digits: int) -> str:
 
 @cache
 def samples() -> Samples:
-    """Read once in a process (10 s). Raises ToolMissing, DocumentError."""
+    """Return all samples, read once per process (10 s). Raises ToolMissing, DocumentError."""
     rows, known, first = runs(), works(), architectures()
     by_network: dict[Architecture, tuple[Work, Floats]] = {}
     for one, found in known.items():
@@ -88,7 +91,7 @@ def samples() -> Samples:
 
 
 def works() -> dict[Architecture, tuple[Work, Floats]]:
-    """Work and features of every graph at hand, the archive's first."""
+    """Return work and features of all graphs; the archive has precedence over described graphs."""
     found = graphs()
     known = {one: (d.work, d.features) for one, d in described_graphs.read().items()}
     own = zip(found.architectures, found.work, found.features, strict=True)
@@ -99,7 +102,7 @@ def works() -> dict[Architecture, tuple[Work, Floats]]:
 def sample_of(
     rows: Runs, work: Sequence[tuple[Work, Floats] | None], setting: Strings, group: Strings
 ) -> Sample:
-    """Return rows by the work and features of their graphs; zeros where ``work`` has none."""
+    """Return a sample from the work and features of each row's graph; zeros where that is None."""
     have = np.array([n for n, one in enumerate(work) if one is not None], np.int64)
     known = [one for one in work if one is not None]
     roof = roof_rows(rows[have], [one[0] for one in known])
@@ -111,7 +114,7 @@ def sample_of(
 
 
 def by_totals(rows: Runs) -> tuple[Floats, Floats]:
-    """([rows, terms], [rows, columns]) of published totals and the image size alone."""
+    """Return (terms, descriptors), [rows, ...] each, from published totals and the image size."""
     macs, written, parameters = (
         np.maximum(getattr(rows, name), 5e-3) * scale
         for name, scale in zip(_PUBLISHED, (1e9, 1e6, 1e6), strict=True)

@@ -1,8 +1,8 @@
-"""Rates of a model on several accelerators of a node from the rate on fewer of them.
+"""Predict the rate of a model on several accelerators of a node from the rate on fewer of them.
 
-An accelerator, a model, a software and a scenario measured at two numbers of accelerators are a
-pair. Each accelerator in turn is left out: the loss with each doubling and the width of the
-interval are from the others, groups of which weigh the same.
+A *pair* is one accelerator, model, software and scenario, measured at two numbers of accelerators.
+Each accelerator in turn is left out: the loss per doubling and the interval width are fitted on the
+others, each of which weighs the same.
 """
 
 from __future__ import annotations
@@ -32,47 +32,52 @@ LEAST_LOG_WIDTH = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same on more accelerators."""
+    """Measured rates of the same model and software on fewer and on more accelerators."""
 
     accelerator: str
     fewer: int
     more: int
     is_language_model: bool
     log_rate: float
-    """Of one accelerator among more over one among fewer."""
+    """Log of the rate per accelerator among ``more`` / the rate per accelerator among ``fewer``."""
 
     @property
     def doublings(self) -> float:
-        """Return how often the number doubles from fewer to more."""
+        """Return how often ``fewer`` doubles to reach ``more``."""
         return math.log2(self.more / self.fewer)
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What is learnt."""
+    """The fitted loss of rate per doubling of the accelerators, and the width of its interval."""
 
     log_loss: float
+    """Loss of log rate per accelerator with each doubling."""
     log_width: float
+    """Half width of the 90 % interval of the log rate."""
 
     def off(self, pair: Pair) -> float:
-        """Return log of measured over predicted."""
+        """Return the log of measured rate / predicted rate."""
         return pair.log_rate + self.log_loss * pair.doublings
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Held-out figures of some pairs; accelerators weigh the same."""
+    """Held-out figures of some pairs; each accelerator weighs the same."""
 
     pairs: int
     accelerators: int
     mean_error: float
     linear_error: float
-    """Of the baseline: n accelerators are n times as fast as one."""
+    """Mean error of the baseline: n accelerators are n times as fast as one."""
     coverage: float
 
 
 def pairs(rates: Sequence[Rate], scenario: str) -> list[Pair]:
-    """Return every two numbers of accelerators; the median of several submissions at one number."""
+    """Return the pairs of a scenario: all combinations of two numbers of accelerators.
+
+    Where there are several submissions for one number, their median is used.
+    """
     found: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
     for one in rates:
         if one.scenario == scenario:
@@ -91,9 +96,9 @@ def pairs(rates: Sequence[Rate], scenario: str) -> list[Pair]:
 
 
 def fit(learn: Sequence[Pair]) -> Scaling:
-    """The mean over accelerators of the median loss; the width of the accelerator that is worst.
+    """Fit the loss (mean over accelerators of their median loss) and the interval width.
 
-    Six accelerators are too few for a quantile over them.
+    The width is that of the worst accelerator, because six are too few for a quantile over them.
     """
     groups = _groups(learn)
     loss = -float(np.mean([median(p.log_rate / p.doublings for p in g) for g in groups.values()]))
@@ -106,7 +111,7 @@ def fit(learn: Sequence[Pair]) -> Scaling:
 
 
 def held_out_errors(every: Sequence[Pair], shown: Sequence[Pair]) -> Found:
-    """Return figures of ``shown``, each accelerator from the others of ``every``."""
+    """Return figures of ``shown``; each accelerator is predicted from the others in ``every``."""
     groups = _groups(shown)
     errors, linear, inside = [], [], []
     for name, group in groups.items():
@@ -135,7 +140,7 @@ HEADER = (
 
 
 def evaluate(_: Options) -> Report:
-    """Offline and server, models of one pass and language models."""
+    """Report both scenarios (offline, server), for single-pass models and for language models."""
     every = rates()
     found: list[tuple[str, str, Found]] = []
     for scenario in (OFFLINE, SERVER):
@@ -168,7 +173,7 @@ def evaluate(_: Options) -> Report:
 
 
 def train(options: Options) -> str:
-    """``several_gpus.json`` in the folder that is given, from the offline scenario."""
+    """Write ``several_gpus.json``, fitted on the offline scenario, into ``options.bundle``."""
     mine = pairs(rates(), OFFLINE)
     learnt, held = fit(mine), held_out_errors(mine, mine)
     made = SeveralGpus(

@@ -1,8 +1,8 @@
-"""The measured speeds of timm's models beside their graphs, as one table of columns.
+"""The measured speeds of timm's models and their graphs, as one table.
 
-A row is one published measurement. Its graph is the exported one of the same model and image size;
-rows without one have ``graph == NO_GRAPH``. Seconds are of one image (step time over batch).
-"Unseen model" holds out architectures, not names (``model_names``).
+A row is one published measurement. Its graph is the exported graph of the same model and image
+size; rows without a graph have ``graph == NO_GRAPH``. Seconds are per image (step time / batch).
+The split "unseen model" holds out architectures, not names (see ``model_names``).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NO_GRAPH = -1
 
 @dataclass(frozen=True)
 class Runs(Table):
-    """[rows] each."""
+    """Measurements; one entry per row in each column."""
 
     model: Strings
     architecture: Strings
-    """The first of the names that stand for the same network."""
+    """First name, sorted, of those that stand for the same network."""
     family: Strings
     image_size: Places
     device: Strings
@@ -45,29 +45,31 @@ class Runs(Table):
     """``fp32``, ``amp`` (half precision where safe), ``amp_bf16``, ``bf16``."""
     layout: Strings
     torch: Places
-    """Version as 113, 210, 240, 291."""
+    """Version without dots, such as 113 for 1.13 and 291 for 2.9.1."""
     cuda: Floats
     """Version times ten; 0 on CPUs."""
     compiled: Flags
     training: Flags
     batch: Places
     seconds: Floats
-    """Of one image."""
+    """Measured seconds per image."""
     parameters: Floats
-    """Published; millions. Likewise, NaN where not published:"""
+    """Published parameters in millions; NaN where not published."""
     gmacs: Floats
+    """Published multiply-accumulates in 1e9; NaN where not published."""
     macts: Floats
+    """Published activations in millions; NaN where not published."""
     graph: Places
-    """Into ``Graphs``, or NO_GRAPH."""
+    """Index of the graph in ``Graphs``, or NO_GRAPH."""
 
     @property
     def has_graph(self) -> Flags:
-        """Return [rows]"""
+        """Return a mask of the rows with a graph."""
         return np.asarray(self.graph != NO_GRAPH)
 
     @property
     def any_size(self) -> Strings:
-        """Return [rows] the architecture, joined with names that end in another image size."""
+        """Return each row's architecture, the same for names that differ only in image size."""
         return over_sizes(self.model, self.architecture, self.image_size)
 
 
@@ -77,12 +79,12 @@ RANDOM, MODEL, ANY_SIZE, FAMILY = (
     Split("unseen model at any size", "any_size"),
     Split("unseen family", "family"),
 )
-"""All rows of an architecture (or a family) are held out together, whatever their device."""
+"""All rows of an architecture (or a family) are held out together, on all devices."""
 
 
 @dataclass(frozen=True)
 class Graphs:
-    """The graphs at batch 1, in the order of ``Runs.graph``."""
+    """The graphs at batch 1; ``Runs.graph`` is an index into each field."""
 
     architectures: tuple[timm.Architecture, ...]
     graphs: tuple[ModelGraph, ...]
@@ -92,13 +94,13 @@ class Graphs:
 
     @property
     def places(self) -> dict[str, int]:
-        """``MODEL_SIZE`` -> place."""
+        """Return the index of each graph by its name ``MODEL_SIZE``."""
         return {f"{a.model}_{a.image_size}": n for n, a in enumerate(self.architectures)}
 
 
 @cache
 def graphs() -> Graphs:
-    """Return all graphs, read once in a process (5 s). Raises ToolMissing, DocumentError."""
+    """Return all graphs, read once per process (5 s). Raises ToolMissing, DocumentError."""
     read = sorted(timm.graphs(batch=1), key=lambda found: found[0])
     work = tuple(work_of(graph) for _, graph in read)
     return Graphs(
@@ -142,9 +144,10 @@ def runs(*, training: bool = False) -> Runs:
 
 
 def roof_rows(rows: Runs, work: Sequence[Work | GraphWork]) -> Floats:
-    """[rows, len(ROOF_FEATURES)] seconds of an image under the device's roofs, of each row's work.
+    """Return [rows, len(ROOF_FEATURES)]: seconds per image of each row's work by the device's
+    roofline limits.
 
-    Rows of the same work, device, precision and batch are computed once.
+    Rows with the same work, device, precision and batch are computed once.
     """
     keys = list(zip(
         map(id, work), rows.device.tolist(), rows.precision.tolist(), rows.batch.tolist(),
@@ -158,8 +161,11 @@ def roof_rows(rows: Runs, work: Sequence[Work | GraphWork]) -> Floats:
 
 
 def scalars(rows: Runs, *, with_totals: bool = True) -> Floats:
-    """[rows, ...] what a table knows without a graph: logarithms of published MACs, activations,
-    parameters (NaN stays), image and batch; and the setting: device, precision, layout, versions.
+    """Return the features [rows, ...] that need no graph.
+
+    They are logarithms of the published MACs, activations and parameters (NaN where not published;
+    none with ``with_totals=False``), of the image size and of the batch; then device, precision,
+    layout and versions of the software.
     """
     columns = [
         np.log(rows.image_size), np.log(rows.batch), rows.torch, rows.cuda, rows.compiled,
@@ -174,17 +180,21 @@ def scalars(rows: Runs, *, with_totals: bool = True) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """How far repeats of one configuration stand apart."""
+    """Differences between repeated measurements of the same configuration."""
 
     groups: int
+    """Configurations that were measured more than once."""
     mean_error: float
-    """Of each repeat against the geometric mean of the others: nothing that does not know the
-    version of torch can be nearer on average."""
+    """Mean error of the geometric mean of the other repeats as a prediction of each repeat. No
+    model that ignores the version of torch can be much better on average."""
     median_error: float
 
 
 def repeat_floor(rows: Runs) -> Floor:
-    """Over rows that differ only in the versions of torch and CUDA (and, by those, in batch)."""
+    """Return the differences between rows that differ only in versions of torch and CUDA.
+
+    The batch may differ, too, because it is the largest that fits with each version.
+    """
     key = rows.groups(
         "model", "image_size", "device", "precision", "layout", "compiled", "training"
     )

@@ -1,4 +1,4 @@
-"""The public data sets as Rows."""
+"""The public data sets (AIWC, RAJAPerf) as ``Rows``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ transposition, dense block, wavefront. Fixed before any figure was seen."""
 
 
 def is_anchor(rows: Rows, anchors: Sequence[tuple[str, str]] = ANCHORS) -> list[bool]:
-    """Return a row: does it belong to an anchor kernel?"""
+    """Return, for each row, whether it belongs to an anchor kernel."""
     return [pair in anchors for pair in zip(rows.applications, rows.kernels, strict=True)]
 
 
 def aiwc_rows(reference: str = aiwc.XEON) -> Rows:
-    """92 OpenCL kernel launches of 9 applications on 15 devices, piloted on ``reference``."""
+    """Return AIWC's rows: 92 OpenCL kernel launches of 9 applications on 15 devices.
+
+    ``reference``: the device whose time is known when the others are predicted.
+    """
     found = aiwc.rows()
     names = zip(found.kernels, found.invocations, strict=True)
     return Rows(
@@ -47,15 +50,16 @@ def aiwc_rows(reference: str = aiwc.XEON) -> Rows:
 
 
 def rajaperf_rows() -> Rows:
-    """60 kernels x 3 sizes: counters of our pilots, times on our machine, Quartz and a V100.
+    """Return RAJAPerf's rows: 60 kernels x 3 sizes, timed on our machine, Quartz and a V100.
 
-    A kernel is an application of its own: leaving one application out is leaving one kernel out.
+    The counters are from our own pilot runs. Each kernel is an application of its own, so that
+    leave-one-application-out leaves out one kernel.
     """
     return rows_of(read_examples(), "quartz")
 
 
 def rows_of(examples: Sequence[Example], reference: str) -> Rows:
-    """Examples as rows; the counters are those that any profile has a value of, else NaN."""
+    """Return examples as rows, with every counter that at least one profile has (else NaN)."""
     readings = [
         {str(name): r.value for name, r in example.profile.counters.items() if r.value is not None}
         for example in examples

@@ -1,7 +1,6 @@
-"""Evaluate every family of relative performance by every split, each fold learnt afresh.
+"""Evaluate every family (method) of relative performance on every split, fitted anew per fold.
 
-A family chooses whatever it chooses by folds inside the training rows (nested); nothing is
-chosen on the rows that are reported.
+Hyper-parameters are chosen by folds inside the training rows (nested), never on the test rows.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from berth.predictor.learning.resume import Resume
 
 Mask: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 SAME = 0.01
-"""Counters closer than this (logarithms) do not tell two sizes apart."""
+"""Two sizes count as equal where the logarithms of all counters differ by less than this."""
 FOLDS = 5
-"""Of random rows."""
+"""Number of folds of the split by random rows."""
 
 
 def by_size(rows: Rows, _seed: int) -> Iterator[Fold]:
-    """Yield each (application, kernel, size) of a kernel that has other sizes, in turn."""
+    """Yield a fold for each (application, kernel, size) whose kernel has other sizes."""
     kernels = [f"{a}/{k}" for a, k in zip(rows.applications, rows.kernels, strict=True)]
     cells = [f"{k}/{s}" for k, s in zip(kernels, rows.sizes, strict=True)]
     for rest, held in groups(cells):
@@ -48,7 +47,7 @@ def by_size(rows: Rows, _seed: int) -> Iterator[Fold]:
 
 
 def at_random(rows: Rows, seed: int) -> Iterator[Fold]:
-    """Five folds of rows at random: 80 % to learn, 20 % to predict, each row once."""
+    """Yield five folds of random rows: 80 % to train, 20 % to test; each row is tested once."""
     order = np.random.default_rng(seed).permutation(len(rows))
     for fold in range(FOLDS):
         held = sorted(int(i) for i in order[fold::FOLDS])
@@ -69,9 +68,9 @@ RANDOM_ROWS = Split(
 
 
 def repeated(rows: Rows) -> Mask:
-    """Return a row: True where another size of its kernel has the same counters (within 1 %).
+    """Return, per row, whether another size of its kernel has the same counters (within 1 %).
 
-    Such a row is another measurement of a workload that was seen, not another size.
+    Such a row repeats a workload of the training rows and is not a new size.
     """
     names = list(zip(rows.applications, rows.kernels, strict=True))
     logs = np.log1p(np.maximum(rows.values, 0.0))
@@ -85,25 +84,25 @@ def repeated(rows: Rows) -> Mask:
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
 SHOWN = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, NEW_COUNTERS, RANDOM_ROWS)
-"""Splits with figures: ``NEW_COUNTERS`` is a part of the predictions of ``UNSEEN_SIZE``."""
+"""Splits that are reported. ``NEW_COUNTERS`` has some of the rows predicted in ``UNSEEN_SIZE``."""
 SLOW_SPLITS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
-"""Of families that are slow to fit: an unseen size is a fold of its own for each of AIWC's rows."""
+"""Splits for families that are slow to fit; ``UNSEEN_SIZE`` has about one fold per row."""
 SEEDS = (0, 1, 2)
 MoreFigures: TypeAlias = Callable[[Rows, Floats], dict[str, float]]
-"""Figures of a data set of its own, from rows and predicted log seconds."""
+"""Function that computes further figures of one data set, from rows and predicted log seconds."""
 
 
 def no_more_figures(_: Rows, __: Floats) -> dict[str, float]:
-    """Return the usual figures only."""
+    """Return no further figures."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the registry: one or more families that come together."""
+    """An entry of the registry: one or more families that are selected together."""
 
     group: str
-    """What ``--only`` takes."""
+    """Name of the entry, as ``--only`` takes it."""
     load: Callable[[], Sequence[Family]]
     needs: tuple[str, ...] = ()
     """Modules that must be installed."""
@@ -114,27 +113,28 @@ class Entry:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Needed modules that are not installed."""
+        """Return the names of needed modules that are not installed."""
         return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One family by one split, averaged over seeds."""
+    """Figures of one family on one split, averaged over seeds."""
 
     family: str
     what: str
     split: str
     figures: dict[str, float]
     low: dict[str, float]
-    """Least over seeds."""
+    """Least value of each figure over seeds."""
     high: dict[str, float]
+    """Greatest value of each figure over seeds."""
     regret_by_application: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All results, and what they are about."""
+    """All results, with the data set that they were computed on."""
 
     data: str
     rows: int
@@ -147,7 +147,7 @@ class Evaluation:
     """Family group -> why it was not evaluated."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the evaluation for JSON."""
+        """Return the evaluation as a dict for JSON."""
         return asdict(self)
 
 
@@ -165,7 +165,7 @@ def steps(
 def _plan(
     rows: Rows, entries: Iterable[Entry], all_splits: Sequence[Split]
 ) -> list[tuple[Split, Family]]:
-    """Return what is evaluated, split by split; not a split that ``rows`` has no folds of."""
+    """Return the pairs of split and family to evaluate, without splits that have no folds."""
     wanted = [
         (family, SLOW_SPLITS if entry.slow else all_splits)
         for entry in entries
@@ -182,7 +182,7 @@ def _plan(
 
 
 def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]]:
-    """Return the families of ``entries``, and the groups left out with the reason."""
+    """Return the families of ``entries``, and the reason for each group that is left out."""
     found: list[Family] = []
     left_out = {}
     for entry in entries:
@@ -194,7 +194,7 @@ def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]
 
 
 def check_rows_of_folds(rows: Rows, folds: int) -> None:
-    """Check rows. Raises UsageError where there are fewer rows than ``folds``."""
+    """Raise UsageError where there are fewer rows than ``folds``."""
     if len(rows) < folds:
         raise UsageError(
             f"{len(rows)} rows are fewer than the {folds} folds of random rows",
@@ -213,9 +213,10 @@ def evaluate(
     more_figures: MoreFigures = no_more_figures,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Every family of ``entries`` by every split and seed; what ``resume`` holds is not redone.
+    """Evaluate every family of ``entries`` on every split, with every seed.
 
-    Raises UsageError for rows that nothing can be learnt from, or of one application only.
+    Predictions stored in ``resume`` are not computed again. Raises UsageError for too few rows and
+    for rows of a single application.
     """
     check_rows(rows)
     check_applications(rows)
@@ -251,8 +252,10 @@ def predictions(
     resume: Resume,
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """Return held-out log seconds, rows x platforms; each fold is cached under the family and the
-    data."""
+    """Return held-out log seconds, rows x platforms.
+
+    ``resume`` stores the folds under a key of family, version, split, seed and data.
+    """
     key = "/".join([*resume_key(family), VERSION, split.name, str(seed), rows.digest()])
     return resume.array(
         key,

@@ -1,4 +1,4 @@
-"""Families of relative performance by every split, and the bundle of the cost model."""
+"""The experiment ``relative``: evaluate all families on all splits, train the cost model."""
 
 from __future__ import annotations
 
@@ -62,11 +62,14 @@ BARS = (
     ("random rows", "order_of_four", ">=", 0.91),
     ("random rows", "pairs_right", ">=", 0.95),
 )
-"""Of the shipped family on AIWC."""
+"""Targets of the shipped family on AIWC: split, figure, comparison, limit."""
 
 
 def train(options: Options) -> str:
-    """Return a bundle of the cost model from a site's measurements, or from the AIWC data set."""
+    """Write a bundle of the cost model from a site's measurements, or from the AIWC data set.
+
+    Return a summary. Raises UsageError for ``--figures``, because figures are computed here.
+    """
     if options.figures is not None:
         raise UsageError("relative computes its own figures; leave out --figures")
     site = site_input(options.profiles, options.reference, options.platforms)
@@ -78,7 +81,7 @@ def train(options: Options) -> str:
 
 
 def evaluate(options: Options) -> Report:
-    """Evaluate every family (or those of ``only``) by every split on a site's rows, or AIWC's."""
+    """Evaluate all families (or those in ``options.only``) on a site's rows, or else on AIWC."""
     site = site_input(options.profiles, options.reference, options.platforms)
     entries = families.chosen(options.only)
     if site is None:
@@ -105,7 +108,10 @@ def _evaluated(options: Options, rows: Rows, entries: Sequence[Entry], data: str
 
 
 def _drawn(options: Options, rows: Rows, model: CostModelFamily, report: Report) -> Report:
-    """Write a picture of each application where the cost model is among the families."""
+    """Draw the applications if the cost model was evaluated and a report is written.
+
+    Return ``report`` unchanged.
+    """
     families_shown = {result["family"] for result in report.data["results"]}
     if options.report is not None and SHIPPED in families_shown:
         draw_applications(rows, model, options.report, options.seed)
@@ -113,7 +119,7 @@ def _drawn(options: Options, rows: Rows, model: CostModelFamily, report: Report)
 
 
 def report_of(found: Evaluation) -> Report:
-    """Report a table for each split."""
+    """Return the report, with a table of figures and a table of regrets for each split."""
     sections = []
     for split in evaluation.SHOWN:
         if not (results := [r for r in found.results if r.split == split.name]):
@@ -156,7 +162,10 @@ def report_of(found: Evaluation) -> Report:
 
 
 def verdicts_of(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[str, ...]]:
-    """Return one row a bar that ``family`` was evaluated for; met by the unrounded figure."""
+    """Return a table row for each target that ``family`` was evaluated on: met or missed.
+
+    The unrounded figure decides.
+    """
     found = {result.split: result.figures for result in results if result.family == family}
     rows: list[tuple[str, ...]] = []
     for split, figure, sense, bound in BARS:
@@ -174,13 +183,14 @@ def _cells(figures: Mapping[str, float]) -> list[str]:
 
 LIST = "explanations.md"
 MOST = 12
-"""Applications that are drawn: those that run longest."""
+"""Greatest number of applications that are drawn; those that run longest are chosen."""
 
 
 def draw_applications(rows: Rows, family: CostModelFamily, folder: Path, seed: int) -> list[Path]:
-    """``why-APPLICATION.svg`` of the longest row of up to ``MOST``, sentences in ``LIST``.
+    """Write ``why-APPLICATION.svg`` for up to ``MOST`` applications and their text in ``LIST``.
 
-    Shown are the platforms on which the program is predicted fastest. Raises ToolMissing.
+    Each picture explains the predictions for the application's longest row, by a cost model
+    trained on the other applications. Return the paths of the pictures. Raises ToolMissing.
     """
     lines, pictures = ["# Why each application runs as it does elsewhere", ""], []
     lines += [

@@ -1,6 +1,6 @@
 """The families of relative performance that are evaluated: baselines and the cost model.
 
-The published networks stand in ``lab.published``; they are evaluated by the same splits.
+The published networks are in ``lab.published`` and are evaluated on the same splits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lab.relative.evaluation import Entry
 
 TREES = 300
 RIDGE = 10.0
-"""Taken from the published baseline, not tuned."""
+"""Ridge penalty, taken from the published baseline and not tuned."""
 
 
 def log_features(rows: Rows) -> Floats:
@@ -43,26 +43,26 @@ class Speedups:
     predict: Callable[[Floats], Floats]
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms; a time that is known is given back."""
+        """Return log seconds, rows x platforms: the known time, or else the prediction."""
         guess = rows.log_reference[:, None] - self.predict(log_features(rows))
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """log counters -> log speedups by a scikit-learn regressor."""
+    """A scikit-learn regressor that predicts log speedups from log counters."""
 
     name: str
     what: str
     make: Callable[[int], Any]
     weighed: bool = False
-    """Applications weigh the same."""
+    """True: each application has the same total weight; False: each row has."""
 
     def fit(self, rows: Rows, seed: int) -> Speedups:
-        """Fit on all rows; where times are missing, a model for each platform by those it has.
+        """Fit on all rows. Where times are missing, fit a model per platform on its known times.
 
-        A missing counter is taken for the median; a platform without times is as fast as the
-        reference.
+        A missing counter is replaced by the median. A platform without any time is predicted to be
+        as fast as the reference.
         """
         wanted = rows.log_speedup
         known = np.isfinite(wanted)
@@ -108,7 +108,7 @@ BASELINES = (
 
 
 COST_MODEL = CostModelFamily(kinds=KINDS)
-"""The shipped one, of AIWC's devices."""
+"""The shipped cost model, for AIWC's devices."""
 ENTRIES: tuple[Entry, ...] = (
     Entry("baselines", lambda: BASELINES),
     Entry("cost-model", lambda: (COST_MODEL,)),
@@ -127,7 +127,10 @@ def chosen(groups: Iterable[str] = ()) -> tuple[Entry, ...]:
 
 
 def for_kinds(entries: Iterable[Entry], kinds: Mapping[str, str]) -> tuple[Entry, ...]:
-    """Return the entries for a site's platforms (name -> kind of hardware)."""
+    """Return the entries with the cost model set to a site's platforms.
+
+    ``kinds``: the kind of hardware of each platform, by name.
+    """
     return tuple(replace(e, load=partial(_of_kinds, e.load, kinds)) for e in entries)
 
 

@@ -1,9 +1,10 @@
-"""Curves of error against labels: each device in turn new, each application in turn unseen.
+"""Error on a new device against the number of its labels (workloads timed on it).
 
-For a held-out application the family learns from the other applications on the other devices; of
-the new device it has ``k`` workloads of those applications, drawn at random, and in one of two
-curves also its times on the anchor kernels of those applications (the signature that stands in
-for a benchmark run). Anchor kernels are in no test and no draw.
+Each device in turn is new, and each application in turn is held out. The family is fitted on the
+other applications and the other devices. Of the new device it gets ``k`` random workloads of the
+other applications. One of the two curves also gives it the new device's times of those
+applications' anchor kernels, which stand for a benchmark run (the *signature*). Anchor kernels are
+neither tested nor drawn.
 """
 
 from __future__ import annotations
@@ -39,30 +40,32 @@ SPLIT = (
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Median ``|time error|`` on the new device; applications, then devices, then draws averaged.
+    """Median ``|time error|`` on the new device, one value for each of ``LABELS``.
 
-    One value for each of ``LABELS``.
+    The medians of applications are averaged over applications, devices and draws.
     """
 
     error: tuple[float, ...]
     low: tuple[float, ...]
-    """Least over draws."""
+    """Least value over draws."""
     high: tuple[float, ...]
+    """Greatest value over draws."""
     worst_device: tuple[float, ...]
+    """Error of the device with the greatest error."""
 
 
 @dataclass(frozen=True, slots=True)
 class FewShotResult:
-    """One family."""
+    """Both curves of one family."""
 
     family: str
     what: str
     plain: Curve
-    """The device is known by its labels only."""
+    """Only the labels of the new device are known."""
     signed: Curve
-    """By its signature and its labels."""
+    """The labels and the signature of the new device are known."""
     all_labels: float
-    """The family's own error where the device is labelled like all others."""
+    """Error where the device has as many labels as all other devices."""
 
 
 def steps(rows: Rows) -> int:
@@ -78,7 +81,7 @@ def few_shot(
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> FewShotResult:
-    """Return both curves of a family. ``advance`` is called once a fitted model."""
+    """Return both curves of a family. ``advance`` is called after each fitted model."""
     devices = [name for name in rows.platforms if name != rows.reference]
     folds = list(_folds(rows))
     errors = np.zeros((2, DRAWS, len(LABELS), len(devices), len(folds)))
@@ -108,7 +111,7 @@ def few_shot(
 
 
 def _folds(rows: Rows) -> Iterator[tuple[list[int], list[int]]]:
-    """Training and test rows of each application that has rows that are not anchors."""
+    """Yield training and test rows for each application with rows that are not anchors."""
     anchor = is_anchor(rows)
     for train, held in by_application(rows, 0):
         if test := [i for i in held if not anchor[i]]:
@@ -118,7 +121,10 @@ def _folds(rows: Rows) -> Iterator[tuple[list[int], list[int]]]:
 def _labels(
     rows: Rows, train: Sequence[int], column: int, order: Sequence[int]
 ) -> Iterator[Floats]:
-    """Known log speedups of the new device: each of ``LABELS``, without and with anchors."""
+    """Yield the new device's known log speedups (NaN: unknown) on the training rows.
+
+    There is one array for each of ``LABELS``, first without and then with the anchor kernels.
+    """
     anchor = is_anchor(rows)
     real = rows.log_speedup[:, column]
     for signature in ([], [i for i in train if anchor[i]]):
@@ -130,7 +136,7 @@ def _labels(
 
 
 def _order(rows: Rows, train: Sequence[int], rng: np.random.Generator) -> list[int]:
-    """Training rows in the order in which they are labelled: applications take turns."""
+    """Return training rows in the random order of labelling; applications take turns."""
     anchor = is_anchor(rows)
     by_name: dict[str, list[int]] = {}
     for row in train:
@@ -150,7 +156,7 @@ def _error(log_predicted: Floats, log_measured: Floats) -> float:
 
 
 def _curve(errors: Floats) -> Curve:
-    """Average draws x labels x devices x applications."""
+    """Return the curve of errors [draws, labels, devices, applications]."""
     by_draw, by_device = errors.mean(axis=(2, 3)), errors.mean(axis=(0, 3))
     return Curve(
         error=tuple(by_draw.mean(axis=0).tolist()),
@@ -161,7 +167,7 @@ def _curve(errors: Floats) -> Curve:
 
 
 def evaluate(options: Options) -> Report:
-    """Return every family on AIWC, each device in turn new; the default family on RAJAPerf."""
+    """Report the curves of all families on AIWC, and of the default program family on RAJAPerf."""
     rows = aiwc_rows()
     wanted, left_out = loaded(families.chosen(options.only))
     total = len(wanted) * steps(rows) + of_programs.steps()

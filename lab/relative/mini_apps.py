@@ -1,13 +1,13 @@
 """Mini-apps on platforms never trained on, from BabelStream rates and data sheets.
 
-Every ordered pair (source, target) of platforms: the time on the source is known, nothing was
-learnt from either. What the models learn and how they are put together comes from the n other
-platforms, each left out in its turn:
+For every ordered pair (source, target) of platforms, the time on the source is known and the time
+on the target is predicted. The models are fitted and combined on the n other platforms only, each
+of which is left out in turn to measure the errors of the models:
 
-* ``best model``: the one with the least error there;
-* ``averaged``: a model counts as ``error ** -n``, the likelihood of its errors (Laplace
-  distributed), models without, with one and with two corrections weighing the same beforehand;
-* ``nested``: whichever of these two did better there.
+* ``best model``: the model with the least error on these platforms;
+* ``averaged``: all models, weighted by ``error ** -n`` (the likelihood of Laplace-distributed
+  errors) times a prior by which models with 0, 1 and 2 corrections weigh the same;
+* ``nested``: whichever of these two has the lesser error on these platforms.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ METHODS = ("triad", "dot", *TOGETHER, "nested")
 
 @dataclass(frozen=True, slots=True)
 class RateModel:
-    """log t = c - log rate + w . features; without features nothing but c is learnt."""
+    """Model of the time: log t = c - log rate + w . features; c and w are fitted.
+
+    ``rate``: the platform's rate that limits the mini-app. ``features``: corrections by platform.
+    """
 
     rate: str
     features: tuple[str, ...] = ()
@@ -55,7 +58,7 @@ RATE_MODELS = tuple(
         ("flops_f32", "cache"),
     )
 )  # fmt: skip
-"""Bandwidth-bound, reduction-bound or compute-bound, with up to two corrections."""
+"""Models limited by bandwidth, reductions or compute, with up to two corrections."""
 
 _OF_EACH = Counter(len(model.features) for model in RATE_MODELS)
 PRIOR = np.array([1 / _OF_EACH[len(model.features)] for model in RATE_MODELS])
@@ -71,11 +74,11 @@ class AppResult:
     """Method -> median of ``|predicted / measured - 1|``."""
     mean_error: dict[str, float]
     chosen: dict[str, int]
-    """Of ``TOGETHER`` -> in how many folds it was taken."""
+    """In how many folds ``nested`` chose each method of ``TOGETHER``."""
 
 
 def columns(data: MiniApps) -> dict[str, Floats]:
-    """Return logarithms (``is_gpu``: 0 or 1) by name, one a platform."""
+    """Return the columns by name, one value per platform: logarithms; ``is_gpu`` is 0 or 1."""
     rates = {kernel: np.log(data.rates[:, i]) for i, kernel in enumerate(KERNELS)}
     peaks = [PEAKS[name] for name in data.platforms]
     return rates | {
@@ -87,7 +90,7 @@ def columns(data: MiniApps) -> dict[str, Floats]:
 
 
 def evaluate_apps(data: MiniApps) -> tuple[AppResult, ...]:
-    """Return every mini-app by each method; see ``SPLIT``."""
+    """Return the errors of each method on each mini-app; see ``SPLIT``."""
     return tuple(_one(app, data) for app in data.seconds)
 
 
@@ -132,7 +135,7 @@ def predict(
     learn: Sequence[int],
     ask: Sequence[int],
 ) -> Floats:
-    """Return log times of the platforms ``ask`` by a model fitted on the platforms ``learn``."""
+    """Return log seconds on the platforms ``ask`` by a model fitted on the platforms ``learn``."""
     work = log_time[learn] + table[model.rate][learn]
     guess = work.mean() - table[model.rate][ask]
     if not model.features:
@@ -160,7 +163,7 @@ def _together(
 def _misfit(
     model: RateModel, table: dict[str, Floats], log_time: Floats, among: Sequence[int]
 ) -> float:
-    """Return mean error in log of all pairs of ``among``, each platform left out in its turn."""
+    """Return the mean log error over pairs of ``among``; each platform is left out in turn."""
     return _pairs(
         np.array(
             [
@@ -177,7 +180,7 @@ def _pairs(residual: Floats) -> float:
 
 
 def evaluate(_: Options) -> Report:
-    """Return every ordered pair of platforms by each method."""
+    """Report the errors of each method over all ordered pairs of platforms."""
     found = evaluate_apps(mini_apps())
     rows = [
         (app.app, str(count), str(count * (count - 1)),

@@ -1,7 +1,7 @@
-"""Nested folds over applications: what a model trained without two of them predicts of both.
+"""Nested folds over applications, for honest estimates of prediction errors.
 
-For a held-out application ``a`` everything that is learnt about errors comes from the other
-applications, each predicted by a model that had seen neither it nor ``a``.
+For a held-out application ``a``, errors are learnt from the other applications. Each of these is
+predicted by a model that was trained without that application and without ``a``.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ SPLIT = (
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One application held out, and held-out predictions of the others without it."""
+    """One held-out application, and nested predictions of the training applications."""
 
     application: str
     index: tuple[int, ...]
-    """Of the held rows among all rows."""
+    """Numbers of the held-out rows among all rows."""
     held: Rows
-    """With all their measured times, to be compared with."""
+    """The held-out rows with all their measured times."""
     log_predicted: Floats
+    """Predicted log seconds of the held-out rows, rows x platforms."""
     train: Rows
     log_inner: Floats
-    """Of the training rows, by models without the row's application and without this one."""
+    """Predicted log seconds of the training rows, by models trained without the row's application
+    and without the held-out one."""
     trust: Trust
-    """Learnt from the training rows and ``log_inner``."""
+    """Model of the errors, fitted on ``train`` and ``log_inner``."""
 
     @property
     def asked(self) -> Rows:
-        """Return the held rows with the reference's times only."""
+        """Return the held-out rows with only the times on the reference platform."""
         return self.held.knowing()
 
 
@@ -56,8 +58,7 @@ def nested(
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Fold]:
-    """Return one fold an application. ``advance`` is called once a model is fitted, ``fits``
-    times."""
+    """Return one fold per application; ``advance`` is called after each of ``fits(rows)`` fits."""
 
     def learnt_without(*held: str) -> Floats:
         made = without(rows, family, held, seed=seed, resume=resume)
@@ -91,7 +92,7 @@ def fits(rows: Rows) -> int:
 
 
 def in_row_order(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
-    """Return one piece a fold (its held rows first) put together in the order of all rows."""
+    """Join one array per fold (entries of its held-out rows) in the order of all rows."""
     joined = np.concatenate(pieces)
     found = np.empty_like(joined)
     found[[i for fold in folds for i in fold.index]] = joined
@@ -101,9 +102,10 @@ def in_row_order(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
 def without(
     rows: Rows, family: Family, held: Sequence[str], *, seed: int, resume: Resume | None = None
 ) -> Floats:
-    """Return rows x platforms: of the applications ``held`` by a model without them; others NaN.
+    """Return log seconds of the applications ``held``, by a model trained without them.
 
-    Not fitted again where ``resume`` has it.
+    The shape is rows x platforms, with NaN for all other applications. The result is stored in
+    ``resume`` and not computed again.
     """
     out = np.isin(rows.applications, held)
 

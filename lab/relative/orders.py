@@ -1,8 +1,8 @@
-"""Are whole orders of platforms right? The measures of VAE + DNN (section V, figure 5).
+"""How often the whole order of four platforms by time is right (VAE + DNN, section V, figure 5).
 
-There: two CPU systems, one with AMD and one with NVIDIA GPUs. Here the four are fixed by the same
-shape and before any figure was seen: the reference, the newest other CPU, the newest AMD and
-the newest NVIDIA card of the data set.
+The paper has two CPU systems, one system with AMD GPUs and one with NVIDIA GPUs. Here the four are
+the reference, the newest other CPU, the newest AMD card and the newest NVIDIA card of the data set.
+They were fixed before any figure was computed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ FOUR = ("xeon_es-2697v2", "i7-6700k", "polaris-rx480", "gtx1080ti")
 
 
 def order_figures(rows: Rows, log_predicted: Floats) -> dict[str, float]:
-    """Share of rows whose order of the four is right, and of any four; {} for other platforms.
+    """Return the share of rows whose order of the four platforms is right, and of any four.
 
-    Also the share that the usual order would get right, and ``usual_order_roc``.
+    Also return the share for which the most frequent order is right, and ``usual_order_roc``.
+    Return {} where ``rows`` lacks one of the four platforms.
     """
     if not set(FOUR) <= set(rows.platforms):
         return {}
@@ -45,17 +46,17 @@ def order_figures(rows: Rows, log_predicted: Floats) -> dict[str, float]:
 
 
 def usual_order(measured: Floats) -> tuple[int, ...]:
-    """Return the columns from fast to slow in the order that most rows have."""
+    """Return the most frequent order of the columns, from fast to slow."""
     orders = Counter(tuple(row) for row in measured.argsort(axis=1, kind="stable").tolist())
     # Among equally frequent ones the first by its columns, so that it does not depend on rows.
     return min(orders, key=lambda order: (-orders[order], order))
 
 
 def usual_order_roc(measured: Floats, predicted: Floats) -> float | None:
-    """Area under the ROC of "is the order the usual one"; 0.5 is guessing from the prior.
+    """Return the area under the ROC curve of "is the order the most frequent one"; 0.5: chance.
 
-    Of log seconds, rows x platforms, all known; None where every row is in one order. A prediction
-    is as sure of that order as its smallest gap between neighbours in it is wide.
+    ``measured``, ``predicted``: log seconds, rows x platforms, without NaN. The score of a
+    prediction is its smallest gap between neighbours in that order. None: all rows have that order.
     """
     order = list(usual_order(measured))
     positive = (np.diff(measured[:, order], axis=1) >= 0).all(axis=1)

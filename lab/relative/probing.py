@@ -1,4 +1,4 @@
-"""What probes buy: regret of the pick after runs on platforms chosen in several ways."""
+"""Regret of the chosen platform after probes: test runs on platforms chosen in several ways."""
 
 from __future__ import annotations
 
@@ -32,22 +32,26 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class ProbingFigures:
-    """Regret of the pick by way of probing; rows of an application first, then applications."""
+    """Regret of the chosen platform for each way of probing (``WAYS``).
+
+    Regret is the time on the chosen platform / the least time. Geometric means are over the rows of
+    each application, then over applications.
+    """
 
     regret: dict[str, float]
     worst_regret: dict[str, float]
-    """Of the worst application."""
+    """Regret of the worst application."""
     expected_now: float
     """Regret that the joint distribution expects without a probe (geometric mean)."""
     expected_one: float
     expected_two: float
-    """The same after the advised probes: to be compared with what then happened."""
+    """Regret expected after the advised probes, to compare with ``regret``."""
     pairs: dict[str, int]
-    """The pairs advised most often (one after the other), and for how many rows."""
+    """The pairs advised most often (one after the other), with their numbers of rows."""
 
 
 def probing_figures(rows: Rows, folds: Sequence[Fold], *, seed: int = 0) -> ProbingFigures:
-    """Return every way on every held-out row."""
+    """Return the figures of every way of probing, over all held-out rows."""
     targets = [name for name in rows.platforms if name != rows.reference]
     pairs = list(combinations(targets, 2))
     log_regret, expected = np.zeros((len(WAYS), len(rows))), np.zeros((3, len(rows)))
@@ -105,14 +109,16 @@ def _regret(joint: Joint, times: Mapping[str, float]) -> float:
 
 
 def _least(of_pairs: Floats, applications: Sequence[str]) -> int:
-    """Return the column (rows x pairs) with the least mean over applications."""
+    """Return the number of the pair with the least mean over applications (rows x pairs)."""
     means = [per_application(column, applications, np.mean).mean() for column in of_pairs.T]
     return int(np.argmin(means))
 
 
 def _best_on_training(fold: Fold, pairs: Sequence[tuple[str, str]]) -> int:
-    """Return the pair with the least regret over the training applications, each held out in
-    turn."""
+    """Return the number of the pair with the least regret on the training applications.
+
+    Each training application is held out in turn.
+    """
     train = fold.train
     found = np.zeros((len(train), len(pairs)))
     for rest, held in by_application(train, 0):

@@ -1,14 +1,19 @@
-"""Few-shot transfer: a platform that only a few workloads were ever timed on.
+"""Few-shot transfer: predict a platform on which only a few workloads were timed.
 
-Platforms are taken for draws of one population: over workloads ``x``, log speedup is
+Platforms are modelled as draws from one population. The log speedup of workload ``x`` is
 
     y_new(x) = mean_old(x) + b + s(x) . c + noise
 
-where ``s(x)`` are the scores of the workload on the leading directions in which the known
-platforms differ (principal components over platforms; probabilistic PCA, Tipping and Bishop 1999).
-What is to be learnt of a new platform is its offset ``b`` and its loadings ``c``, and their prior
-is how the known platforms lie when each is held against the others. With no label the answer is
-the mean platform; each label moves it as far as it is worth. Any family predicts the others.
+* y_new: log speedup of the new platform over the reference;
+* mean_old: mean log speedup of the known platforms;
+* b: offset of the new platform;
+* s: scores of the workload on the leading directions in which the known platforms differ
+  (probabilistic PCA over platforms, Tipping and Bishop 1999);
+* c: loadings of the new platform.
+
+The prior of ``b`` and ``c`` is their distribution over the known platforms, each compared with the
+others. Without labels (times on the new platform) the prediction is near the mean platform; labels
+update ``b`` and ``c`` by Bayes' rule. Any family can predict the speedups of the known platforms.
 """
 
 from __future__ import annotations
@@ -29,10 +34,10 @@ _APART = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """The leading directions in which platforms differ, and how a new one may lie in them."""
+    """The leading directions in which the known platforms differ, and the platforms' offsets."""
 
     offsets: Floats
-    """Mean of each known platform over their common mean."""
+    """Mean log speedup of each known platform minus the mean of all known platforms."""
     directions: Floats
     """Platforms x directions, orthonormal columns."""
 
@@ -44,20 +49,23 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The posterior of the new platform."""
+    """The fitted offset and loadings of the new platform."""
 
     basis: Basis
     mean: Floats
-    """Of offset and loadings."""
+    """Posterior mean of the offset, then of the loadings."""
 
     def predict(self, log_speedup: Floats) -> Floats:
-        """Return log speedup of the new platform, one a row, from those of the known platforms."""
+        """Return the new platform's log speedup per row, from the known platforms' log speedups."""
         found = log_speedup.mean(axis=1) + self.basis.scores(log_speedup) @ self.mean
         return np.asarray(found)
 
 
 def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
-    """Fit from log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
+    """Fit the transfer to a new platform.
+
+    ``old``: log speedups of the known platforms, rows x platforms. ``new``: those of the new
+    platform, rows (NaN: not timed). ``weights``: weight of each row.
 
     Raises UsageError for fewer than three known platforms.
     """
@@ -78,12 +86,12 @@ def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
 
 
 def targets(rows: Rows) -> Floats:
-    """Return rows x platforms without the reference: log speedup."""
+    """Return log speedups, rows x platforms without the reference."""
     return np.delete(rows.log_speedup, rows.reference_column, axis=1)
 
 
 def _basis(old: Floats, weights: Floats) -> Basis:
-    """Directions by weighted singular vectors; rows of an application count as one."""
+    """Return offsets and directions of the known platforms, by weighted singular vectors."""
     apart = old - old.mean(axis=1, keepdims=True)
     offsets = np.average(apart, axis=0, weights=weights)
     scaled = (apart - offsets) * np.sqrt(weights / weights.sum())[:, None]
@@ -92,9 +100,10 @@ def _basis(old: Floats, weights: Floats) -> Basis:
 
 
 def _prior(basis: Basis, spread: Floats) -> Floats:
-    """Covariance of offset and loadings over the known platforms, its diagonal ``spread``.
+    """Return the prior covariance of offset and loadings; its diagonal is ``spread``.
 
-    Offsets and loadings go together (a fast GPU is fast where GPUs are): shrunk by a fifth.
+    Offsets and loadings are correlated over the known platforms (a fast GPU is fast where GPUs
+    are); the correlations are shrunk by a fifth.
     """
     each = np.column_stack([basis.offsets, basis.directions])
     moments = each.T @ each
@@ -105,7 +114,10 @@ def _prior(basis: Basis, spread: Floats) -> Floats:
 
 
 def _population(old: Floats, weights: Floats) -> tuple[Floats, float]:
-    """Variances of offset and loadings, and of the noise: each platform against the others."""
+    """Return the variances of offset and loadings, and of the noise.
+
+    They are means over the known platforms, each fitted as a new platform among the others.
+    """
     found, left = [], []
     for column in range(old.shape[1]):
         others = np.delete(old, column, axis=1)

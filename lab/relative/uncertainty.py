@@ -1,4 +1,4 @@
-"""Intervals, abstention and advised probes of families of relative performance."""
+"""Evaluation of intervals, abstention and advised probes, for families of relative performance."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class IntervalFigures:
-    """Nominal 90 % intervals of one family on held-out applications, which weigh the same."""
+    """Nominal 90 % intervals of one family on held-out applications, each of the same weight."""
 
     coverage: float
     coverage_low: float
     coverage_high: float
-    """90 % bootstrap interval over applications of the coverage itself."""
+    """Ends of the 90 % bootstrap interval (over applications) of ``coverage``."""
     worst_application: float
-    """Coverage of the application that is covered least."""
+    """Coverage of the application with the least coverage."""
     winkler: float
-    """Mean interval score in log time; less is better."""
+    """Mean interval score (Winkler) in log time; less is better."""
     winkler_constant: float
-    """The same of one width for all rows and platforms, learnt by the same rule."""
+    """Winkler score of intervals that have one width for all rows and platforms (baseline)."""
     factor: float
-    """Median over rows and platforms of upper over middle time."""
+    """Median over rows and platforms of the interval's upper end / predicted time."""
     by_platform: dict[str, float]
     """Coverage of each platform."""
 
 
 def interval_figures(rows: Rows, folds: Sequence[Fold], *, seed: int = 0) -> IntervalFigures:
-    """Return figures over all folds."""
+    """Return the figures of intervals over all folds."""
     targets = [c for c in range(len(rows.platforms)) if c != rows.reference_column]
 
     def of_targets(pieces: Sequence[Floats]) -> Floats:
@@ -92,36 +92,40 @@ def _winkler(off: Floats, widths: Floats) -> Floats:
 
 
 SHARES = (0.5, 0.8, 1.0)
-"""Shares answered that the curve is printed at."""
+"""Shares of answered rows at which the regret is reported."""
 ANSWERED = 0.8
-"""The threshold is set where so much of the training weight, held out, would be answered."""
+"""Share of the training weight that would be answered at the threshold of the score."""
 SCORES = ("range check", "expected regret", "interval width", "disagreement")
 
 
 @dataclass(frozen=True, slots=True)
 class AbstentionFigures:
-    """One score to abstain by; rows weigh by application."""
+    """Figures of abstention by one score of doubt; each application has the same weight.
+
+    *Answered* rows are those for which Berth does not abstain.
+    """
 
     score: str
     area_regret: float
-    """Mean log regret among those answered, averaged over shares answered (AURC)."""
+    """Mean log regret of the answered rows, averaged over all shares of answered rows (AURC)."""
     area_error: float
-    """The same of a row's median ``|log error|``."""
+    """AURC of the median ``|log error|`` of a row."""
     random_area_regret: float
-    """Of abstaining at random: the mean log regret."""
+    """Baseline of ``area_regret``: abstention at random, which is the mean log regret."""
     random_area_error: float
+    """Baseline of ``area_error``: abstention at random."""
     regret_at: dict[str, float]
-    """Share answered -> regret (geometric mean)."""
+    """Regret (geometric mean) at each share of answered rows."""
     answered: float
-    """Share of weight answered with the threshold that the training applications gave."""
+    """Share of weight that is answered with the threshold set on the training applications."""
     answered_regret: float
-    """Regret of those; NaN: none."""
+    """Regret of the rows answered with that threshold; NaN: no row is answered."""
     answered_error: float
-    """Mean of their rows' median ``|log error|``."""
+    """Mean over these rows of the median ``|log error|``; NaN: no row is answered."""
 
 
 def scores(trust: Trust, train: Rows, asked: Rows, log_predicted: Floats) -> Floats:
-    """Return rows x ``SCORES``: higher is more doubtful. ``trust`` was learnt from ``train``."""
+    """Return the scores of doubt, rows x ``SCORES``; ``trust`` was fitted on ``train``."""
     check = fit_range(train)
     joints = trust.joints(asked, log_predicted)
     similar = trust.neighbours.opinion(trust.neighbours.place(asked))
@@ -136,8 +140,7 @@ def scores(trust: Trust, train: Rows, asked: Rows, log_predicted: Floats) -> Flo
 
 
 def abstention_figures(rows: Rows, folds: Sequence[Fold]) -> list[AbstentionFigures]:
-    """Return one a score; every score is first ranked among the fold's own training
-    applications."""
+    """Return the figures of each score; a score is its rank among the fold's training rows."""
     ranked = []
     for fold in folds:
         outer = scores(
@@ -156,14 +159,17 @@ def abstention_figures(rows: Rows, folds: Sequence[Fold]) -> list[AbstentionFigu
 
 
 def risk_curve(score: Floats, risk: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return share answered and mean risk of the answered, from the least doubtful row on."""
+    """Return the share of answered rows and their mean risk, when rows are answered by score.
+
+    The least doubtful row is answered first.
+    """
     order = np.argsort(score, kind="stable")
     answered = np.cumsum(weights[order])
     return answered / answered[-1], np.cumsum((risk * weights)[order]) / answered
 
 
 def area(score: Floats, risk: Floats, weights: Floats) -> float:
-    """Return mean over shares answered of the mean risk of the answered (AURC)."""
+    """Return the area under the risk curve (AURC): mean risk averaged over shares answered."""
     share, mean = risk_curve(score, risk, weights)
     return float((mean * np.diff(share, prepend=0.0)).sum())
 
@@ -190,7 +196,7 @@ def _figures(
 
 
 def _inner_scores(fold: Fold) -> Floats:
-    """Return scores of the training rows, each application by what the others teach."""
+    """Return scores of the training rows; each application is scored by a fit on the others."""
     found = np.empty((len(fold.train), len(SCORES)))
     for rest, held in by_application(fold.train, 0):
         others = fold.train.take(rest)
@@ -202,7 +208,7 @@ def _inner_scores(fold: Fold) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class UncertaintyResult:
-    """One family."""
+    """Intervals, abstention and probing of one family."""
 
     family: str
     what: str
@@ -212,7 +218,7 @@ class UncertaintyResult:
 
 
 def evaluate(options: Options) -> Report:
-    """Return every family (or those of ``only``) on the AIWC data set."""
+    """Report on all families (or those in ``options.only``) on the AIWC data set."""
     rows = aiwc_rows()
     wanted, left_out = loaded(families.chosen(options.only))
     results = []
@@ -237,7 +243,7 @@ def of_family(
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> UncertaintyResult:
-    """Return all three of one family; ``advance`` is called ``fits(rows)`` times."""
+    """Return the evaluation of one family; ``advance`` is called ``fits(rows)`` times."""
     folds = nested(rows, family, seed=seed, resume=resume, advance=advance)
     return UncertaintyResult(
         family.name,
@@ -249,7 +255,7 @@ def of_family(
 
 
 def sections_of(results: Sequence[UncertaintyResult]) -> tuple[Section, ...]:
-    """Return all tables, a family a line (abstention: a score a line)."""
+    """Return all tables, with a row per family (abstention: per family and score)."""
     expected = [
         (f"expected beforehand: {words}", *(f"{getattr(r.probing, name):.3f}" for r in results))
         for words, name in (
