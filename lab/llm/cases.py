@@ -1,4 +1,4 @@
-"""Measured cases of one quantity (head), ready to learn from."""
+"""Measured cases of one predicted quantity (*head*), such as the time to the first token."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Cases(Table):
     accelerators: tuple[str, ...]
     frameworks: tuple[str, ...]
     models: tuple[str, ...]
-    """Signatures."""
+    """Signature of each row's model."""
     blocks: tuple[str, ...]
     """(hardware, framework, model)."""
     log_terms: Floats
     ties: Integers
     numbers: Floats
     log_seconds: Floats
-    """What was measured."""
+    """Measured natural logarithm of seconds."""
     head: str = whole()
     codes: Codes = whole()
 
@@ -57,7 +57,7 @@ def models() -> Mapping[str, LanguageModel]:
 
 @cache
 def table(head: str) -> Cases:
-    """Everything that was measured of a head."""
+    """Return all measured cases of a head."""
     if head == OFFLINE:
         rows = bench_rows()
         loads = [Load(r.batch, r.length, r.length, tensor_parallel=r.gpus) for r in rows]

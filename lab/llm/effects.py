@@ -41,12 +41,12 @@ _ROUNDS = 60
 
 
 def start_of(head: str) -> Floats:
-    """Return [terms] where nothing was measured."""
+    """Return the initial value of each term, which holds where nothing was measured."""
     return np.array([START[head].get(name, UNLIKELY) for name in TERMS[head]])
 
 
 def fit_effects(table: Cases) -> Effects:
-    """Effects on these rows."""
+    """Fit the effects on these rows."""
     terms, start = TERMS[table.head], start_of(table.head)
     keys = [group_names(a, f) for a, f in zip(table.accelerators, table.frameworks, strict=True)]
     names = list(dict.fromkeys(name for row in keys for name in row))

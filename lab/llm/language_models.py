@@ -77,7 +77,7 @@ class SplitFound:
 
 
 def train(options: Options) -> str:
-    """Return the bundle from LLM-Inference-Bench and aiconfigurator's measurements."""
+    """Write the bundle, fitted on LLM-Inference-Bench and aiconfigurator; return a summary."""
     widths = None
     if options.figures is not None:
         read_figures(options.figures)  # refuses a file that is no evaluation at all
@@ -88,7 +88,7 @@ def train(options: Options) -> str:
 
 
 def evaluate(options: Options) -> Report:
-    """Return every split of every quantity, with the baselines."""
+    """Report every split of every quantity, with the baselines."""
     resume, found = Resume(options.unfinished), {}
     with step_bar("evaluating", len(HEADS) * len(SPLITS)) as advance:
         for head in HEADS:
@@ -169,7 +169,7 @@ def errors(head: str, log_measured: Floats, log_predicted: Floats) -> Figures:
 
 
 def refused_but_ran(head: str) -> tuple[int, int]:
-    """Return measured configurations that the memory rule would have refused, and all of them."""
+    """Return how many configurations the memory rule would refuse, and how many ran in all."""
     cases = table(head).cases
     no = sum(memory(c.model, c.load).least > c.device.memory_bytes for c in cases)
     return no, len(cases)

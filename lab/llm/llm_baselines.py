@@ -1,4 +1,4 @@
-"""What the predictor of language models is measured against, on the same parts of the same split.
+"""Baselines of the predictor of language models, evaluated on the same folds.
 
 * ``thesis``: XGBoost with the thesis's hyper-parameters on the 34 features of Table 6.3, the
   lengths, parallelism and one-hots of accelerator and framework;

@@ -100,7 +100,7 @@ class Process:
     mean: float
 
     def __call__(self, ties: Integers, numbers: Floats) -> Floats:
-        """Return the residual of cases."""
+        """Return the predicted log residual of each case."""
         found = covariance(self.terms, ties, numbers, self.ties, self.numbers)
         return np.asarray(self.mean + found @ self.weights, dtype=np.float64)
 
@@ -108,7 +108,7 @@ class Process:
 def covariance(
     terms: Sequence[Term], ties: Integers, numbers: Floats, others: Integers, other: Floats
 ) -> Floats:
-    """Between two sets of cases."""
+    """Return the covariance between two sets of cases."""
     total = np.zeros((len(numbers), len(other)))
     for term in terms:
         columns, scale = list(term.numbers), np.array(term.lengths)

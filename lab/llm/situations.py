@@ -38,13 +38,13 @@ SITUATION = {
     PAIRS: Situation.APART,
     ACCELERATORS: Situation.NEW,
 }
-"""What each split measures: the rows that are in this situation."""
+"""The situation that each split measures."""
 FEWEST_BLOCKS = 10
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Everything learnt from some rows."""
+    """Calibrated physics and the Gaussian process, fitted on the same rows."""
 
     effects: Effects
     process: Process
@@ -71,7 +71,7 @@ class Held(Table):
 
 
 def fit(table: Cases, seed: int) -> Fit:
-    """Effects, then the process on what they miss."""
+    """Fit the effects, then the Gaussian process on their residuals."""
     effects = fit_effects(table)
     missed = table.log_seconds - physics(table, effects)
     terms, noise = fit_terms(table.head, table.ties, table.numbers, missed, seed)
@@ -112,7 +112,7 @@ def leave_out(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> Held:
-    """Return each part predicted by what the rest teaches."""
+    """Return the test rows of each fold, predicted by a fit on the fold's training rows."""
     ours: Family[Cases] = Family("ours", lambda learnt, asked, _: as_served(learnt, asked, seed))
     out = held_out(ours, table, parts, seed=seed, resume=resume, key=key, advance=advance)
     return Held(
@@ -127,7 +127,7 @@ def leave_out(
 
 
 def situations(learnt: Cases, asked: Cases) -> Strings:
-    """Return [asked] the ``Situation`` of each case to what was learnt from."""
+    """Return the ``Situation`` of each asked case: how similar it is to the training cases."""
     accelerators, frameworks = set(learnt.accelerators), set(learnt.frameworks)
     pairs = set(zip(learnt.accelerators, learnt.frameworks, strict=True))
     blocks = set(learnt.groups("accelerators", "frameworks", "models").tolist())
@@ -149,7 +149,7 @@ def of_split(held: Held, split: str) -> Held:
 
 
 def process_helps(held: Held, split: str) -> bool:
-    """True where the process beats physics alone in the split's situation, each block alike."""
+    """Return whether the process has a lesser error than physics alone; blocks weigh the same."""
     mine = of_split(held, split)
     process, alone = (
         group_mean(np.abs(each - mine.measured), mine.block.tolist()) if len(mine) else 0.0
@@ -159,8 +159,11 @@ def process_helps(held: Held, split: str) -> bool:
 
 
 def predicted(held: Held, split: str) -> Floats:
-    """Return [rows] with physics alone in each fold for which the other folds show that the process
-    does not help: how a choice made on all folds does on data that it was not made on."""
+    """Return log seconds, [rows], with the process only where it helps on the other folds.
+
+    In a fold for which the other folds show no gain, the prediction is by physics alone. The choice
+    is thus tested on data that it was not made on.
+    """
     found = held.process.copy()
     for fold in np.unique(held.fold):
         if not process_helps(held[held.fold != fold], split):

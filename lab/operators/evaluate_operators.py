@@ -51,7 +51,7 @@ STEPS = 10
 def operators_report(
     seed: int, advance: Callable[..., None] = lambda *_: None, size: Size = FULL
 ) -> Report:
-    """Everything. Sections whose data or libraries are missing are named in the notes."""
+    """Return the whole report; sections without their data or libraries are named in its notes."""
     given = rows()
     own, own_fit = own_split(seed, size)
     advance("own split")
@@ -140,7 +140,7 @@ def _report(
 
 
 def _classes(given: Rows, seconds: Floats) -> Predicted:
-    """Return rows of operators by class."""
+    """Return measured and predicted seconds of the rows, by GPU and class of operators."""
     class_of = {name: part for part, names in CLASSES.items() for name in names}
     part = np.array([class_of.get(str(name), "other") for name in given.operator])
     return Predicted(given.gpu, part, given.seconds, seconds)

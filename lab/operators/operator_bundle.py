@@ -112,7 +112,7 @@ def group_widths(held: Held) -> dict[Group, Width]:
 
 
 def _widths(figures: Mapping[str, float]) -> dict[Group, Width]:
-    """Return those of all groups, or none."""
+    """Return the widths of all groups from ``figures``; {} where one is missing."""
     found = {group: named_width(figures, group.value) for group in Group}
     whole = {group: one for group, one in found.items() if one is not None}
     return whole if len(whole) == len(Group) else {}

@@ -25,7 +25,7 @@ POWER_LIMITS = (
     PowerLimit(20.0, 0.0), PowerLimit(15.0, 1.0), PowerLimit(20.0, 1.0), PowerLimit(25.0, 1.0),
     PowerLimit(20.0, 0.5), PowerLimit(20.0, 1.5),
 )  # fmt: skip
-"""The first: power does not matter."""
+"""Candidates; with the first one (exponent 0), power does not matter."""
 _SCORED = 800
 """Rows of a GPU and kind that a limit is chosen by."""
 
@@ -37,7 +37,7 @@ class Held:
     rows: Rows
     seconds: Floats
     power: Mapping[str, PowerLimit]
-    """Chosen: by silicon left out, or under ``own``."""
+    """The chosen power limit, by left-out silicon; NeuSight's own split is under ``own``."""
 
     @property
     def errors(self) -> Floats:
@@ -95,7 +95,7 @@ def _some(given: Rows, seed: int) -> Rows:
 
 @cache
 def own_split(seed: int = 0, size: Size = FULL) -> tuple[Held, Fitted]:
-    """NeuSight's test rows, from its training rows."""
+    """Return NeuSight's test rows predicted from its training rows, and the fit."""
     given = rows()
     train, test = given[~given.test], given[given.test]
     power = choose_power(seed, own=True)
@@ -105,7 +105,7 @@ def own_split(seed: int = 0, size: Size = FULL) -> tuple[Held, Fitted]:
 
 @cache
 def without(chip: str, seed: int = 0, size: Size = FULL) -> Fitted:
-    """Fitted on all rows of all other silicon, the limit chosen there."""
+    """Return the fit on all rows of other silicon, with the power limit chosen on these rows."""
     given = rows()
     return fit(given[given.chip != chip], choose_power(seed, chip), seed, size)
 

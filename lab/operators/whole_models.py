@@ -66,7 +66,7 @@ def language_models(fitted: Callable[[str], Fitted]) -> Predicted:
 
 
 def seconds_of(model: Fitted, given: Operators, gpu: str) -> float:
-    """Return all operators one after the other, queued."""
+    """Return the seconds of all operators run one after the other."""
     return float((KERNEL_S + model.work(given.calls, gpu)) @ given.times)
 
 

@@ -1,4 +1,7 @@
-"""Learning for the latent methods: one number a load, by Gaussian processes with robust weights."""
+"""Fit the latent methods: Gaussian processes that predict one latent number per load.
+
+The latent number determines the slow-down on every slice (``physics.log_slowdown``).
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ SHARPNESS = (1.5, 2.0, 3.0)
 LENGTHS = (1.5, 2.0, 3.0)
 """Times the root of the number of features, in standard deviations."""
 NOISE = 0.05
-"""Variance of a latent about the process."""
+"""Variance of the noise of a latent number."""
 OUTLIER = 0.5
-"""Distance from which a row's pull no longer grows (Huber)."""
+"""Residual from which a row's influence no longer grows (Huber)."""
 STEADY = 0.01
-"""Unsteadiness that doubles a row's variance."""
+"""Unsteadiness of a row's times at which the row's variance is doubled."""
 _ROUNDS = 8
 _GRID = np.linspace(-5.0, 4.0, 181)
 
@@ -67,12 +70,12 @@ waiting one; ``time`` is for workloads of which one step time is known and nothi
 
 
 def known(case: Case) -> dict[str, float]:
-    """Return features of a case's load."""
+    """Return the features of a case's load, by name."""
     return features(case.workload, case.point)
 
 
 def true_latent(case: Case, shares: ShareModel, sharpness: float) -> float:
-    """Return the latent that fits what the slices did, by least absolute log error."""
+    """Return the latent number with the least absolute log error over the measured slices."""
     cost = np.zeros_like(_GRID)
     for g, y in case.measured.items():
         cost += np.abs(log_slowdown(_GRID, shares.effective(SHARES[g]), sharpness) - y)
@@ -80,7 +83,7 @@ def true_latent(case: Case, shares: ShareModel, sharpness: float) -> float:
 
 
 def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> Family:
-    """Return all members of a family on these cases."""
+    """Fit all members of a family on these cases."""
     rows = [known(case) for case in cases]
     trust = np.array([1 / (STEADY + case.point.unsteadiness) for case in cases])
     members = []
@@ -102,12 +105,12 @@ def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> F
 
 
 def predicted(family: Family, cases: Sequence[Case]) -> Latents:
-    """Latents of cases."""
+    """Return the predicted latent numbers of the cases, by member."""
     return latents(family, [known(case) for case in cases])
 
 
 def slowdowns(found: Latents, shares: ShareModel) -> dict[int, Floats]:
-    """Return log slow-downs by compute slices, one a case."""
+    """Return the log slow-down of each case, by number of compute slices."""
     count = found.values.shape[1]
     return {
         g: found.log_slowdown(np.full(count, shares.effective(share)))
@@ -122,7 +125,7 @@ def _member(
     raw: Floats,
     taught: tuple[Floats, Floats],
 ) -> Member:
-    """``taught``: wanted latents and how far each is to be trusted."""
+    """Fit one member; ``taught``: the latent number and the weight of each row."""
     wanted, trust = taught
     centre, scale = raw.mean(axis=0), np.maximum(raw.std(axis=0), 1e-6)
     rows = np.round((raw - centre) / scale, 5)

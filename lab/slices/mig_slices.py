@@ -53,16 +53,16 @@ _SHOWN = ("rows", "median_error", "mean_error", "p90_error", "coverage", "interv
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """A method, what it sees, and how good it was; errors are of the slow-down."""
+    """Figures of one method on one data set; errors are of the slow-down t_slice / t_whole."""
 
     task: str
     method: str
     sees: str
     figures: Figures
-    """Coverage and factor: of 90 % intervals, models weighing alike."""
+    """Coverage and factor are of 90 % intervals; each model has the same weight."""
     median_speed_error: float
     mean_speed_error: float
-    """Of the inverse, the speed relative to the whole GPU."""
+    """Errors of the speed relative to the whole GPU, t_whole / t_slice."""
     coverage_95: float | None
     coverage_by: dict[str, tuple[int, float]]
     """Rows and the share of them within the 90 % interval, by situation."""
@@ -71,14 +71,14 @@ class SliceResult:
 
 
 def train(options: Options) -> str:
-    """Return the bundle from MISO and ParvaGPU."""
+    """Write the bundle, fitted on MISO and ParvaGPU, and return a line of summary."""
     manifest = learn(options, slice_bundle.train, slice_bundle.STEPS)
     rows = sum(entry.rows for entry in manifest.methods)
     return f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows"
 
 
 def evaluate(options: Options) -> Report:
-    """Return all methods and baselines on both data sets."""
+    """Report the errors of all methods and baselines on both data sets."""
     with step_bar("evaluating", STEPS) as advance:
         results, chosen = all_results(options.seed, advance)
     fits = fits_figures()
@@ -119,7 +119,7 @@ def evaluate(options: Options) -> Report:
 def all_results(
     seed: int, advance: Callable[[str], None]
 ) -> tuple[list[SliceResult], dict[str, int]]:
-    """Return every method on both data sets, and how many outer folds chose which correction."""
+    """Return the results of all methods, and how many outer folds chose each correction."""
     results: list[SliceResult] = []
     held = {spec.name: latent_left_out(spec, cases_of(spec), shares_without) for spec in FAMILIES}
     for name, one in held.items():
@@ -146,7 +146,10 @@ def all_results(
 
 
 def _sweeps(seed: int, parts: Iterable[frozenset[str]]) -> tuple[Held, Held, dict[str, int]]:
-    """Return each part predicted by the rest: with all processes, with one, and the corrections."""
+    """Return held-out predictions of each set of models in ``parts``, and the chosen corrections.
+
+    The first predictions use times with all numbers of processes, the second with one process only.
+    """
     rows, alone = sweep_rows(), sweep_rows(one_process=True)
     held, held_alone, chosen = [], [], Counter[str]()
     for away in parts:
@@ -172,7 +175,7 @@ def load_model_alone() -> Held:
 
 
 def _mean_steps(_: Held) -> Floats:
-    """Return, for the same rows, the ratios of mean step times."""
+    """Return the measured log slow-downs of the rows by mean step times."""
     cases = sorted(training_cases(), key=lambda case: case.model)
     return np.array([c.mean_measured[g] for c in cases for g in sorted(c.measured)])
 
@@ -239,7 +242,7 @@ def _result(
 
 
 def _widths(others: Held, *, probed: bool) -> tuple[Width, Width]:
-    """Return widths of all batches, and of large ones (never narrower)."""
+    """Return the widths for all batches and for large batches (at least as wide)."""
     plain, large = width(others, probed=probed), None if probed else large_width(others)
     if large is None:
         return plain, plain
@@ -249,7 +252,7 @@ def _widths(others: Held, *, probed: bool) -> tuple[Width, Width]:
 def _scored(
     method: tuple[str, str, str], models: Strings, measured: Floats, predicted: Floats
 ) -> SliceResult:
-    """``method``: task, name and what it sees."""
+    """Return the result without intervals; ``method``: task, name and the data it uses."""
     error, speed = np.abs(np.expm1(predicted - measured)), np.abs(np.expm1(measured - predicted))
     return SliceResult(
         *method,

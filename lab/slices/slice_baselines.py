@@ -1,4 +1,4 @@
-"""What the slice predictor is measured against, on the same split in the same run.
+"""Baselines of the slice predictor, evaluated on the same split in the same run.
 
 * mean per slice: the same slow-down for everybody;
 * extra trees on the full-GPU profile of the one load (the data sets' own baseline), and, for
@@ -23,7 +23,7 @@ _FAMILIES = ("densenet", "resnet", "vgg")
 
 
 def families(rows: SliceRows) -> tuple[frozenset[str], ...]:
-    """ParvaGPU's models by architecture family."""
+    """Return ParvaGPU's models as one set per architecture family."""
     found: dict[str, set[str]] = {}
     for name in rows.names:
         family = next((f for f in _FAMILIES if name.startswith(f)), name)
@@ -32,7 +32,7 @@ def families(rows: SliceRows) -> tuple[frozenset[str], ...]:
 
 
 def training_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
-    """Return baselines on MISO; ``what`` is what each sees."""
+    """Return the baselines for MISO; their ``what`` names the data that they use."""
     return (
         MEANS,
         _trees(_counters, "one step time, utilisation, power, reserved memory", seed),
@@ -41,7 +41,7 @@ def training_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
 
 
 def inference_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
-    """Return baselines on ParvaGPU."""
+    """Return the baselines for ParvaGPU; their ``what`` names the data that they use."""
     return (
         MEANS,
         _trees(_load, "batch, processes, throughput and latency of the one load", seed),

@@ -19,25 +19,25 @@ from lab.ground.table import Places, Strings, Table
 
 SHARES = {1: Share(1 / 7, 1 / 8), 2: Share(2 / 7, 2 / 8), 3: Share(3 / 7, 4 / 8),
           4: Share(4 / 7, 4 / 8)}  # fmt: skip
-"""Of the slices that both data sets measured, by compute slices."""
+"""Shares of compute and memory of the slices in both data sets, by number of compute slices."""
 IDLE_W, LIMIT_W = 55.0, 250.0
-"""Of MISO's A100 40 GB: the PCIe card's limit; its measured powers end at 247 W."""
+"""Idle power and power limit of MISO's A100 40 GB (PCIe); the greatest measured power is 247 W."""
 USABLE_MIB = {"1g.5gb": 4864, "2g.10gb": 9984, "3g.20gb": 20096, "4g.20gb": 20096,
               "7g.40gb": 40448}  # fmt: skip
-"""What a program can use on MISO's slices (``nvidia-smi mig -lgip`` of an A100 40 GB)."""
+"""Usable memory of MISO's slices in MiB (``nvidia-smi mig -lgip`` of an A100 40 GB)."""
 MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One workload at one load, with what slices really did (log t_slice / t_whole)."""
+    """One workload at one load (batch and processes), with measured slow-downs on slices."""
 
     model: str
     workload: SliceWorkload
     measured: Mapping[int, float]
-    """By compute slices."""
+    """Log of t_slice / t_whole, by number of compute slices."""
     mean_measured: Mapping[int, float]
-    """The same of mean step times, where there are any."""
+    """Log of t_slice / t_whole from mean step times, where the data set has them."""
     reserved_mib: float | None = None
 
     @property
@@ -51,7 +51,7 @@ class Case:
 
 @cache
 def training_cases() -> tuple[Case, ...]:
-    """MISO: 32 (model, batch), each with its other batches as points beside it."""
+    """Return MISO's 32 cases (model, batch), each with the model's other batches as points."""
     rows = training_rows()
     whole = {(r.model, r.batch): r for r in rows if r.compute_slices == WHOLE}
     points: dict[str, list[Point]] = {}
@@ -86,7 +86,7 @@ def training_cases() -> tuple[Case, ...]:
 
 @cache
 def inference_cases() -> tuple[Case, ...]:
-    """ParvaGPU: every (model, batch, processes) that ran on the whole GPU and on a slice."""
+    """Return ParvaGPU's cases: each (model, batch, processes) run on the whole GPU and a slice."""
     points: dict[str, list[Point]] = {}
     slices: dict[tuple[str, int, int], dict[int, float]] = {}
     for r in inference_rows():
@@ -112,7 +112,7 @@ def inference_cases() -> tuple[Case, ...]:
 
 @dataclass(frozen=True)
 class SliceRows(Table):
-    """Cases as arrays, one row a (case, slice)."""
+    """Cases as arrays, with one row per case and slice."""
 
     models: Strings
     cases: tuple[Case, ...]
@@ -123,11 +123,11 @@ class SliceRows(Table):
     processes: Floats
     log_whole_s: Floats
     load_models: tuple[LoadModel | None, ...]
-    """Of the model, where its times over batches are known."""
+    """Load model of the row's model; None where its times over batches are unknown."""
 
     @property
     def loads(self) -> Loads:
-        """Return what is in flight, row by row."""
+        """Return batch, processes and time on the whole GPU of each row."""
         return Loads(self.batch, self.processes, self.log_whole_s)
 
     @property
@@ -157,8 +157,10 @@ def rows_of(cases: Sequence[Case], load_models: Mapping[str, LoadModel] | None =
 
 @cache
 def load_models(one_process: bool = False) -> dict[str, LoadModel]:
-    """Return a load model for each ParvaGPU model; ``one_process``: from its times without
-    neighbours only."""
+    """Return a load model for each ParvaGPU model.
+
+    ``one_process``: fit it only on times measured with one process.
+    """
     found: dict[str, LoadModel] = {}
     for case in {case.model: case for case in reversed(inference_cases())}.values():
         points = [p for p in case.workload.points if p.processes == 1 or not one_process]
@@ -181,15 +183,16 @@ class FitsFigures:
 
     predicted_and_ran: int
     predicted_but_failed: int
-    """The dangerous direction."""
+    """The costly mistake: the program runs out of memory."""
     refused_but_ran: int
     refused_and_failed: int
 
 
 def fits_figures() -> FitsFigures:
-    """Return a slice fits where its memory reaches the upper end of the need.
+    """Return how often the predicted fit of MISO's programs in a slice's memory was right.
 
-    The need is what the allocator reserved on the whole GPU: nothing is fitted.
+    A program is predicted to fit where the slice has at least the upper end of the memory need,
+    which is computed from what the allocator reserved on the whole GPU; nothing is fitted.
     """
     count = {(fits, ran): 0 for fits in (True, False) for ran in (True, False)}
     for row in training_rows():

@@ -1,4 +1,4 @@
-"""Predictions of models left out: the one source of interval widths and of every figure."""
+"""Predictions of left-out models, from which all interval widths and figures are computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lab.slices.slice_cases import SHARES, Case, SliceRows, rows_of
 from lab.slices.sweep import SweepFit, effective, log_slowdowns, model_weights
 
 LEAST_MODELS = 5
-"""With large batches, for a width of their own."""
+"""Least number of models with large batches for which these get a separate interval width."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Held(Table):
     measured: Floats
     predicted: Floats
     probed: Floats
-    """Predicted with the smallest slice that ran measured; NaN: this is that slice."""
+    """Predicted when the smallest slice that ran is measured (probe); NaN: the row is the probe."""
     effective: Floats
     unsteadiness: Floats
     gpus: Strings
@@ -40,11 +40,14 @@ class Held(Table):
 
     @property
     def difficulty(self) -> Floats:
-        """Return what the width of an interval is a multiple of."""
+        """Return the difficulty of each row; the interval width is proportional to it."""
         return np.asarray(EASE - np.log(self.effective))
 
     def scores(self, *, probed: bool) -> Floats:
-        """Return how far off in units of the interval's difficulty; NaN: not predicted that way."""
+        """Return each row's log error / difficulty, after subtracting the row's unsteadiness.
+
+        ``probed``: of predictions with a probe; NaN where there is none.
+        """
         off = np.abs(self.measured - (self.probed if probed else self.predicted))
         return np.asarray(np.maximum(off - self.unsteadiness, 0.0) / self.difficulty)
 
@@ -66,7 +69,7 @@ def _held(rows: SliceRows, shares: ShareModel, log_predicted: Floats, probed: Fl
 def latent_held(
     spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case], shares: ShareModel
 ) -> Held:
-    """``out`` predicted by a family trained on ``trained``."""
+    """Return predictions of the cases ``out`` by a family fitted on the cases ``trained``."""
     found = predicted(fit_family(spec, trained, shares), out)
     by_slice = slowdowns(found, shares)
     plain, probed = [], []
@@ -102,17 +105,17 @@ def latent_left_out(
 
 
 def sweep_held(model: SweepModel, out: SliceRows, shares: ShareModel) -> Held:
-    """``out`` predicted by a sweep model that was trained on others."""
+    """Return predictions of ``out`` by a sweep model that was fitted on other models."""
     return _held(out, shares, log_slowdowns(model, out, shares), _with_probe(model, out, shares))
 
 
 def sweep_left_out(fit: SweepFit, rows: SliceRows) -> Held:
-    """``rows`` predicted by the folds of a fit that had not seen their models."""
+    """Return predictions of ``rows``, each by the fold that was fitted without its model."""
     return stacked([sweep_held(fold.model, rows.of(fold.away), fold.shares) for fold in fit.folds])
 
 
 def rule_held(out: SliceRows, shares: ShareModel) -> Held:
-    """``out`` predicted by batch equivalence: only the shares are learnt."""
+    """Return predictions of ``out`` by batch equivalence, for which only ``shares`` are fitted."""
     found = np.zeros(len(out))
     for i, (case, share) in enumerate(zip(out.cases, effective(out, shares), strict=True)):
         load = case.workload
@@ -124,12 +127,12 @@ def rule_held(out: SliceRows, shares: ShareModel) -> Held:
 
 
 def rule_left_out(fit: SweepFit, rows: SliceRows) -> Held:
-    """Return the same with the shares of the folds that had not seen the models."""
+    """Return predictions by batch equivalence, with shares fitted without each row's model."""
     return stacked([rule_held(rows.of(fold.away), fold.shares) for fold in fit.folds])
 
 
 def mixed_held(load_model: Held, by_rule: Held) -> Held:
-    """Return both together, row by row; a probe moves the load model alone."""
+    """Return the mix of both predictions per row; ``probed`` is the load model's alone."""
     return replace(load_model, predicted=mixed(load_model.predicted, by_rule.predicted)[0])
 
 
@@ -163,9 +166,10 @@ def _at(
 
 
 def width(held: Held, *, probed: bool = False) -> Width:
-    """Quantiles of the scores, models weighing alike; the widest with any one model left out.
+    """Return the 90 % and 95 % quantiles of the scores; each model has the same weight.
 
-    The plain quantile over so few models covers less than it promises on the next one.
+    Each is the greatest quantile over all ways to leave one model out, because the quantile over so
+    few models covers too little on a new model.
     """
     scores = held.scores(probed=probed)
     known = np.isfinite(scores)
@@ -182,7 +186,7 @@ def width(held: Held, *, probed: bool = False) -> Width:
 
 
 def quantile(values: Floats, models: Sequence[str], level: float) -> float:
-    """Return the value that ``level`` of the weight is at or below, models weighing alike."""
+    """Return the ``level`` quantile of ``values``; each model has the same total weight."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(model_weights(models)[order])
     index = int(np.searchsorted(reached, level - 1e-9))

@@ -1,4 +1,4 @@
-"""Learning for the sweep method: effective shares of slices, and the load model's correction."""
+"""Fit the sweep method: effective shares of slices, and a correction of the load model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from berth.predictor.learning.folds import folds
 from lab.slices.slice_cases import SHARES, SliceRows
 
 MOST_CORRECTION = 0.4
-"""Larger residuals are measurement accidents more often than load models: clipped in training."""
+"""Log residuals are clipped to this in training; larger ones are mostly measurement errors."""
 INNER_FOLDS = 5
 _GRID = np.exp(np.linspace(-0.25, 0.25, 51))
 
@@ -40,7 +40,7 @@ CORRECTIONS = (
     Correction("shallow", rounds=150, depth=3),
     Correction("deep", rounds=300, depth=5),
 )
-"""From nothing learnt to much; the folds choose."""
+"""Candidates from no correction to a large one; inner folds choose."""
 
 
 def model_weights(models: Sequence[str]) -> Floats:
@@ -70,9 +70,10 @@ def effective(rows: SliceRows, shares: ShareModel) -> Floats:
 
 
 def fit_shares(rows: SliceRows) -> ShareModel:
-    """Effective shares with the load model's least mean absolute log error, models weighing alike.
+    """Fit the effective shares that minimise the load model's mean absolute log error.
 
-    Slices that were not measured get ``scale c^(1-w) m^w`` fitted through those that were.
+    Each model has the same weight. Slices that were not measured get ``scale c^(1-w) m^w``, fitted
+    to the measured slices, where c and m are the shares of compute and of memory.
     """
     weights = model_weights(rows.models.tolist())
     found: dict[int, float] = {}
@@ -103,7 +104,7 @@ def fit_shares(rows: SliceRows) -> ShareModel:
 def fit_correction(
     rows: SliceRows, shares: ShareModel, choice: Correction, seed: int
 ) -> xgboost.XGBRegressor | None:
-    """Return the ensemble of ``choice`` on what the load model misses."""
+    """Fit the trees of ``choice`` on the residuals of the load model; None: no correction."""
     if choice.rounds == 0:
         return None
     share = effective(rows, shares)
@@ -128,7 +129,7 @@ def fit_correction(
 
 
 def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
-    """Return the model as it will be served, by the trainer's own library."""
+    """Return the sweep model that is served, with trees evaluated by xgboost."""
     if ensemble is None:
         return SweepModel(None)
     return SweepModel(
@@ -146,7 +147,7 @@ def log_slowdowns(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Flo
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What some models teach, to be tried on others."""
+    """A fit without the models in ``away``, to be tested on these models."""
 
     away: frozenset[str]
     shares: ShareModel
@@ -155,13 +156,13 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class SweepFit:
-    """Everything learnt from some models, and the folds that show how good that is."""
+    """The sweep method fitted on some models, and the inner folds that measure its error."""
 
     shares: ShareModel
     choice: Correction
     ensemble: xgboost.XGBRegressor | None
     folds: tuple[Fold, ...]
-    """With the chosen correction; each had not seen the models that it is away from."""
+    """Folds with the chosen correction, each fitted without the models in its ``away``."""
 
     @property
     def model(self) -> SweepModel:
@@ -170,8 +171,7 @@ class SweepFit:
 
 
 def fit_sweep(rows: SliceRows, seed: int) -> SweepFit:
-    """Return shares and correction; the correction's kind is chosen by folds over these models
-    only."""
+    """Fit shares and correction on ``rows``; inner folds over models choose the correction."""
     lost = dict.fromkeys(CORRECTIONS, 0.0)
     tried: dict[Correction, list[Fold]] = {choice: [] for choice in CORRECTIONS}
     models = rows.models.tolist()
