@@ -1,10 +1,10 @@
-"""Decides: from a Request, Candidates and Predictions to a Decision with its reason.
+"""Decides where a job runs: from a Request, Candidates and predictions to a Decision with a reason.
 
-Pure functions over frozen values. Knows nothing of how a job reaches it or how a decision
-is carried out.
+Pure functions over frozen values; this package does not know how jobs arrive or how a decision is
+carried out.
 
-Nothing is imported until it is asked for: who needs the table of codes does not load the decider.
-The function ``decide`` is in the module of that name.
+Modules are imported at first use, so that a program that needs only the codes does not load the
+decider. The function ``decide`` is in the module of the same name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The resources that a job would hold in a queue, and whether the queue's own limits admit them."""
+"""The resources that a job would use in a queue, and whether the queue's own limits allow them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _MIB = 2**20
 def holds(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> Mapping[str, float]:
-    """Return how much the job holds in all, by resource as limits name them; memory in MiB."""
+    """Return the total of each resource that the job would use; memory is in MiB.
+
+    Keys are the names in limits: ``cpu``, ``node``, ``billing``, ``mem``, ``gres/gpu``,
+    ``gres/gpu:TYPE``.
+    """
     nodes = max(1, held.nodes)
     cores = cores_on_node(request, held, candidate, bounds)
     amounts = {
@@ -43,7 +47,7 @@ def holds(
 def cores_on_node(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> int:
-    """Return the cores that the job takes of its fullest node."""
+    """Return the number of cores that the job uses on the node where it uses most."""
     nodes = max(1, held.nodes)
     if request.needs.exclusive or bounds.exclusive:
         return candidate.cores_per_node * bounds.cpus_per_core
@@ -58,8 +62,10 @@ def cores_on_node(
 def memory_on_node(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> int:
-    """Return the bytes that the job takes of its fullest node, by the queue's default where
-    unasked."""
+    """Return the bytes that the job uses on the node where it uses most.
+
+    Where the job requests no memory, the queue's default applies.
+    """
     if held.memory_bytes_per_node is not None:
         if memory_form(request) is not MemoryForm.CORE:
             return held.memory_bytes_per_node
@@ -73,13 +79,13 @@ def memory_on_node(
         return bounds.default_memory_bytes_per_core * cores
     if bounds.default_memory_bytes_per_node is not None:
         return bounds.default_memory_bytes_per_node
-    return candidate.memory_bytes_per_node or 0  # Slurm: a job that says nothing gets all of it
+    return candidate.memory_bytes_per_node or 0  # Slurm: a job without a memory request gets all
 
 
 def over_bounds(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> str | None:
-    """Return which limit the job would break, as the end of a sentence; None: none."""
+    """Return which limit the job would break, as the end of a sentence; None: it breaks none."""
     unlike = _unlike_its_own(request, bounds)
     if unlike is not None or bounds is UNBOUNDED or bounds == UNBOUNDED:
         return unlike
@@ -113,9 +119,10 @@ def over_bounds(
 
 
 def _unlike_its_own(request: Request, bounds: QueueBounds) -> str | None:
-    """Return what the job gets in its own queue without asking, and would lack here; None: nothing.
+    """Return what the job gets by default in its own queue and would lack in this one; None:
+    nothing.
 
-    A script may use all of it: whole nodes, cores that come with GPUs, a core for each step.
+    A script may depend on it: whole nodes, cores that come with GPUs, or one core per step.
     """
     own = request.default_memory
     if own is None:
@@ -136,7 +143,7 @@ def _count(number: float) -> str:
 
 
 def _takes_more(request: Request, bounds: QueueBounds) -> bool:
-    """Return whether the job holds cores beyond those of its tasks."""
+    """Return whether the job uses cores beyond those of its tasks."""
     needs = request.needs
     return (
         needs.exclusive

@@ -1,10 +1,10 @@
-"""Lasting constraints: whether a candidate suits what was asked, whoever asks and whenever.
+"""Lasting constraints: whether a candidate suits a request, independent of the user and the time.
 
-Each is a small function that looks at one Case (a request on one candidate) and answers None, or
-an Exclusion with a stable code and a sentence for the user. The first one that excludes gives the
-reason, so the order is from what can never change to what the numbers say. They look at the
-workload, the request and the site file only, so that the ranking made of them can be remembered;
-who asks and the present state come after them (``policies.present``).
+Each constraint is a function of one Case (a request on one candidate). It returns None where the
+candidate passes, or an Exclusion with a stable code and a sentence for the user. The first
+Exclusion becomes the reason, so constraints that can never change come before those that depend on
+predicted numbers. They use only the workload, the request and the site file, so that their ranking
+can be cached; ``policies.present`` then checks the user's rights and the present state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Predicti
 MEASURE_GPU_MEMORY = (
     "pilot it on a GPU, or have Slurm account it: AccountingStorageTRES=gres/gpumem"
 )
-"""How a site gets to know GPU memory."""
+"""Hint for the user: how a site can measure GPU memory."""
 
 
 class Exclusion(NamedTuple):
@@ -37,9 +37,9 @@ class Exclusion(NamedTuple):
 
 @dataclass(slots=True)
 class Case:
-    """One request on one candidate: all that a lasting constraint may look at.
+    """One request on one candidate: all that a lasting constraint may read.
 
-    Of the request this is what was asked, not who asks: the same for every user.
+    Constraints must not read from the request who submitted it: the result is shared by all users.
     """
 
     request: Request
@@ -47,7 +47,8 @@ class Case:
     settings: PolicySettings
     forecast: Forecast
     resources: Resources | str
-    """The resources in the candidate's terms, or the sentence why there are none."""
+    """The resources in the candidate's terms, or the sentence that says why the request cannot be
+    translated."""
     prediction: Prediction | None
     runtime_s: Interval | None
     memory: MemoryUse | None
@@ -57,7 +58,7 @@ LastingConstraint = Callable[[Case], Exclusion | None]
 
 
 def runs_there(case: Case) -> Exclusion | None:
-    """The program was built for what the candidate offers: device, machine, instructions."""
+    """Exclude a candidate whose device, architecture or CPU instructions the program cannot use."""
     forecast, candidate = case.forecast, case.candidate
     if not set(forecast.targets).intersection(candidate.targets):
         return Exclusion(
@@ -81,7 +82,8 @@ def runs_there(case: Case) -> Exclusion | None:
 
 
 def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
-    """Return a sentence where the program needs instructions that the candidate may not have."""
+    """Return a warning where the program needs CPU instructions that the candidate may lack, else
+    None."""
     if candidate.platform in forecast.ran_on:
         return None
     for name in forecast.instruction_sets:
@@ -91,7 +93,7 @@ def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
 
 
 def own_queue(case: Case) -> Exclusion | None:
-    """A partition or queue that the user wrote is kept."""
+    """Exclude every other queue where the user named a partition or queue."""
     request = case.request
     if request.queue is None or request.wants_placement:
         return None
@@ -101,7 +103,7 @@ def own_queue(case: Case) -> Exclusion | None:
 
 
 def own_features(case: Case) -> Exclusion | None:
-    """Node features that the user wrote are kept, and the candidate must have them."""
+    """Exclude candidates whose nodes lack the features that the user requested or prefers."""
     asked = case.request.features
     prefer = case.request.needs.prefer
     if prefer and not _has(case.candidate, prefer):  # newer Slurms may never start such a job
@@ -123,8 +125,8 @@ def own_features(case: Case) -> Exclusion | None:
 
 
 def _has(candidate: Candidate, asked: str) -> bool:
-    """Return whether every node of the candidate has these features, and nothing else is
-    demanded."""
+    """Return whether every node of the candidate has these features and the candidate adds no
+    constraint."""
     return candidate.constraint is None and _all_have(candidate, asked)
 
 
@@ -133,7 +135,7 @@ def _all_have(candidate: Candidate, asked: str) -> bool:
 
 
 def own_gres(case: Case) -> Exclusion | None:
-    """GPUs that the user asked for are kept: their type, and that they are GPUs at all."""
+    """Exclude candidates that do not offer the GPUs, or the GPU type, that the user requested."""
     request, candidate = case.request, case.candidate
     if request.gres is None or asks_for_none(request.gres):
         if request.resources.gpus > 0 and not candidate.is_gpu:
@@ -154,7 +156,10 @@ def own_gres(case: Case) -> Exclusion | None:
 
 
 def steps_at_once(case: Case) -> Exclusion | None:
-    """Each job step takes all GPUs of its job: steps that run at once would wait for each other."""
+    """Exclude GPU candidates for a script that runs several steps at once and requests no GPUs.
+
+    Each step would take all GPUs of the job, so the steps would wait for each other.
+    """
     adds_gpus = case.candidate.is_gpu and case.request.resources.gpus == 0
     if not (adds_gpus and case.request.packs_steps):
         return None
@@ -164,7 +169,7 @@ def steps_at_once(case: Case) -> Exclusion | None:
 
 
 def gres_matches(asked: str, offered: str | None) -> bool:
-    """Return whether the GPUs asked for are those offered.
+    """Return whether the offered GPUs are of the requested type.
 
     ``gpu``, ``gpu:2`` and ``gres/gpu=2`` match any GPU; ``gpu:h200[:2]`` only that type.
     """
@@ -177,14 +182,14 @@ def gres_matches(asked: str, offered: str | None) -> bool:
 
 
 def asks_for_none(asked: str) -> bool:
-    """Return whether no GPU is wanted, which is a choice: ``none``, ``gpu:0``,
+    """Return whether the request explicitly excludes GPUs: ``none``, ``gpu:0`` or
     ``gres/gpu:h200=0``."""
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
     return parts == ["none"] or (len(parts) > 1 and whole_number(parts[-1]) == 0)
 
 
 def names_no_type(asked: str) -> bool:
-    """Return whether any GPU will do and nothing else is asked: ``gpu``, ``gpu:2``,
+    """Return whether the request is for GPUs of any type and nothing else: ``gpu``, ``gpu:2``,
     ``gres/gpu=2``."""
     name, _, count = (
         asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").partition(":")
@@ -193,7 +198,10 @@ def names_no_type(asked: str) -> bool:
 
 
 def one_slice(case: Case) -> Exclusion | None:
-    """A CUDA program can use one slice, never several: more go only to who named their type."""
+    """Exclude a candidate that would give several MIG slices, unless the user named the slice type.
+
+    A CUDA program can use only one slice.
+    """
     request, held = case.request, case.resources
     if case.candidate.slice_of is None or isinstance(held, str) or held.gpus <= 1:
         return None
@@ -205,14 +213,15 @@ def one_slice(case: Case) -> Exclusion | None:
 
 
 def translates(case: Case) -> Exclusion | None:
-    """The request has a translation here: as much of everything exists."""
+    """Exclude a candidate that lacks the cores, GPUs or nodes for the request."""
     if isinstance(case.resources, str):
         return Exclusion(Code.TOO_FEW_RESOURCES, case.resources)
     return None
 
 
 def predicted(case: Case) -> Exclusion | None:
-    """There is a prediction for this platform; one that abstains is a guess when not strict."""
+    """Exclude a platform without a prediction; in strict mode also where the prediction abstains.
+    """
     prediction = case.prediction
     if prediction is None or case.runtime_s is None or case.memory is None:
         return Exclusion(
@@ -224,7 +233,7 @@ def predicted(case: Case) -> Exclusion | None:
 
 
 def better_than_a_prior(case: Case) -> Exclusion | None:
-    """A prediction without calibration data for the platform is not acted on (strict only)."""
+    """Exclude a prediction that has no data for the platform (a prior), in strict mode only."""
     if case.settings.allow_prior or not case.settings.strict or case.prediction is None:
         return None
     if case.prediction.basis is not Basis.PRIOR:
@@ -233,7 +242,7 @@ def better_than_a_prior(case: Case) -> Exclusion | None:
 
 
 def narrow_enough(case: Case) -> Exclusion | None:
-    """The interval says something (strict only)."""
+    """Exclude a prediction whose interval is too wide to act on, in strict mode only."""
     runtime = case.runtime_s
     if runtime is None or not case.settings.strict:
         return None
@@ -247,7 +256,8 @@ def narrow_enough(case: Case) -> Exclusion | None:
 
 
 def intervals_hold(case: Case) -> Exclusion | None:
-    """Predicted intervals on this platform have held for the jobs that ended (strict only)."""
+    """Exclude a platform whose predicted intervals failed to cover finished jobs, in strict mode
+    only."""
     sentence = case.forecast.doubted.get(case.candidate.platform)
     if sentence is None or not case.settings.strict:
         return None
@@ -255,10 +265,11 @@ def intervals_hold(case: Case) -> Exclusion | None:
 
 
 def memory_fits(case: Case) -> Exclusion | None:
-    """The upper predicted memory fits: of the host in the nodes, of the GPU in the GPUs or slices.
+    """Exclude a candidate whose host or GPU memory is below the upper predicted memory.
 
-    Neither stands for the other. Host memory that is not known rules a place without GPUs out;
-    beside GPUs it is left to what the job asks for.
+    Host memory is compared with the nodes, GPU memory with the GPUs or slices; neither replaces the
+    other. Unknown host memory rules out a candidate without GPUs. On GPU candidates it does not:
+    the memory that the job requests applies.
     """
     memory, candidate, resources = case.memory, case.candidate, case.resources
     if memory is None or isinstance(resources, str):
@@ -286,7 +297,7 @@ def _lacks(need: Interval, kind: str, capacity: float, holders: int) -> str | No
 
 def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int) -> str | None:
     measured_on = max(case.forecast.gpus, 0 if case.prediction is None else case.prediction.gpus)
-    if gpus < measured_on:  # where it ran, each of them held a part only
+    if gpus < measured_on:  # in the measured run each GPU held only a part
         memory = replace(memory, gpu_held_in_bytes=None)
     gpus = max(1, min(gpus, measured_on))
     if memory.fits_gpus(capacity, gpus):
@@ -303,7 +314,8 @@ def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int)
 
 
 def time_fits(case: Case) -> Exclusion | None:
-    """The upper predicted time fits the limits, or the request's limit may be raised to it."""
+    """Exclude a candidate whose time limit is below the upper predicted time and may not be raised.
+    """
     request, candidate = case.request, case.candidate
     upper = upper_s(case.runtime_s, case.forecast, case.settings)
     if upper <= admitted_s(request, candidate, case.settings):
@@ -323,7 +335,7 @@ def time_fits(case: Case) -> Exclusion | None:
             f"{format_seconds(longest)}",
         )
     limit = present_limit_s(request, candidate)
-    assert limit is not None  # noqa: S101 - only a limit is left that rules the place out
+    assert limit is not None  # noqa: S101 - all other reasons returned above
     return Exclusion(
         Code.TIME_OVER_LIMIT,
         f"it may take {format_seconds(upper)} and the time limit is {format_seconds(limit)}",
@@ -331,10 +343,11 @@ def time_fits(case: Case) -> Exclusion | None:
 
 
 def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettings) -> float:
-    """Return the time that limits are judged by; less than any limit where no time is predicted.
+    """Return the run time in seconds to compare with time limits: the upper bound x
+    ``time_margin``.
 
-    A forecast of a step or a token tells nothing of the whole job: only what was asked can be
-    judged.
+    It is minus infinity where no time is predicted, and 0 for a forecast of one step or token: such
+    a forecast gives no time for the whole job, so only the requested limit can be checked.
     """
     if runtime is None:
         return -math.inf
@@ -342,8 +355,8 @@ def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettin
 
 
 def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings) -> float:
-    """Return up to which upper predicted time the limits admit the job; below zero: they never
-    do."""
+    """Return the longest upper predicted time in seconds that the limits allow; -1: no time is
+    allowed."""
     longest = math.inf if candidate.max_time_s is None else candidate.max_time_s
     if request.time_limit_s is not None and request.time_limit_s > longest:
         return -1.0
@@ -352,7 +365,7 @@ def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings)
 
 
 def present_limit_s(request: Request, candidate: Candidate) -> float | None:
-    """Return the time limit the job would have if nothing is changed; None: no limit."""
+    """Return the job's time limit in seconds if Berth changes nothing; None: no limit."""
     if request.time_limit_s is not None:
         return request.time_limit_s
     return candidate.max_time_s if candidate.default_time_s is None else candidate.default_time_s
@@ -366,20 +379,21 @@ OF_KIND: tuple[LastingConstraint, ...] = (
     steps_at_once,
     translates,
 )
-"""Lasting ones that look neither at problem size nor at memory nor at the time limit."""
+"""Lasting constraints that read neither the problem size nor memory nor the time limit."""
 OF_PREDICTION: tuple[LastingConstraint, ...] = (
     one_slice,
     predicted,
     better_than_a_prior,
     intervals_hold,
 )
-"""Lasting constraints on what is predicted; too little memory for what was asked comes before."""
+"""Lasting constraints on the prediction; checked after the memory that the job requests."""
 OF_NUMBERS: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits)
-"""Lasting constraints on predicted numbers and memory; ``time_fits`` comes after them."""
+"""Lasting constraints on predicted time intervals and memory; ``time_fits`` is checked after them.
+"""
 
 
 def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:
-    """Return why the candidate is ruled out, by the first of them that does so."""
+    """Return the first Exclusion that one of the constraints gives; None: the candidate passes."""
     for constraint in constraints:
         excluded = constraint(case)
         if excluded is not None:

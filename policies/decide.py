@@ -1,9 +1,12 @@
-"""From a request, the candidates, their states and a forecast to a Decision with its reason.
+"""Turn a request, the candidates, their states and a forecast into a Decision with its reason.
 
-The way of a decision: candidates that do not suit the job go (``constraints``), the others get a
-score (``objectives``) and are remembered in order (``ranking``); those that cannot take it now go
-(``present``), expected waits enter the scores, the best one's changes to the job are worked out
-(``edits``), equals are listed beside it (``lists``), and one sentence says why (``sentences``).
+Steps of a decision:
+- exclude the candidates that do not suit the job (``constraints``);
+- score the others (``objectives``) and cache their order (``ranking``);
+- exclude those that cannot take the job now (``present``) and add expected waits to the scores;
+- compute the changes to the job for the best candidate (``edits``);
+- list equally good candidates beside the best (``lists``);
+- write the reason as one sentence (``sentences``).
 """
 
 from __future__ import annotations
@@ -45,18 +48,18 @@ def decide(
     *,
     now_s: float,
 ) -> Decision:
-    """The Decision for one request; ``chosen`` is None where Berth leaves the job alone.
+    """Return the Decision for one request; ``chosen`` is None where Berth leaves the job alone.
 
-    ``now_s`` is Unix time. ``states`` holds one state by candidate name; one that lacks is
-    an unknown state. Raises ValueError where two candidates share a name.
+    ``now_s`` is Unix time. ``states`` maps candidate names to states; a candidate without an entry
+    has an unknown state. Raises ValueError where two candidates have the same name.
     """
     return Decider(candidates, settings).decide(request, states, forecast, now_s)
 
 
 class Decider:
-    """``decide`` for a fixed site, whose rankings of jobs of the same shape are remembered.
+    """Decides as ``decide`` does, for a fixed site, and caches the ranking for each shape of job.
 
-    Not safe to share between threads. ``states`` must not be changed after they were passed in.
+    Not safe to share between threads. Callers must not change ``states`` after passing it in.
     """
 
     def __init__(
@@ -67,8 +70,12 @@ class Decider:
         explains: bool = True,
         shapes_kept: int = SHAPES_KEPT,
     ) -> None:
-        """``explains`` False: decisions have neither a digest of their inputs nor a sentence, as
-        replays need none. ``shapes_kept``: rankings that are remembered, the oldest forgotten."""
+        """Prepare the objective and the ranking of the site.
+
+        ``explains`` False: decisions have neither a digest of their inputs nor a sentence (for
+        replays). ``shapes_kept``: size of the cache of rankings; the oldest entry is dropped first.
+        Raises ValueError where two candidates have the same name.
+        """
         self.candidates = tuple(sorted(candidates, key=lambda candidate: candidate.name))
         self._by_name = {candidate.name: candidate for candidate in self.candidates}
         if len(self._by_name) != len(self.candidates):
@@ -93,7 +100,10 @@ class Decider:
         now_s: float,
         allowance: Allowance | None = None,
     ) -> Decision:
-        """As the function ``decide``. ``allowance``: what may be spent on learning by this job."""
+        """Return the Decision, see the function ``decide``.
+
+        ``allowance``: the exploration budget that this job may use; None: no exploration.
+        """
         self._now_s = now_s
         self._turn += self.objective.turns
         inputs = self._inputs_digest(request, states, forecast, allowance)
@@ -128,9 +138,9 @@ class Decider:
         states: Mapping[str, CandidateState],
         forecast: Forecast,
     ) -> tuple[Term, ...]:
-        """Return what the score of a ranked candidate of the last decision is made of.
+        """Return the parts of the score of a ranked candidate of the last decision.
 
-        Empty where it has no score.
+        The tuple is empty where the candidate has no score.
         """
         estimate = next(
             one.estimate
@@ -148,7 +158,8 @@ class Decider:
         states: Mapping[str, CandidateState],
         forecast: Forecast,
     ) -> tuple[list[Ranked], list[Ranked]]:
-        """Return the candidates that fit now, best first, and the others by name."""
+        """Return the candidates that fit now, best first, and the excluded candidates, sorted by
+        name."""
         fitting, ruled_out = [], []
         for assessed in self.ranking.of(request, forecast):
             if assessed.ranked.score is None:
@@ -181,7 +192,7 @@ class Decider:
     ) -> Exclusion | None:
         candidate, ranked, settings = assessed.candidate, assessed.ranked, self.settings
         limit_s = None
-        if state is not None and state.rights is not None:  # nothing else asks for it
+        if state is not None and state.rights is not None:  # only these limits depend on it
             if forecast.whole_job:
                 limit_s = raised_limit_s(request, candidate, ranked, settings)
             limit_s = limit_s or present_limit_s(request, candidate)
@@ -190,7 +201,7 @@ class Decider:
         )
 
     def _scored(self, request: Request, assessed: Assessed, state: CandidateState | None) -> Ranked:
-        """Return the ranked candidate with its score by the present state."""
+        """Return the ranked candidate with its score for the present state."""
         _, ranked, estimate = assessed
         if estimate is None:
             return ranked
@@ -199,14 +210,15 @@ class Decider:
                 estimate.resources, estimate.runtime_s.mid, state
             )
             if not waits:
-                return ranked  # nothing of the present is in its score
+                return ranked  # the score does not depend on the present state
         estimate = self._at_present(estimate, request, state)
         return ranked._replace(score=self.objective.score(estimate), makespan=estimate.makespan)
 
     def _at_present(
         self, estimate: Estimate, request: Request, state: CandidateState | None
     ) -> Estimate:
-        """Return what is offered to who asks, at this moment and turn."""
+        """Return the estimate with the request, the state, the time and the turn of this decision.
+        """
         if request.array is None:
             expected = None
             wait_s = expected_wait_s(estimate.resources, estimate.runtime_s.mid, state)
@@ -240,7 +252,8 @@ class Decider:
         to_learn: tuple[Ranked, Explored],
         ranked: tuple[Ranked, ...],
     ) -> Decision:
-        """Return the Decision for a candidate that is not the best, for what its run tells."""
+        """Return the Decision for a candidate that is not the best, chosen to learn from its run.
+        """
         chosen, explored = to_learn
         candidate = self._by_name[chosen.candidate]
         decision = self._decision(
@@ -281,7 +294,7 @@ class Decider:
         forecast: Forecast | None,
         allowance: Allowance | None,
     ) -> str:
-        """Return the digest of all that the decision is made from."""
+        """Return the digest of all inputs of the decision."""
         if not self._explains:
             return ""
         if states is not self._states:
@@ -321,7 +334,8 @@ class Decider:
 
 
 def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str] | None:
-    """Return the reason that holds for every candidate, or None."""
+    """Return the code and sentence of a reason to leave the job alone on every candidate, or None.
+    """
     if request.opted_out:
         return Code.OPTED_OUT, "You asked Berth to leave this job alone."
     if forecast is None:
@@ -339,7 +353,8 @@ def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str]
 
 
 def _nothing_fits(ruled_out: Sequence[Ranked]) -> tuple[str, str]:
-    """Return the common code of all exclusions, or that there are several, with the sentence."""
+    """Return the code and sentence for a job that no candidate fits: the common code, or
+    no-candidate."""
     codes = {ranked.code for ranked in ruled_out}
     if len(codes) == 1 and (only := codes.pop()) is not None:
         return only, sentences.nothing_fits(ruled_out, same=True)

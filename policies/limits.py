@@ -1,9 +1,9 @@
-"""Limits on what one job may hold, whoever sets them, and the fair shares of users.
+"""Limits on the resources of one job, and fair shares of users.
 
-A scheduler's front end gives the ``Limit``s that hold for a submitter in a queue (``Rights``);
-whether a job that would be sent there stays within them is decided here, in no scheduler's terms.
-Of limits on everything that a user or an account holds together, only what one job alone exceeds is
-looked at: the rest is a matter of waiting, and of how many tasks of an array run at a time.
+A scheduler's front end gives the ``Limit``s of a user in a queue (``Rights``); this module checks a
+job against them in scheduler-neutral terms. Of limits on all jobs of a user or account together,
+only what a single job exceeds is checked: below that, the job merely waits, and an array runs fewer
+tasks at a time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Protocol
 
 
 class Scope(StrEnum):
-    """The way in which a Limit counts."""
+    """What the amount of a Limit is counted over."""
 
     JOB = "a job"
     NODE = "a node"
     LEAST = "at least"
-    """A job must hold so much."""
+    """The job must request at least the amount."""
     SECONDS = "seconds"
-    """Amount times the time limit."""
+    """The resource multiplied by the job's time limit, in resource-seconds."""
     TIME = "time"
     """The time limit itself, in seconds; no resource."""
     RUNNING = "jobs at a time"
-    """Jobs of a user or an account that run; no resource, and no job alone is over it."""
+    """The number of running jobs of a user or account; a single job never exceeds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +38,32 @@ class Limit:
     scope: Scope
     amount: float
     source: str
-    """The one who sets it, for the user's sentence: ``account physics``."""
+    """Who sets the limit, for the user's sentence: ``account physics``."""
     resource: str = ""
     """``cpu``, ``mem`` (MiB), ``node``, ``gres/gpu``, ``gres/gpu:h200``."""
     together: bool = False
-    """All jobs of the user or the account count, not each alone."""
+    """True: all jobs of the user or account count together. False: each job counts alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """The submitter may not use a queue at all, or nobody knows; with a sentence."""
+    """The user may not use a queue, or the user's rights are not known; ``sentence`` says which."""
 
     sentence: str
 
 
 class Rights(Protocol):
-    """The limits of all submitters in all queues. Equal digests: equal answers."""
+    """The limits of all users in all queues. Two objects with equal digests give equal answers."""
 
     @property
     def digest(self) -> str:
-        """Return the digest of all that it holds."""
+        """Return a digest of all limits."""
         ...
 
     def limits(
         self, user: str, account: str | None, qos: str | None, queue: str
     ) -> tuple[Limit, ...] | Denied:
-        """Return the limits on a job of that user in ``queue``, or why it cannot be there."""
+        """Return the limits on a job of that user in ``queue``, or Denied with the reason."""
         ...
 
 
@@ -73,10 +73,10 @@ def broken(
     nodes: int,
     time_limit_s: float | None,
 ) -> Limit | None:
-    """Return the first limit that a job breaks which holds so much in all; None: it keeps them all.
+    """Return the first limit that a job breaks; None: it is within all of them.
 
-    ``time_limit_s`` None: not known, then limits on time cannot be judged and count as broken only
-    where nothing at all may be held.
+    ``holds``: total of each resource that the job would use. ``time_limit_s`` None: not known;
+    limits on resource-seconds then count as broken for every job that uses the resource.
     """
     for limit in limits:
         if limit.scope is Scope.RUNNING:
@@ -98,21 +98,25 @@ def broken(
 
 
 AT_SHARE = 1.0
-"""Use of users of whom nothing is known."""
+"""Relative usage assumed for users of whom nothing is known: exactly the fair share."""
 
 
 @dataclass(frozen=True)
 class UsedShares:
-    """Recent use over fair share, by user. 1: just its share; 0: nothing. Not to be changed."""
+    """Recent usage of each user divided by the user's fair share: 1 is exactly the share, 0 no
+    usage.
+
+    The mapping must not be changed.
+    """
 
     by_user: Mapping[str, float]
 
     def of(self, user: str) -> float:
-        """Return the user's; ``AT_SHARE`` where nothing is known."""
+        """Return the relative usage of a user; ``AT_SHARE`` where nothing is known."""
         return self.by_user.get(user, AT_SHARE)
 
     @cached_property
     def digest(self) -> str:
-        """Return a digest that is equal for equal shares."""
+        """Return a digest that is equal for equal usage."""
         text = repr(sorted(self.by_user.items())).encode()
         return hashlib.blake2b(text, digest_size=8).hexdigest()

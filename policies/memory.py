@@ -1,8 +1,9 @@
-"""Host memory that a job asks for elsewhere: never less than it held, nor than is predicted.
+"""The host memory that a job requests on another candidate.
 
-A job that asks for no memory holds the default of its queue. Another queue's default, or fewer
-cores, would give it less, so what it held is written into the job wherever it goes. The rule:
-``max(what it would hold where it was, the predicted upper bound)``, unless its user asked for less.
+A job that requests no memory gets its queue's default. Another queue's default, or fewer cores,
+would give it less, so Berth writes the original amount into the job wherever the job goes. Without
+a request of the user the amount is max(memory in the original queue, predicted upper bound); a
+request of the user is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _MIB = 2**20
 
 
 def held_where_it_was(request: Request) -> int | None:
-    """Return the bytes a node that the job holds if it is left alone; None: nothing limits it."""
+    """Return the bytes per node that the job gets if Berth leaves it alone; None: there is no
+    limit."""
     asked, default = request.resources, request.default_memory
     if asked.memory_bytes_per_node is not None or default is None:
         return _asked_on_all_cores(request)
@@ -31,7 +33,7 @@ def held_where_it_was(request: Request) -> int | None:
 
 
 def _asked_on_all_cores(request: Request) -> int | None:
-    """Return what was asked; by core, as often as cores are counted of a node."""
+    """Return the requested bytes per node; where requested per core, for all cores that count."""
     memory, cores = request.resources.memory_bytes_per_node, _cores_where_it_was(request)
     by_core = bytes_per_core_where_it_was(request)
     if memory is None or by_core is None or cores == own_cores_per_node(request.resources):
@@ -40,7 +42,8 @@ def _asked_on_all_cores(request: Request) -> int | None:
 
 
 def bytes_per_core_where_it_was(request: Request) -> int | None:
-    """Return what each core of the job brings, as asked or by default; None: not by core."""
+    """Return the bytes per core of the job, as requested or by default; None: memory is not per
+    core."""
     if memory_form(request) is not MemoryForm.CORE:
         return None
     memory = request.resources.memory_bytes_per_node
@@ -50,13 +53,13 @@ def bytes_per_core_where_it_was(request: Request) -> int | None:
 
 
 def own_cores_per_node(resources: Resources) -> int:
-    """Return the cores of the tasks on the fullest node, as memory by core is counted."""
+    """Return the cores of the tasks on the fullest node: the factor for memory per core."""
     tasks, nodes = max(1, resources.tasks), max(1, resources.nodes)
     return _ceil(tasks, nodes) * max(1, resources.cpus_per_task)
 
 
 def _nodes_where_it_was(request: Request) -> int:
-    """Return the fewest nodes that the job asked for, by their number or by tasks per node."""
+    """Return the fewest nodes that the job needs in its original queue."""
     tasks, per_node = max(1, request.resources.tasks), request.needs.tasks_per_node
     return max(
         1,
@@ -67,12 +70,13 @@ def _nodes_where_it_was(request: Request) -> int:
 
 
 def _nodes_that_its_tasks_took(request: Request) -> int:
-    """Return on how many nodes of its queue the tasks fit at best, where memory is by node."""
+    """Return the fewest nodes of its queue that the tasks fit on; 1 where memory is not per node.
+    """
     asked, default = request.resources, request.default_memory
     if default is None or default.most_node_cores is None:
         return 1
     if memory_form(request) is not MemoryForm.NODE:
-        return 1  # by core and by GPU it is as much on one node as on several
+        return 1  # memory per core or per GPU has the same total on any number of nodes
     by_gpu = asked.memory_bytes_per_node is None and default.bytes_per_gpu is not None
     if by_gpu and asked.gpus and not request.needs.all_memory:
         return 1
@@ -81,10 +85,12 @@ def _nodes_that_its_tasks_took(request: Request) -> int:
 
 
 def _cores_where_it_was(request: Request) -> int:
-    """Return the cores of a node that memory by core is multiplied by."""
+    """Return the cores per node that memory per core is multiplied by in the original queue."""
     default, cores = request.default_memory, own_cores_per_node(request.resources)
     if request.resources.memory_bytes_per_node is None:
-        cores = max(cores, request.needs.min_cores_per_node)  # else they count wherever it goes
+        cores = max(
+            cores, request.needs.min_cores_per_node
+        )  # with a memory request: counted on each candidate
     if default is None:
         return cores
     if request.needs.exclusive or default.whole_nodes:
@@ -93,23 +99,25 @@ def _cores_where_it_was(request: Request) -> int:
 
 
 def memory_form(request: Request) -> MemoryForm:
-    """Return how the request for memory is written: as its user did, else as the default is."""
+    """Return the form of the memory request: as the user wrote it, else as the queue's default is
+    set."""
     if request.needs.memory_form is not None:
         return request.needs.memory_form
     default = request.default_memory
     if default is None or request.needs.all_memory:
         return MemoryForm.NODE
     if default.bytes_per_gpu is not None and request.resources.gpus:
-        return MemoryForm.NODE  # steps share it as they would share the default
+        return MemoryForm.NODE  # job steps share memory per node, as they share the default
     return MemoryForm.NODE if default.bytes_per_core is None else MemoryForm.CORE
 
 
 def with_memory(
     request: Request, candidate: Candidate, held: Resources, predicted: Interval | None
 ) -> Resources | str:
-    """Return ``held``, as translated, with the memory it is to ask for, or why no node has as much.
+    """Return ``held`` with the memory that the job must request, or why no node has that much.
 
-    ``predicted`` is the host memory of the whole job, in bytes; None: not known.
+    ``held`` is the translated request. ``predicted`` is the host memory of the whole job, in bytes;
+    None: not known.
     """
     asked = request.resources.memory_bytes_per_node
     if not candidate.translation.keep_memory and not candidate.is_gpu and _is_measured(predicted):
@@ -122,7 +130,7 @@ def with_memory(
     total = before * _nodes_where_it_was(request)
     if asked is None and request.needs.all_memory:
         problem = _too_much(candidate, max(before, _ceil(total, held.nodes)), asked=False)
-        return problem or held  # ``--mem=0`` stays as it is written
+        return problem or held  # ``--mem=0`` stays as the user wrote it
     if memory_form(request) is MemoryForm.CORE:
         memory = _by_core(request, candidate, held, total)
     else:
@@ -133,7 +141,7 @@ def with_memory(
     if problem is not None:
         return problem
     if asked is None and predicted is not None and predicted.high > memory * held.nodes:
-        # Where no node has as much, the constraint on predicted memory says so.
+        # Where no node has that much, the constraint ``memory_fits`` excludes the candidate.
         memory = _in_mib(predicted.high / held.nodes)
         if memory_form(request) is MemoryForm.CORE:
             cores = own_cores_per_node(held)
@@ -142,8 +150,11 @@ def with_memory(
 
 
 def _by_core(request: Request, candidate: Candidate, held: Resources, total: int) -> int:
-    """Return bytes a node in whole MiB a core: as much a core where the shape is the same, else as
-    much in all."""
+    """Return bytes per node, in whole MiB per core.
+
+    Where tasks and cores per task are unchanged, the memory per core stays the same; else the total
+    memory stays the same.
+    """
     asked, own = request.resources, own_cores_per_node(held)
     by_core = bytes_per_core_where_it_was(request) or 0
     same_shape = (held.tasks, held.cpus_per_task) == asked_shape(request)
@@ -156,7 +167,7 @@ def _by_core(request: Request, candidate: Candidate, held: Resources, total: int
 def _too_much_on_all_cores(
     request: Request, candidate: Candidate, held: Resources, memory_bytes: int
 ) -> str | None:
-    """Return why a job that takes a whole node cannot have as much memory by core there."""
+    """Return why a job on whole nodes cannot have that much memory per core there; None: it can."""
     own, capacity = own_cores_per_node(held), candidate.memory_bytes_per_node
     whole = request.needs.exclusive or request.needs.min_cores_per_node > own
     if whole and capacity is not None and memory_bytes // own * candidate.cores_per_node > capacity:
@@ -165,12 +176,13 @@ def _too_much_on_all_cores(
 
 
 def _is_measured(predicted: Interval | None) -> bool:
-    """Return whether the need is more than "at most so much", which is no measure for a request."""
+    """Return whether the predicted memory has a lower bound above 0: else it is only "at most so
+    much"."""
     return predicted is not None and predicted.low > 0
 
 
 def _too_much(candidate: Candidate, memory_bytes: int, *, asked: bool) -> str | None:
-    """Return the sentence that says that no node has so much memory; None: it has."""
+    """Return the sentence that says that no node has that much memory; None: a node has it."""
     capacity = candidate.memory_bytes_per_node
     if capacity is None or memory_bytes <= capacity:
         return None

@@ -1,7 +1,7 @@
-"""The candidates ranked for what was asked, whoever asks and whatever the moment.
+"""Rank the candidates for what a job requests, independent of the user and the time.
 
-This is the larger part of a decision and the same for every submission of the same workload in
-the same shape, so it is remembered: the submit path then only looks at rights and states.
+This is the larger part of a decision. It is the same for every submission of one workload with the
+same resources, so it is cached: the submit path then only checks rights and states.
 """
 
 from __future__ import annotations
@@ -41,24 +41,26 @@ _WHO_ASKS = frozenset(
     ("user", "account", "qos", "allowed_queues", "workload", "opted_out", "component",
      "scheduler_since_s")
 )  # fmt: skip
-"""Parts of a Request that its ranking does not depend on."""
+"""Fields of a Request that its ranking does not depend on."""
 _what_is_asked = attrgetter(
     *(field.name for field in fields(Request) if field.name not in _WHO_ASKS)
 )
 
 
 class Assessed(NamedTuple):
-    """A candidate as it suits one shape of job, before anybody looks at its state."""
+    """A candidate assessed for one shape of job, before its present state is checked."""
 
     candidate: Candidate
     ranked: Ranked
-    """With its score but for any waiting time, or why it is ruled out for good."""
+    """The candidate with its score, without any waiting time, or with the lasting reason that rules
+    it out."""
     estimate: Estimate | None
-    """What the score is made of; None: nothing is predicted there."""
+    """The estimate that the score is computed from; None: there is no prediction for the platform.
+    """
 
 
 class Ranking:
-    """Ranks a site's candidates and remembers the newest ``kept`` shapes of jobs."""
+    """Ranks a site's candidates and caches the ``kept`` newest shapes of jobs."""
 
     def __init__(
         self,
@@ -76,7 +78,8 @@ class Ranking:
         return len(self._shapes)
 
     def of(self, request: Request, forecast: Forecast) -> tuple[Assessed, ...]:
-        """Return all candidates for what was asked: those that fit, best first, then the rest."""
+        """Return all candidates for the request: those that fit, best first, then those ruled out.
+        """
         key = forecast.content_digest, _what_is_asked(request)
         known = self._shapes.get(key)
         if known is None:
@@ -144,7 +147,8 @@ class Ranking:
 
 
 def order(ranked: Ranked) -> tuple[int, float, float, float, str]:
-    """Return the sort key: best first, guesses last; ties by time, then cost, then name."""
+    """Return the sort key: best first, guesses after, ruled out last; ties by time, cost, then
+    name."""
     if ranked.score is None:
         return (2, 0.0, 0.0, 0.0, ranked.candidate)
     time = math.inf if ranked.runtime_s is None else ranked.runtime_s.mid
@@ -153,18 +157,18 @@ def order(ranked: Ranked) -> tuple[int, float, float, float, str]:
 
 
 class _Predicted(NamedTuple):
-    """What a forecast says of a candidate for the resources and the problem size at hand."""
+    """A forecast's prediction for one candidate, with the job's resources and problem size."""
 
     point: Prediction | None
-    """The grid point that the rest comes from; None: the platform is not forecast."""
+    """The grid point that the other fields come from; None: the platform has no forecast."""
     runtime_s: Interval | None = None
     memory: MemoryUse | None = None
     speedup: Interval | None = None
-    """Over the reference, at the profiled problem size."""
+    """Speedup over the reference platform, at the profiled problem size."""
 
 
 class _Predictions:
-    """What a forecast says for one problem size; looked up once for candidates of a platform."""
+    """The predictions of a forecast for one problem size, cached by platform and resources."""
 
     def __init__(self, forecast: Forecast, size: float | None) -> None:
         self.forecast = forecast
@@ -172,7 +176,7 @@ class _Predictions:
         self._looked_up: dict[tuple[str, int, int], _Predicted] = {}
 
     def of(self, candidate: Candidate, held: Resources) -> _Predicted:
-        """Return the prediction there with these resources."""
+        """Return the prediction for the candidate with the resources ``held``."""
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
         key = candidate.platform, units, max(1, held.nodes)
         known = self._looked_up.get(key)

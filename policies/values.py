@@ -1,4 +1,4 @@
-"""The values of a policy: Request, Candidate, Decision and their parts. All frozen."""
+"""The frozen values that policies work with: Request, Candidate, Decision and their parts."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources of a running job, in scheduler-neutral terms. 0 or None: not asked."""
+    """Resources of a running job, in scheduler-neutral terms. 0 or None: the job does not request
+    any."""
 
     nodes: int = 1
     tasks: int = 1
     cpus_per_task: int = 1
     gpus: int = 0
-    """GPUs in all, whole ones or slices."""
+    """Total number of GPUs of the job: whole GPUs or MIG slices."""
     memory_bytes_per_node: int | None = None
 
     @property
     def cores(self) -> int:
-        """Return the CPU cores in all."""
+        """Return the total number of CPU cores: tasks x cores per task."""
         return self.tasks * self.cpus_per_task
 
 
@@ -43,105 +44,113 @@ class MemoryForm(StrEnum):
 
     NODE = "node"
     CORE = "core"
-    """Counted, and limited, in whole MiB a core."""
+    """The memory per core is rounded up to whole MiB."""
     GPU = "gpu"
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultMemory:
-    """Defaults of a queue for a job that does not ask; of memory the first that is set counts."""
+    """Defaults of a queue for jobs that do not request memory or cores.
+
+    The first memory default that is set applies, in the order of the fields.
+    """
 
     bytes_per_gpu: int | None = None
-    """The default of jobs with GPUs."""
+    """Default memory per GPU, for jobs that request GPUs."""
     bytes_per_core: int | None = None
     bytes_per_node: int | None = None
     node_bytes: int | None = None
-    """All memory of the queue's smallest node: what a job gets where there is no default."""
+    """All memory of the queue's smallest node: what a job gets where the queue sets no default."""
     node_cores: int = 1
-    """Cores of the queue's smallest node, as the default by core is multiplied."""
+    """Cores of the queue's smallest node: multiplied by the default memory per core where a job
+    gets whole nodes."""
     most_node_cores: int | None = None
-    """Cores (or threads, where jobs are given those) of the queue's largest node: on how many
-    nodes a job is at least. None: not known."""
+    """Cores of the queue's largest node (hardware threads, where jobs are given threads).
+
+    Used to compute the fewest nodes that a job needs. None: not known.
+    """
     cores_given_by: int = 1
-    """On each node the cores that count are a multiple of this: a core's hardware threads."""
+    """The scheduler rounds a job's cores on each node up to a multiple of this number: the hardware
+    threads of a core."""
     whole_nodes: bool = False
-    """Every job of the queue gets whole nodes, and their cores' memory."""
+    """True: every job of the queue gets whole nodes, with the memory of all their cores."""
     cores_per_gpu: int = 0
-    """Cores that a job gets with each GPU without asking for them; 0: none."""
+    """Cores that a job gets with each GPU without requesting them; 0: none."""
     cpus_per_core: int = 1
-    """Hardware threads of a core that jobs are given as cores."""
+    """Number of hardware threads per core that the scheduler gives to jobs as separate CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The user's words about the job's layout and end; each is kept wherever the job goes."""
+    """What the user wrote about the job's layout and deadline; it holds on every candidate."""
 
     tasks_per_node: int | None = None
-    """At most so many tasks on one node, as long as the number of tasks stays."""
+    """Most tasks on one node; it applies while the number of tasks is unchanged."""
     max_nodes: int = 0
-    """As long as the least number of nodes stays as asked, this most stays, too."""
+    """Most nodes, as the user wrote it; it applies while the least number of nodes is unchanged. 0:
+    none."""
     min_cores_per_node: int = 0
     memory_form: MemoryForm | None = None
-    """The form in which memory was asked for; None: it was not."""
+    """The option by which the user requested memory; None: no memory was requested."""
     all_memory: bool = False
-    """All memory of a node was asked, however much that is (``--mem=0``)."""
+    """True: the user requested all memory of each node (``--mem=0``)."""
     exclusive: bool = False
-    """Whole nodes: all their cores count, whatever is asked of them."""
+    """True: the user requested whole nodes, so all cores of each node count as used by the job."""
     cores_per_gpu: int = 0
     prefer: str | None = None
-    """Node features that are wanted, not demanded."""
+    """Node features that the user prefers but does not require."""
     finish_within_s: float | None = None
-    """The deadline, in seconds from submission; None: none of its own."""
+    """The deadline, in seconds from submission; None: the job states no deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskArray:
-    """An array of jobs that differ by their index alone: ``--array=0-59%4``."""
+    """A job array whose tasks differ only by their index: ``--array=0-59%4``."""
 
     tasks: int
-    """The number of tasks, at least 2: a single one is a job like others."""
+    """The number of tasks, at least 2: an array of one task is treated as a single job."""
     at_once: int | None = None
-    """So many may run at a time, as its user wrote it; None: all."""
+    """Most tasks that may run at the same time, as the user wrote it; None: all of them."""
     sizes: tuple[tuple[float, int], ...] = ()
-    """Problem sizes, ascending, and how many tasks have each; empty: all tasks are alike."""
+    """Pairs of a problem size and the number of tasks that have this size, by ascending size.
+    Empty: all tasks are equal."""
 
 
 class Makespan(NamedTuple):
-    """The expected end of an array's last task, and how it comes about."""
+    """The expected time until the last task of an array ends, with the numbers behind it."""
 
     tasks: int
     at_once: int
-    """So many of them are expected to run at a time."""
+    """Number of tasks that are expected to run at the same time."""
     wait_s: float
-    """Seconds until so many can run; 0: now."""
+    """Seconds until ``at_once`` tasks can run; 0: they can run now."""
     seconds: float
-    """Seconds from the submission to the end of the last task: the wait and every round of
-    tasks."""
+    """Seconds from submission to the end of the last task: the wait plus all rounds of tasks."""
     work: float
-    """The times of all tasks together, over that of the longest."""
+    """Sum of the run times of all tasks, divided by the run time of the longest task."""
 
     @property
     def length_s(self) -> float:
-        """Return the time without the wait, in seconds."""
+        """Return the makespan without the wait, in seconds."""
         return self.seconds - self.wait_s
 
     @property
     def unequal(self) -> bool:
-        """Return whether the tasks differ."""
+        """Return whether the tasks have different run times."""
         return self.work < self.tasks
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The job as its submitter asked for it, in scheduler-neutral terms."""
+    """The job as its user submitted it, in scheduler-neutral terms."""
 
     user: str
     account: str | None
     resources: Resources
     queue: str | None = None
-    """Partition or queue as the user wrote it; None: none given."""
+    """Partition or queue as the user wrote it; None: the user named none."""
     wants_placement: bool = False
-    """The user asked Berth to choose (for example ``--partition=auto``)."""
+    """True: the user let Berth choose the queue (for example ``--partition=auto``)."""
     pinned: tuple[str, ...] = ()
     """What the user chose explicitly and Berth must keep: "partition", "constraint", "gres",
     "nodes", "nodelist", "reservation", "licenses", "qos". A ``queue`` without
@@ -154,32 +163,39 @@ class Request:
     time_limit_s: float | None = None
     workload: str | None = None
     size: float | None = None
-    """Problem size, where the user gave one with the workload's name; of an array whose tasks
-    differ, the largest: memory and time limit are each task's."""
+    """Problem size, where the user gave one with the workload's name.
+
+    For an array whose tasks differ it is the largest size; memory and time limit are per task.
+    """
     opted_out: bool = False
     array: TaskArray | None = None
-    """None: one job."""
+    """The job array; None: a single job."""
     allowed_queues: frozenset[str] | None = None
     """Queues this submitter may use; None: the scheduler did not say (no filtering)."""
     needs: Needs = Needs()
     keeps_shape: bool = False
-    """Its script names its tasks or cores itself: they stay, whatever the site file says."""
+    """True: the script itself names its tasks or cores, so they stay as requested whatever the site
+    file allows."""
     packs_steps: bool = False
-    """Its script starts several steps at once: each would take GPUs that are added to the job."""
+    """True: the script starts several job steps at once; each step would take the GPUs that Berth
+    adds to the job."""
     follows_shape: bool = False
-    """Its script starts as many tasks and threads as the scheduler gives it: they may change."""
+    """True: the script starts as many tasks and threads as the scheduler gives to the job, so Berth
+    may change both."""
     default_memory: DefaultMemory | None = None
-    """The defaults of the queue where the job goes if it is left alone. None: its memory is not
-    limited, or it named a queue of its own."""
+    """The defaults of the queue in which the job runs if Berth leaves it alone. None: memory is not
+    limited there, or the user named a queue."""
     component: int | None = None
-    """The number of a heterogeneous job's component; None: the job is one piece."""
+    """The number of this component of a heterogeneous job; None: the job has only one."""
     scheduler_since_s: float | None = None
-    """Unix time since when the scheduler runs as it is now; older readings of slices do not
-    count, for GPUs may have been cut anew before that. None: it does not say."""
+    """Unix time of the scheduler's last start; None: not known.
+
+    Older readings of MIG slices are ignored, because GPUs may have been re-cut before that start.
+    """
 
     @property
     def array_tasks(self) -> int:
-        """Return how many jobs it is."""
+        """Return the number of tasks of the array; 1 for a single job."""
         return 1 if self.array is None else self.array.tasks
 
 
@@ -193,18 +209,18 @@ class QueueBounds:
     max_memory_bytes_per_node: int | None = None
     max_memory_bytes_per_core: int | None = None
     default_memory_bytes_per_node: int | None = None
-    """The memory of a job that asks for none."""
+    """Memory per node of a job that requests none."""
     default_memory_bytes_per_core: int | None = None
     max_time_s: float | None = None
     default_time_s: float | None = None
     exclusive: bool = False
-    """Every job gets whole nodes."""
+    """True: every job of the queue gets whole nodes."""
     cpus_per_core: int = 1
-    """Whole nodes count as so many times their cores: by hardware threads."""
+    """Hardware threads per core that the scheduler counts where a job holds a whole node."""
     default_cores_per_gpu: int = 0
-    """Cores that come with each GPU; 0: none."""
+    """Cores that a job gets with each GPU without requesting them; 0: none."""
     weighted: bool = False
-    """Billing is counted by weights of the queue's own."""
+    """True: the queue has its own billing weights, so Berth cannot compute the billing of a job."""
 
 
 UNBOUNDED = QueueBounds()
@@ -212,7 +228,10 @@ UNBOUNDED = QueueBounds()
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """A place that a job was put back from: not for that user nor that workload until cleared."""
+    """A candidate from which the scheduler's refusal sent a job back.
+
+    Berth does not use it for this user, nor for this workload, until the entry is cleared.
+    """
 
     candidate: str
     user: str
@@ -225,7 +244,7 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class CandidateState:
-    """A candidate's present state. ``as_of_s`` is Unix time of the reading."""
+    """A candidate's present state; ``as_of_s`` is the Unix time when it was read."""
 
     up: bool
     idle_cores: int
@@ -233,30 +252,33 @@ class CandidateState:
     pending_jobs: int
     as_of_s: float
     usable_nodes: int | None = None
-    """Nodes that are neither down nor drained; None: the scheduler did not say."""
+    """Nodes that are neither down nor drained; None: the scheduler did not report them."""
     gpu_types: tuple[str, ...] = ()
     """GPU types (as in ``gres``) that the queue's nodes have at present, sorted."""
     bounds: QueueBounds = UNBOUNDED
     ruled_out: tuple[RuledOut, ...] = ()
     rights: Rights | None = None
-    """Limits of users, accounts and their like; None: the scheduler enforces none."""
+    """Limits of users, accounts and QOS; None: the scheduler enforces none."""
     waits: Waits | None = None
-    """Predicted waits by class of job; None: waiting is guessed from the pending jobs."""
+    """Predicted queue waits by job size and run time; None: the wait is estimated from the number
+    of pending jobs."""
     used_shares: UsedShares | None = None
-    """Recent use of users; None: everybody counts as at the fair share."""
+    """Recent usage of each user relative to the fair share; None: every user counts as exactly at
+    the fair share."""
     closed: str | None = None
-    """The scheduler's word for a queue that is not up, and its meaning for jobs."""
+    """Why the queue takes no jobs, in the scheduler's word with its meaning; None: not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The rule of the site file by which a request becomes this candidate's resources.
+    """The site file's rule by which a request becomes this candidate's resources.
 
-    Tasks and cores of each task stay as asked unless the site (``keep_tasks=False``) or the
-    workload (``Request.follows_shape``) says that they may change; cores of a task never get
-    fewer. GPU candidates keep the number of GPUs that was asked; a request without GPUs becomes
-    one GPU for every ``tasks_per_gpu`` tasks (at least ``gpus``), shared by its tasks. Where the
-    shape may change it gets one task a GPU with ``cpus_per_gpu`` cores.
+    The number of tasks and the cores per task stay as requested unless the site
+    (``keep_tasks=False``) or the workload (``Request.follows_shape``) says that they may change.
+    The cores per task never become fewer. GPU candidates keep the requested number of GPUs. A
+    request without GPUs gets one GPU per ``tasks_per_gpu`` tasks (at least ``gpus``), which its
+    tasks share. Where tasks and cores may change, the job gets one task per GPU with
+    ``cpus_per_gpu`` cores.
     """
 
     gpus: int = 0
@@ -264,18 +286,21 @@ class Translation:
     tasks_per_gpu: int | None = None
     max_nodes: int | None = None
     max_cores: int | None = None
-    """Requests for more do not fit; where the shape may change, their tasks are cut down."""
+    """Most cores of a job. A larger request does not fit; where tasks may change, their number is
+    reduced to this limit."""
     keep_memory: bool = True
-    """True: the memory in all stays as asked, shared over the new number of nodes. False:
-    on CPU candidates the predicted upper bound is asked instead."""
+    """True: the total memory stays as requested, divided among the new number of nodes. False: on
+    CPU candidates the job requests the predicted upper bound instead."""
     keep_tasks: bool | None = None
-    """True: the shape stays as asked. False: it may change, unless the script names its own.
-    None: it may change for workloads that follow what they are given."""
+    """True: tasks and cores per task stay as requested. False: they may change, unless the script
+    names its own. None: they may change for workloads that use whatever the scheduler gives them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A place at this site: a scheduler target on a platform."""
+    """One choice for a job at this site: a queue (with constraint and gres) on a hardware platform.
+    """
 
     name: str
     platform: str
@@ -283,32 +308,33 @@ class Candidate:
     """Partition (Slurm) or queue (Flux)."""
     constraint: str | None = None
     gres: str | None = None
-    """GPU resource type as the scheduler names it, for example ``gpu:h200`` (count added)."""
+    """GPU resource type as the scheduler names it, for example ``gpu:h200``, without a count."""
     translation: Translation = Translation()
     cores_per_node: int = 1
     memory_bytes_per_node: int | None = None
     gpus_per_node: int = 0
     gpu_memory_bytes: int | None = None
     slice_of: str | None = None
-    """Platform of the whole GPU, where this candidate gives MIG slices of it."""
+    """Platform of the whole GPU, where this candidate offers MIG slices of it; None: no slices."""
     slice_part: float = 1.0
-    """Part of that GPU that others cannot have: the larger of its parts of compute and memory."""
+    """Fraction of the whole GPU that other jobs cannot use: the larger of the slice's fractions of
+    compute and memory."""
     nodes: int | None = None
-    """Nodes of this kind in all; None: not known."""
+    """Total number of nodes of this kind; None: not known."""
     features: tuple[str, ...] = ()
     """Features that every node of this candidate has."""
     max_time_s: float | None = None
     default_time_s: float | None = None
-    """The time limit of a job without one; None: the longest."""
+    """The time limit of a job that requests none; None: ``max_time_s``."""
     price_per_node_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_core_hour: float | None = None
     power_per_gpu_w: float | None = None
-    """Mean power of a GPU or slice under a job, by the data sheet; None: not known."""
+    """Mean power of one GPU or slice under load, by the data sheet; None: not known."""
     power_per_core_w: float | None = None
-    """Mean power of a core; with GPUs, of the cores beside them (None: not counted)."""
+    """Mean power of one core; on GPU candidates it counts the host's cores. None: not counted."""
     carbon: Intensity | None = None
-    """Carbon intensity of the electricity there."""
+    """Carbon intensity of the electricity at this candidate; None: not known."""
     targets: tuple[str, ...] = ("cpu",)
     architecture: str = "x86_64"
     instruction_sets: tuple[str, ...] = ()
@@ -318,42 +344,47 @@ class Candidate:
 
     @property
     def is_gpu(self) -> bool:
-        """Return whether jobs are given GPUs or slices, not only cores."""
+        """Return whether jobs get GPUs or MIG slices on this candidate."""
         return self.gpus_per_node > 0
 
 
 class Ranked(NamedTuple):
-    """One candidate with its score, or the hard constraint that ruled it out."""
+    """A candidate with its score, or with the reason that ruled it out."""
 
     candidate: str
     platform: str
     resources: Resources
     score: float | None
-    """Smaller is better; the objective's unit. None: ruled out."""
+    """The objective's score, in its unit; smaller is better. None: the candidate is ruled out."""
     runtime_s: Interval | None
     speedup: Interval | None
     memory: MemoryUse | None
     cost: float | None
     basis: Basis | None
     excluded: str | None = None
-    """One sentence: why this candidate is ruled out."""
+    """One sentence: why this candidate is ruled out; None: it is not."""
     code: str | None = None
-    """Stable code of that reason, explained in docs/reasons.md."""
+    """Stable code of the reason in ``excluded``, explained in docs/reasons.md."""
     warning: str | None = None
-    """What to know before trusting this candidate (a prediction that is only a prior, say)."""
+    """What to know before trusting this candidate, for example that no data exist for its platform.
+    """
     guess: bool = False
-    """The prediction abstains, or is a prior and the site does not allow those (for a person to
-    look at, never chosen by the filter), or the place is not known to have the instructions that
-    the program needs: never before a candidate of which more is known."""
+    """True: the candidate ranks after every candidate that is not a guess.
+
+    That is so where the prediction abstains, where it is a prior (no data for the platform) and the
+    site does not allow priors, or where the candidate may lack CPU instructions that the program
+    needs. The submit filter never chooses a guess; a person may see it.
+    """
     source: str = ""
-    """Families and methods that the time is from, with their weights where there are several."""
+    """Predictor families and methods that the run time comes from, with weights where there are
+    several."""
     makespan: Makespan | None = None
-    """The makespan of an array by the present state; ``runtime_s`` is then one task's (the
-    largest's). None: one job, or the candidate is ruled out whatever its state."""
+    """The makespan of an array by the present state; ``runtime_s`` is then that of the largest
+    task. None: a single job, or the candidate is ruled out whatever its state."""
 
     @property
     def length_s(self) -> float:
-        """Return how long it is expected to run: an array until its last task ends; 0: not
+        """Return the expected run time in seconds, for an array until its last task ends; 0: not
         known."""
         if self.makespan is not None:
             return self.makespan.length_s
@@ -362,38 +393,40 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The change to the job, scheduler-neutral; None: leave as it is."""
+    """The changes to the job, in scheduler-neutral terms; None: that part stays as it is."""
 
     queue: str | None = None
     constraint: str | None = None
     gres: str | None = None
-    """GPU resources with the count, for example ``gpu:h200:1``."""
+    """GPU resources with the count per node, for example ``gpu:h200:1``."""
     adds_type: bool = False
-    """``gres`` is what the user wrote with the type of a slice added to it."""
+    """True: ``gres`` is the user's own request with a slice type added."""
     resources: Resources | None = None
     time_limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """Why a job was sent somewhere to learn, and what that is at most."""
+    """Why a job was sent to a candidate that is not the best, to learn from its run, and the cost.
+    """
 
     instead_of: str
-    """The candidate that is predicted best."""
+    """The candidate with the best prediction."""
     core_hours: float
-    """Taken from the budget."""
+    """Core-hours taken from the exploration budget."""
     value: float
-    """Expected gain of the program's next jobs together, in log time (or score)."""
+    """Expected gain of the workload's next jobs together, as a natural logarithm of time (or
+    score)."""
     loss: float
-    """Expected loss of this job, in the same unit."""
+    """Expected loss of this job compared with the best candidate, in the unit of ``value``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The chosen candidate (or None: abstained), the alternatives, the edits and the reason."""
+    """The chosen candidate (None: Berth abstained), the alternatives, the edit and the reason."""
 
     id: str
-    """Stable digest of request, bundle and state: the same input gives the same decision."""
+    """Stable digest of request, bundle and state: the same input gives the same id."""
     chosen: str | None
     ranked: tuple[Ranked, ...]
     edit: Edit | None
@@ -403,6 +436,7 @@ class Decision:
     bundle: str
     inputs_digest: str
     code: str = "placed"
-    """Stable code of the kind of reason, explained in docs/reasons.md."""
+    """Stable code of the reason, explained in docs/reasons.md."""
     explored: Explored | None = None
-    """None: the best place was chosen, or none."""
+    """Set where the job was sent elsewhere to learn; None: the best candidate was chosen, or none.
+    """
