@@ -1,13 +1,18 @@
-"""Makespan of an array of jobs on a candidate, by how many of its tasks run there at a time.
+"""Makespan of a job array on a candidate, from the number of its tasks that run at the same time.
 
-The makespan of n independent tasks, w at a time, each started as soon as one ends (list
-scheduling): ceil(n / w) rounds where all take equally long, else at most t_max + (sum of t - t_max)
-/ w (R. L. Graham, "Bounds for certain multiprocessing anomalies", 1966).
+List scheduling starts each task as soon as another ends. The makespan is then
+    ceil(n / w) rounds          where all tasks take equally long,
+    <= t_max + (T - t_max) / w  else
+(R. L. Graham, "Bounds for certain multiprocessing anomalies", 1966), with
+    n      number of independent tasks
+    w      tasks at the same time
+    t_max  run time of the longest task, in seconds
+    T      sum of the run times of all tasks, in seconds
 
-The width w is assumed: as many as fit on what is idle now, with its first task; or, once the queue
-has let so many start, up to its share of the whole candidate, which it divides equally with those
-who wait. Whichever ends first counts. Jobs that come later, and how idle cores lie on nodes, are
-not seen.
+Two values of w are assumed, and the earlier end counts: as many tasks as the idle resources hold,
+starting with the first task; or, once the queue lets that many start, up to the array's share of
+the whole candidate, which is divided equally among the waiting jobs. Jobs submitted later and the
+distribution of idle cores over nodes are not modelled.
 """
 
 from __future__ import annotations
@@ -31,8 +36,7 @@ from berth.predictor.core.forecast import Forecast
 def makespan(
     request: Request, array: TaskArray, estimate: Estimate, state: CandidateState | None
 ) -> Makespan:
-    """Return when the last task is expected to end there; ``state`` None: as if all of it were
-    idle."""
+    """Return the expected makespan there; ``state`` None: the candidate counts as idle."""
     held, candidate, runtime_s = estimate.resources, estimate.candidate, estimate.runtime_s.mid
     whole = _whole(request, held, candidate, state)
     most = min(array.tasks, array.at_once or array.tasks, whole or array.tasks)
@@ -57,17 +61,18 @@ def makespan(
 
 
 def rounds(tasks: int, at_once: int, work: float) -> float:
-    """Return how many times the longest task's time passes until all have run.
+    """Return the makespan in units of the longest task's run time.
 
-    ``work``: the times of all together over the longest one's, ``tasks`` where they are equal.
+    ``work``: sum of all run times divided by the longest; equal to ``tasks`` where all are equal.
     """
     return min(float(-(-tasks // at_once)), 1.0 + (work - 1.0) / at_once)
 
 
 def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
-    """Return the predicted times of all tasks together, over that of the largest; 1: one job.
+    """Return the sum of the predicted times of all tasks divided by the longest; 1 for a single
+    job.
 
-    It is the same on all platforms, for so does time grow with the problem size.
+    It is the same on all platforms, because the forecast has one growth of time with problem size.
     """
     if array is None:
         return 1.0
@@ -83,7 +88,7 @@ def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
 def _whole(
     request: Request, held: Resources, candidate: Candidate, state: CandidateState | None
 ) -> int | None:
-    """Return how many tasks fit on the whole candidate; None: nobody says how many nodes it has."""
+    """Return how many tasks fit on the whole candidate; None: its number of nodes is not known."""
     nodes = candidate.nodes if state is None or state.usable_nodes is None else state.usable_nodes
     if nodes is None:
         return None
@@ -95,14 +100,14 @@ def _whole(
         parts.append((held.gpus, candidate.gpus_per_node))
     if candidate.memory_bytes_per_node is not None:
         memory = memory_on_node(request, held, candidate, bounds)
-        # Who asks for none gets all of a node's, or as many run there as have cores: unknown.
+        # Unknown: a job without a memory request may get all memory, or memory may not count.
         if held.memory_bytes_per_node is not None or memory < candidate.memory_bytes_per_node:
             parts.append((memory, candidate.memory_bytes_per_node))
     return nodes * min(there // max(1, part) for part, there in parts)
 
 
 def _idle(request: Request, held: Resources, candidate: Candidate, state: CandidateState) -> int:
-    """Return how many tasks the idle cores and GPUs are enough for."""
+    """Return how many tasks fit on the idle cores and GPUs."""
     nodes = max(1, held.nodes)
     cores = max(held.cores, nodes * cores_on_node(request, held, candidate, state.bounds))
     by_cores = state.idle_cores // max(1, cores)
@@ -116,12 +121,12 @@ def _within_limits(
     candidate: Candidate,
     state: CandidateState | None,
 ) -> int:
-    """Return how many of ``most`` may run at a time by what their user or account may hold."""
+    """Return how many of ``most`` tasks the user's and account's limits allow at the same time."""
     if state is None or state.rights is None:
         return most
     limits = state.rights.limits(request.user, request.account, request.qos, candidate.queue)
     if isinstance(limits, Denied):
-        return most  # the candidate is ruled out for that
+        return most  # another constraint rules the candidate out
     each = holds(request, held, candidate, state.bounds)
     allowed = float(most)
     for limit in limits:
@@ -133,7 +138,7 @@ def _within_limits(
 
 
 def _times(held: Resources, count: int) -> Resources:
-    """Return what ``count`` tasks hold together."""
+    """Return the resources of ``count`` tasks together."""
     if count == 1:
         return held
     return Resources(held.nodes * count, held.tasks * count, held.cpus_per_task, held.gpus * count)

@@ -1,4 +1,4 @@
-"""Carbon intensity of electricity: a constant, or hour by hour."""
+"""Carbon intensity of electricity: a constant, or one value per hour."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ J_PER_KWH = 3.6e6
 
 @dataclass(frozen=True)
 class Intensity:
-    """Grams of CO2 equivalent for each kilowatt hour, hour after hour.
+    """Grams of CO2 equivalent per kilowatt hour, for consecutive hours.
 
-    Times that ``hourly`` does not hold get the mean of its hours of the same hour of day (UTC).
-    Raises ValueError for none, for a negative one, and where ``start_s`` is no full hour.
+    Times outside ``hourly`` use the mean of its entries at the same hour of day (UTC). Raises
+    ValueError where there is no entry or a negative one, and where ``start_s`` is not a full hour.
     """
 
     hourly: tuple[float, ...]
-    """g/kWh of each hour; a single number is a constant."""
+    """g/kWh of each hour; a single entry is a constant."""
     start_s: int = 0
     """Unix time of the first hour."""
 
@@ -32,14 +32,16 @@ class Intensity:
             raise ValueError("hours must begin at full hours")
 
     def __repr__(self) -> str:
-        """Return a short text that differs for other hours: decisions are told apart by it."""
+        """Return a short text that differs for different hours: digests of decisions are made from
+        it."""
         if len(self.hourly) == 1:
             return f"Intensity({self.hourly[0]:g})"
         text = f"{self.start_s} {self.hourly}".encode()
         return f"Intensity({hashlib.blake2b(text, digest_size=8).hexdigest()})"
 
     def mean(self, start_s: float, seconds: float) -> float:
-        """Return the mean g/kWh over a run that starts at a Unix time and draws evenly."""
+        """Return the mean g/kWh over a run that starts at Unix time ``start_s`` with constant
+        power."""
         if len(self.hourly) == 1:
             return self.hourly[0]
         first = (start_s - self.start_s) / HOUR_S
@@ -47,7 +49,8 @@ class Intensity:
         return (self._until(last) - self._until(first)) / (last - first)
 
     def _until(self, hours: float) -> float:
-        """Return the sum from the first hour to ``hours`` after it; negative before it."""
+        """Return the sum of g/kWh from the first hour to ``hours`` later; negative for earlier
+        times."""
         whole = math.floor(hours)
         known, total = self._sums, len(self.hourly)
         if 0 <= whole < total:
@@ -56,7 +59,7 @@ class Intensity:
         return known[edge] + self._daily(edge, hours)
 
     def _daily(self, edge: int, hours: float) -> float:
-        """Return the sum from ``edge`` to ``hours`` by means of the hours of day, either way."""
+        """Return the sum of g/kWh from hour ``edge`` to ``hours``, by the means per hour of day."""
         span = hours - edge
         days, rest = divmod(span, 24.0)
         total = days * sum(self._by_hour)
@@ -74,7 +77,8 @@ class Intensity:
 
     @cached_property
     def _by_hour(self) -> Sequence[float]:
-        """Return means by hour of day; of all hours where the table has none of an hour."""
+        """Return the mean per hour of day (UTC); the overall mean for an hour that the table
+        lacks."""
         overall = self._sums[-1] / len(self.hourly)
         hours: list[list[float]] = [[] for _ in range(24)]
         for index, grams in enumerate(self.hourly):

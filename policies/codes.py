@@ -1,7 +1,7 @@
-"""Every reason that Berth gives, by a stable code: ``docs/reasons.md`` explains each of them.
+"""Every reason that Berth gives, as a stable code; ``docs/reasons.md`` explains each of them.
 
-Codes are part of what sites script against (``berth jobs decisions --code``): none is ever
-reused for another meaning.
+Sites use the codes in scripts (``berth jobs decisions --code``), so a code is never reused for
+another meaning.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Why a job was placed, left alone, or why a candidate was ruled out."""
+    """Why a job was placed or left alone, or why a candidate was ruled out."""
 
     PLACED = "placed"
     EXPLORED = "explored"
@@ -115,9 +115,9 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.OTHER_SLICE,
     Code.NOT_CHOSEN,
 )
-"""Why a candidate is ruled out, in the order in which it is looked at: one that is ruled out by a
-later check came nearer to taking the job."""
+"""Reasons that rule out a candidate, in checking order: a candidate that is ruled out by a later
+check came nearer to taking the job."""
 NOT_ACTED_ON = frozenset(
     {Code.OUT_OF_RANGE, Code.PRIOR_ONLY, Code.INTERVALS_FAIL, Code.INTERVAL_TOO_WIDE}
 )
-"""Something is predicted there, but not well enough to act on."""
+"""Reasons for which a prediction exists but is not good enough to act on."""

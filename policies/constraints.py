@@ -220,8 +220,8 @@ def translates(case: Case) -> Exclusion | None:
 
 
 def predicted(case: Case) -> Exclusion | None:
-    """Exclude a platform without a prediction; in strict mode also where the prediction abstains.
-    """
+    """Exclude a platform without a prediction; in strict mode also where the prediction
+    abstains."""
     prediction = case.prediction
     if prediction is None or case.runtime_s is None or case.memory is None:
         return Exclusion(
@@ -314,8 +314,8 @@ def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int)
 
 
 def time_fits(case: Case) -> Exclusion | None:
-    """Exclude a candidate whose time limit is below the upper predicted time and may not be raised.
-    """
+    """Exclude a candidate whose time limit is below the upper predicted time and may not be
+    raised."""
     request, candidate = case.request, case.candidate
     upper = upper_s(case.runtime_s, case.forecast, case.settings)
     if upper <= admitted_s(request, candidate, case.settings):
@@ -388,8 +388,8 @@ OF_PREDICTION: tuple[LastingConstraint, ...] = (
 )
 """Lasting constraints on the prediction; checked after the memory that the job requests."""
 OF_NUMBERS: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits)
-"""Lasting constraints on predicted time intervals and memory; ``time_fits`` is checked after them.
-"""
+"""Lasting constraints on predicted time intervals and memory; ``time_fits`` is checked after
+them."""
 
 
 def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:

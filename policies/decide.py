@@ -217,8 +217,8 @@ class Decider:
     def _at_present(
         self, estimate: Estimate, request: Request, state: CandidateState | None
     ) -> Estimate:
-        """Return the estimate with the request, the state, the time and the turn of this decision.
-        """
+        """Return the estimate with the request, the state, the time and the turn of this
+        decision."""
         if request.array is None:
             expected = None
             wait_s = expected_wait_s(estimate.resources, estimate.runtime_s.mid, state)
@@ -252,8 +252,8 @@ class Decider:
         to_learn: tuple[Ranked, Explored],
         ranked: tuple[Ranked, ...],
     ) -> Decision:
-        """Return the Decision for a candidate that is not the best, chosen to learn from its run.
-        """
+        """Return the Decision for a candidate that is not the best, chosen to learn from its
+        run."""
         chosen, explored = to_learn
         candidate = self._by_name[chosen.candidate]
         decision = self._decision(
@@ -334,8 +334,8 @@ class Decider:
 
 
 def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str] | None:
-    """Return the code and sentence of a reason to leave the job alone on every candidate, or None.
-    """
+    """Return the code and sentence of a reason to leave the job alone on every candidate, or
+    None."""
     if request.opted_out:
         return Code.OPTED_OUT, "You asked Berth to leave this job alone."
     if forecast is None:

@@ -1,6 +1,6 @@
-"""Stable digests of what a decision was made from: the same on every machine and in every run.
+"""Stable digests of a decision's inputs: the same on every machine and in every process.
 
-Sets are sorted first: Python's own order of strings in a set changes from process to process.
+Sets are sorted first, because Python's order of strings in a set differs between processes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ NO_NEEDS = Needs()
 
 
 def of_text(*parts: str) -> str:
-    """Hexadecimal digest of the parts, which are kept apart."""
+    """Return the hexadecimal digest of the parts; the boundaries between parts count."""
     return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
-    """Of everything that the site file says about deciding; candidates in any order."""
+    """Return the digest of the site's candidates (in any order) and settings."""
     lines = sorted(
         repr(
             (
@@ -46,7 +46,7 @@ def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
 
 
 def of_states(states: Mapping[str, CandidateState]) -> str:
-    """Of what was read of the candidates, without the time of the reading."""
+    """Return the digest of the candidates' states, without the times when they were read."""
     return of_text(
         *(
             f"{name} {s.up} {s.idle_cores} {s.idle_gpus} {s.pending_jobs} {s.usable_nodes} "
@@ -61,7 +61,7 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
 
 
 def of_request(request: Request) -> str:
-    """The request as one line of text, for ``of_text``."""
+    """Return the request as one line of text, for ``of_text``."""
     r, q = request.resources, request
     return (
         f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "

@@ -1,4 +1,4 @@
-"""The changes that a job needs for the candidate that was chosen, and no others."""
+"""Compute the changes that a job needs for the chosen candidate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from berth.policies.values import Candidate, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
 
 RAISED_LIMIT_MARGIN = 1.2
-"""A time limit that Berth raises gets this much above the upper predicted time."""
+"""Factor on the upper predicted time for a time limit that Berth raises."""
 _MINUTE_S = 60.0
 
 
@@ -21,7 +21,7 @@ def edit_of(
     forecast: Forecast,
     settings: PolicySettings,
 ) -> Edit:
-    """Return what must change in the job for that candidate, and nothing else."""
+    """Return only the changes that the job needs to run on that candidate."""
     asked, held = request.resources, best.resources
     same = (
         (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
@@ -43,7 +43,7 @@ def edit_of(
 
 
 def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings) -> bool:
-    """Return whether the user asked for GPUs of any type, and the candidate is a type of slice."""
+    """Return whether Berth adds a slice type to the user's request for GPUs of any type."""
     return (
         candidate.slice_of is not None
         and ":" in (candidate.gres or "")
@@ -56,7 +56,8 @@ def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings)
 def raised_limit_s(
     request: Request, candidate: Candidate, best: Ranked, settings: PolicySettings
 ) -> float | None:
-    """Return the time limit that the upper predicted time needs; None: the present one will do."""
+    """Return the time limit in seconds that the upper predicted time needs; None: keep the present
+    one."""
     limit = present_limit_s(request, candidate)
     if limit is None or best.runtime_s is None:
         return None

@@ -1,9 +1,9 @@
-"""Sends a few jobs where the most is learnt, at a stated expense (``policy.explore``).
+"""Send a few jobs to candidates from whose runs the predictor learns most (``policy.explore``).
 
-A job goes where the expected value of what its run tells for the next jobs of its workload exceeds
-what it is expected to lose itself. Only candidates that passed every hard constraint are looked at,
-and only those whose upper predicted time stays within a factor of the best one's and keeps the
-job's time limit as it is.
+A job goes there where the expected gain for the workload's next jobs exceeds this job's own
+expected loss. Only candidates that passed every constraint are considered, and of those only the
+ones whose upper predicted time is within a factor of the best one's and fits the job's present time
+limit.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _HOUR_S = 3600.0
 
 
 class Allowance(NamedTuple):
-    """The budget that is left, at one moment, for a job of one workload."""
+    """The exploration budget that is left at one moment for a job of one workload."""
 
     core_hours: float
-    """Core-hours left of the budget of the period."""
+    """Core-hours that are left of the period's budget."""
     jobs: int
-    """Jobs of the workload in the period, whoever's."""
+    """Jobs of the workload in the period, of all users."""
     explored: int
-    """Those of these jobs that were sent somewhere to learn."""
+    """Number of these jobs that were sent elsewhere to learn."""
 
     def open(self, explore: Explore) -> bool:
-        """Return whether one more job may be sent somewhere to learn."""
+        """Return whether the budget allows one more job to be sent elsewhere to learn."""
         return self.core_hours > 0 and self.explored + 1 <= explore.share * (self.jobs + 1)
 
 
@@ -45,10 +45,10 @@ def place_to_learn(
     *,
     keeps_limit: Callable[[Ranked], bool],
 ) -> tuple[Ranked, Explored] | None:
-    """Return the candidate whose run is worth most more than it costs; None: the best one.
+    """Return the candidate with the largest gain less loss; None: choose the best candidate.
 
-    ``fits``: best first. ``keeps_limit``: whether the upper predicted time there fits the time
-    limit as it is.
+    ``fits``: candidates, best first. ``keeps_limit``: returns whether the candidate's upper
+    predicted time fits the job's present time limit.
     """
     explore, best = settings.explore, fits[0]
     if not allowance.open(explore) or best.guess or best.runtime_s is None or not best.score:
@@ -78,8 +78,10 @@ def place_to_learn(
 
 
 def core_hours(request: Request, ranked: Ranked, candidate: Candidate) -> float:
-    """Return what the job holds there by its upper predicted time; a GPU counts as its share of
-    a node."""
+    """Return the core-hours of the job there by its upper predicted time.
+
+    A GPU counts as its share of the node's cores.
+    """
     assert ranked.runtime_s is not None  # noqa: S101 - only candidates with a time come here
     held = ranked.resources
     cores = float(held.cores)
@@ -91,8 +93,10 @@ def core_hours(request: Request, ranked: Ranked, candidate: Candidate) -> float:
 
 
 def _within(ranked: Ranked, best: Ranked, worst: float) -> bool:
-    """Return whether neither time nor score is worse than ``worst`` times the best's, by the
-    upper time."""
+    """Return whether time and score are at most ``worst`` times the best one's.
+
+    The candidate counts with its upper time, the best one with its median.
+    """
     assert ranked.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
     assert ranked.score is not None and best.score is not None  # noqa: S101, PT018
     upper = ranked.runtime_s.high / ranked.runtime_s.mid
@@ -103,8 +107,11 @@ def _within(ranked: Ranked, best: Ranked, worst: float) -> bool:
 
 
 def _place(ranked: Ranked, candidate: Candidate, settings: PolicySettings) -> Place:
-    """Return the candidate with the log of its score, of which the time is a part where waits
-    count."""
+    """Return the candidate as a Place: the log of its score with the standard deviation of that
+    log.
+
+    Where waits count, the deviation is reduced to the run time's part of the score.
+    """
     assert ranked.runtime_s is not None and ranked.score is not None  # noqa: S101, PT018
     time = ranked.runtime_s
     known = ranked.basis is Basis.MEASURED or time.low <= 0

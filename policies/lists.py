@@ -1,4 +1,4 @@
-"""Candidates that a job may start at beside the best one, in one list of queues."""
+"""List further candidates beside the best in one list of queues; the job starts in any of them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def listed_beside(
     forecast: Forecast,
     settings: PolicySettings,
 ) -> list[Ranked]:
-    """Return those of ``fitting`` (best first) that may stand beside the best in its queue list.
+    """Return the candidates of ``fitting`` (best first) that may be listed beside the best.
 
-    They change the job exactly as ``edit``, the best one's, but for the queue. MIG slices are
-    never listed; neither is anything where the site or the scheduler has no lists.
+    Their changes to the job equal ``edit``, the best one's, except for the queue. MIG slices are
+    never listed. The list is empty where the site or the scheduler does not use lists.
     """
     if not settings.lists or edit.queue is None:
         return []
@@ -48,7 +48,7 @@ def listed_beside(
 
 
 def with_queues(edit: Edit, queues: Sequence[str]) -> Edit:
-    """Return the edit with the further ``queues`` behind its own, each once."""
+    """Return the edit with ``queues`` added after its own queue, without duplicates."""
     if edit.queue is None or not queues:
         return edit
     return replace(edit, queue=",".join(dict.fromkeys((edit.queue, *queues))))
@@ -75,7 +75,8 @@ def _wait_s(ranked: Ranked, states: Mapping[str, CandidateState]) -> float:
 
 
 def _cannot_be_told_apart(best: Ranked, ranked: Ranked, most: float) -> bool:
-    """Whether the scores differ by less than their intervals can tell, and than ``most``."""
+    """Return whether the scores differ by at most ``most`` and by less than their intervals'
+    widths."""
     if not best.score or not ranked.score or best.runtime_s is None or ranked.runtime_s is None:
         return False
     apart = ranked.score / best.score

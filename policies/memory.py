@@ -70,8 +70,8 @@ def _nodes_where_it_was(request: Request) -> int:
 
 
 def _nodes_that_its_tasks_took(request: Request) -> int:
-    """Return the fewest nodes of its queue that the tasks fit on; 1 where memory is not per node.
-    """
+    """Return the fewest nodes of its queue that the tasks fit on; 1 where memory is not per
+    node."""
     asked, default = request.resources, request.default_memory
     if default is None or default.most_node_cores is None:
         return 1

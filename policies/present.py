@@ -1,7 +1,7 @@
-"""Present constraints: whether a candidate that suits the job can take it now, from who asks.
+"""Present constraints: whether a suitable candidate can take the job now, from this user.
 
-Like the lasting ones (``policies.constraints``) each is a small function with its own sentence;
-they look at one Moment: the submitter's rights, and the candidate's state by the newest reading.
+Like the lasting constraints (``policies.constraints``) each is a function that returns None or an
+Exclusion with a sentence. They read one Moment: the user's rights and the candidate's newest state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from berth.policies.values import Candidate, CandidateState, Request, Resources
 
 @dataclass(slots=True)
 class Moment:
-    """One request on one candidate now: all that a present constraint may look at."""
+    """One request on one candidate at the present time: all that a present constraint may read."""
 
     request: Request
     candidate: Candidate
@@ -29,17 +29,18 @@ class Moment:
     state: CandidateState | None
     now_s: float
     time_limit_s: float | None
-    """What the job would have there, the site file's or the edit's; None: not known."""
+    """The time limit that the job would have there, raised by Berth or by default; None: not
+    known."""
 
 
 PresentConstraint = Callable[[Moment], Exclusion | None]
 
 
 def allowed(moment: Moment) -> Exclusion | None:
-    """Never more than the submitter may use: queue, user, account, QOS."""
+    """Exclude a candidate whose queue the user, account or QOS may not use."""
     request, candidate = moment.request, moment.candidate
     if request.allowed_queues is not None and candidate.queue not in request.allowed_queues:
-        # Schedulers leave closed queues out of those that a user may use: that is the reason then.
+        # Schedulers omit closed queues from the allowed ones: give "down" as the reason.
         if moment.state is not None and not moment.state.up:
             return _down(candidate, moment.state)
         return Exclusion(Code.QUEUE_NOT_ALLOWED, f"you may not use {candidate.queue}")
@@ -59,7 +60,7 @@ def allowed(moment: Moment) -> Exclusion | None:
 
 
 def cut_now(moment: Moment) -> Exclusion | None:
-    """Slices are only asked for that a working node has, by a reading of the present layouts."""
+    """Exclude a MIG slice candidate where no working node has such a slice at present."""
     candidate, state, settings = moment.candidate, moment.state, moment.settings
     if candidate.slice_of is None or state is None:
         return None
@@ -77,7 +78,7 @@ def cut_now(moment: Moment) -> Exclusion | None:
 
 
 def fresh_and_up(moment: Moment) -> Exclusion | None:
-    """The candidate is up, by a reading that is not stale (an unknown state only when strict)."""
+    """Exclude a queue that is down, and in strict mode one whose state is stale or unknown."""
     state, settings = moment.state, moment.settings
     if state is None or moment.now_s - state.as_of_s > settings.stale_after_s:
         if not settings.strict:
@@ -98,7 +99,7 @@ def _down(candidate: Candidate, state: CandidateState) -> Exclusion:
 
 
 def enough_nodes_work(moment: Moment) -> Exclusion | None:
-    """As many nodes as it needs are neither down nor drained."""
+    """Exclude a candidate where fewer nodes are usable than the job needs."""
     state = moment.state
     if state is None or state.usable_nodes is None or moment.resources.nodes <= state.usable_nodes:
         return None
@@ -110,9 +111,10 @@ def enough_nodes_work(moment: Moment) -> Exclusion | None:
 
 
 def not_ruled_out(moment: Moment) -> Exclusion | None:
-    """No job of this user was put back from here and not looked at since.
+    """Exclude a candidate that sent back a job of this user and was not cleared since.
 
-    Nor jobs of this workload by two other users: one alone may be the doing of that user.
+    Two other users' jobs of this workload also exclude it; one other user's do not, because the
+    cause may be that user's own options.
     """
     if moment.state is None or not moment.state.ruled_out:
         return None
@@ -128,7 +130,7 @@ def not_ruled_out(moment: Moment) -> Exclusion | None:
 
 
 def within_queue_bounds(moment: Moment) -> Exclusion | None:
-    """The scheduler would take the job in that queue: it is over none of the queue's limits."""
+    """Exclude a queue whose own limits the job would exceed."""
     if moment.state is None or moment.request.queue == moment.candidate.queue:
         return None
     problem = over_bounds(moment.request, moment.resources, moment.candidate, moment.state.bounds)
@@ -138,7 +140,7 @@ def within_queue_bounds(moment: Moment) -> Exclusion | None:
 
 
 def within_account_limits(moment: Moment) -> Exclusion | None:
-    """The submitter may hold there what the job would hold."""
+    """Exclude a queue where the job would exceed a limit of the user, account or QOS."""
     state, request, candidate = moment.state, moment.request, moment.candidate
     if state is None or state.rights is None or request.queue == candidate.queue:
         return None
@@ -172,11 +174,11 @@ PRESENT: tuple[PresentConstraint, ...] = (
     within_queue_bounds,
     within_account_limits,
 )
-"""In the order in which they are asked: the first that excludes gives the reason."""
+"""The present constraints in checking order: the first exclusion gives the reason."""
 
 
 def excluded_now(moment: Moment) -> Exclusion | None:
-    """Return why the candidate cannot take the job now, or None."""
+    """Return why the candidate cannot take the job now; None: it can."""
     for constraint in PRESENT:
         excluded = constraint(moment)
         if excluded is not None:

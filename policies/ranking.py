@@ -55,8 +55,8 @@ class Assessed(NamedTuple):
     """The candidate with its score, without any waiting time, or with the lasting reason that rules
     it out."""
     estimate: Estimate | None
-    """The estimate that the score is computed from; None: there is no prediction for the platform.
-    """
+    """The estimate that the score is computed from; None: there is no prediction for the
+    platform."""
 
 
 class Ranking:
@@ -78,8 +78,8 @@ class Ranking:
         return len(self._shapes)
 
     def of(self, request: Request, forecast: Forecast) -> tuple[Assessed, ...]:
-        """Return all candidates for the request: those that fit, best first, then those ruled out.
-        """
+        """Return all candidates for the request: those that fit, best first, then those ruled
+        out."""
         key = forecast.content_digest, _what_is_asked(request)
         known = self._shapes.get(key)
         if known is None:

@@ -1,4 +1,5 @@
-"""The one sentence that a user reads, and the warnings beside a ranked candidate."""
+"""Write the sentence that explains a decision to the user, and the warnings for ranked
+candidates."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ NO_WORKLOAD = "There is no workload of this program: measure it once with berth 
 PRIOR = "prior only: no data for this platform"
 UNCERTAIN = "very uncertain"
 LEARNT = "finished jobs"
-"""First words of the source of a time that finished jobs have moved."""
+"""First words of a prediction's source, where finished jobs changed the predicted time."""
 _SLICE = {
     SliceAim.SMALLEST: "is the smallest slice that will do",
     SliceAim.THROUGHPUT: "is the slice that does most for its part of the GPU",
@@ -35,9 +36,9 @@ def placed(
     is_slice: bool = False,
     beside: Sequence[Ranked] = (),
 ) -> str:
-    """Return why the best one was chosen: the prediction, and how much better than the next best.
+    """Return why the best candidate was chosen: its prediction, compared with the next best.
 
-    ``beside``: candidates that the job may start at as well.
+    ``beside``: further candidates in whose queues the job may start.
     """
     assert best.runtime_s is not None  # noqa: S101 - it has a score
     runtime = best.runtime_s
@@ -73,7 +74,7 @@ def placed(
 
 
 def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
-    """Return the warning that the job asked for less memory than it may need; empty: it did not."""
+    """Return the warning that the job requests less memory than it may need; empty: it does not."""
     memory = None if best.memory is None else best.memory.host_bytes
     nodes = max(1, best.resources.nodes)
     if asked_bytes_per_node is None or memory is None:
@@ -91,7 +92,7 @@ EXPLORE_OPT_OUT = "--comment=berth-explore:off"
 
 
 def explored(ranked: Ranked, best: Ranked, worst: float) -> str:
-    """Return why a candidate that is not the best is tried, and how to say no to that."""
+    """Return why a candidate that is not the best is tried, and how the user can opt out."""
     assert ranked.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
     time, best_time = ranked.runtime_s, best.runtime_s
     return (
@@ -104,8 +105,7 @@ def explored(ranked: Ranked, best: Ranked, worst: float) -> str:
 
 
 def _array(ranked: Ranked) -> str:
-    """Return ``60 tasks, 4 at a time: 30 s; each takes `` before the time of one; empty for one
-    job."""
+    """Return ``60 tasks, 4 at a time: 30 s; each takes `` for an array; empty for a single job."""
     if ranked.makespan is None:
         return ""
     tasks, seconds = ranked.makespan.tasks, format_seconds(ranked.makespan.seconds)
@@ -114,7 +114,7 @@ def _array(ranked: Ranked) -> str:
 
 
 def _in_all(makespan: Makespan) -> str:
-    """Return ``30 s (4 at a time)``."""
+    """Return the makespan as text: ``30 s (4 at a time)``."""
     return f"{format_seconds(makespan.seconds)} ({_width(makespan)})"
 
 
@@ -125,15 +125,16 @@ def _width(makespan: Makespan) -> str:
 
 
 def _learnt(best: Ranked) -> str:
-    """Return from which finished jobs the time was learnt; empty where it was not."""
+    """Return from which finished jobs the time was learnt; empty where no job changed it."""
     origin, colon, jobs = best.source.partition(": ")
     return f", learnt from finished jobs ({jobs})" if colon and origin == LEARNT else ""
 
 
 def _quicker(best: Ranked, others: Sequence[Ranked]) -> str | None:
-    """Return what is to be known of a candidate with a shorter time than the chosen one's.
+    """Return why the candidate with the shortest run time was not chosen; None: the best has it.
 
-    For an array that is one task's time: how many run at a time is told beside it.
+    For an array the run time is that of one task; the sentence also gives the number of tasks that
+    run at the same time.
     """
     assert best.runtime_s is not None  # noqa: S101 - it has a score
     mid = best.runtime_s.mid
@@ -159,18 +160,18 @@ def _quicker(best: Ranked, others: Sequence[Ranked]) -> str | None:
 _CHECKS_PASSED = {code.value: place for place, code in enumerate(CHECKED_IN_ORDER)}
 
 _OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
-"""Codes for which the shortest time came nearest."""
+"""Codes of exclusions by time: the excluded candidate with the shortest time came nearest."""
 
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
-    """Return why the job is left alone: the common reason, or that of the candidate that came
-    nearest."""
+    """Return why the job is left alone: the common reason, or the reason of the nearest
+    candidate."""
     if not ruled_out:
         return "Left as it is: the site file has no candidates."
     counted = Counter(ranked.excluded for ranked in ruled_out)
     if same and len(counted) == 1:
         return f"Left as it is: {ruled_out[0].excluded}."
-    # Codes of other packages' objectives are looked at beside Berth's own for want of a score.
+    # Codes of other packages' objectives rank like Berth's own code for a missing score.
     other = _CHECKS_PASSED[Code.NO_SCORE]
     nearest = min(
         ruled_out,
@@ -189,7 +190,7 @@ def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
 
 
 def resources(held: Resources) -> str:
-    """Return ``1 GPU, 8 cores`` or ``2 nodes, 64 cores``."""
+    """Return the resources as text: ``1 GPU, 8 cores`` or ``2 nodes, 64 cores``."""
     parts = []
     if held.gpus:
         parts.append("1 GPU" if held.gpus == 1 else f"{held.gpus} GPUs")
@@ -202,7 +203,8 @@ def resources(held: Resources) -> str:
 def warning(
     prediction: Prediction | None, runtime: Interval | None, settings: PolicySettings
 ) -> str | None:
-    """Return what a person should know before trusting a candidate that was not ruled out."""
+    """Return what a person should know before trusting the candidate's prediction; None:
+    nothing."""
     if prediction is None or runtime is None:
         return None
     if prediction.abstained is not None:

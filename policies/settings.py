@@ -1,4 +1,4 @@
-"""The settings of a site about deciding, read from the ``[policy]`` table of the site file."""
+"""The policy settings of a site, read from the ``[policy]`` table of the site file."""
 
 from __future__ import annotations
 
@@ -7,105 +7,118 @@ from enum import StrEnum
 
 
 class SliceAim(StrEnum):
-    """The MIG slices of a GPU model, of those that will do, that the objective may choose from."""
+    """Which of the suitable MIG slices of a GPU model the objective may choose from."""
 
     SMALLEST = "smallest"
-    """The one that takes least of the GPU."""
+    """Only the slice that takes the smallest fraction of the GPU."""
     THROUGHPUT = "throughput"
-    """Most predicted work for the part of the GPU that it takes."""
+    """Only the slice with the most predicted work per fraction of the GPU that it takes."""
     OBJECTIVE = "objective"
-    """All of them: the objective decides."""
+    """All suitable slices: the objective decides."""
 
 
 class ListBy(StrEnum):
-    """The rule that lists candidates beside the best, where the scheduler takes several."""
+    """The rule for listing further candidates beside the best, where the scheduler accepts
+    several."""
 
     SCORE = "score"
-    """Those whose score is within ``alike_within`` of the best one's."""
+    """List candidates whose score is within the factor ``alike_within`` of the best score."""
     START = "start"
-    """Those that can only help where the best one starts later than expected: the job would run
-    there no longer than at the best, but for as much as it is expected to start later."""
+    """List candidates that help only if the best one starts late.
+
+    Their expected run time exceeds the best one's by no more than their expected start is later.
+    """
 
 
 class UntypedGpus(StrEnum):
-    """The treatment of ``--gres=gpu:1``, which names no type, on nodes with slices."""
+    """How Berth treats ``--gres=gpu:1``, which names no GPU type, on nodes with MIG slices."""
 
     TYPE = "type"
-    """Berth names the type of the slice that it chooses."""
+    """Berth adds the type of the slice that it chooses."""
     LEAVE = "leave"
-    """The user's words stay, and Berth sends no such job to slices."""
+    """The request stays as written, and Berth sends no such job to slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Exponents of the balanced objective, and how much expected waiting counts."""
+    """Exponents of the balanced objective, and the weight of expected waiting."""
 
     time: float = 1.0
     cost: float = 1.0
     wait: float = 1.0
-    """Seconds of predicted time that one second of expected waiting counts as; 0: ignored."""
+    """Seconds of predicted time that one second of expected waiting counts as; 0: waiting is
+    ignored."""
     energy: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Explore:
-    """The budget for sending jobs where the most is learnt."""
+    """The budget for sending jobs to candidates from whose runs the predictor learns most."""
 
     core_hours: float = 0.0
-    """Core-hours in each period, by upper predicted times; 0: off."""
+    """Core-hours in each period, computed from upper predicted times; 0: exploration is off."""
     period_s: float = 7 * 86_400.0
     share: float = 0.05
-    """At most this part of a workload's jobs."""
+    """Largest fraction of a workload's jobs that may be sent elsewhere to learn."""
     worst: float = 2.0
-    """The upper predicted time there is at most so many times the best one's median."""
+    """Largest ratio of the candidate's upper predicted time to the best candidate's median time."""
     next_jobs: int = 20
-    """So many next jobs, at most, count in the value of what is learnt; fewer for a workload
-    that had fewer in the period."""
+    """Most future jobs of the workload for which a run's information is valued.
+
+    A workload with fewer jobs in the last period counts with that number.
+    """
     excluded_users: tuple[str, ...] = ()
 
     @property
     def on(self) -> bool:
-        """Return whether any job is ever sent somewhere to learn."""
+        """Return whether exploration is enabled."""
         return self.core_hours > 0
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The policy of a site. ``strict`` is how the submit filter decides.
+    """The policy of a site. ``strict`` is true for the submit filter.
 
-    Not strict (a person looks at the answer before anything happens): a prediction that is only
-    a prior or abstains, a wide interval or an unknown state are warnings instead of exclusions.
+    Not strict (a person sees the answer before anything happens): a prediction without data for the
+    platform, a prediction that abstains, a wide interval and an unknown state become warnings
+    instead of exclusions.
     """
 
     objective: str = "fastest"
-    """A name of ``OBJECTIVES``."""
+    """Name of the objective, one of ``OBJECTIVES``."""
     weights: Weights = Weights()
     strict: bool = True
     allow_prior: bool = False
     may_raise_time_limit: bool = False
     time_margin: float = 1.0
-    """The upper predicted time is multiplied by this before it is compared with a limit."""
+    """Factor on the upper predicted time before it is compared with a time limit."""
     max_interval_ratio: float = 30.0
-    """Largest upper / lower bound of the predicted time that is still acted on: a factor of five
-    and a half either way. Limits are held by the upper bound, so width costs gain, not jobs."""
+    """Largest ratio of upper to lower bound of the predicted time on which Berth acts.
+
+    30 is about a factor of 5.5 either way. Time limits are checked with the upper bound, so a wide
+    interval makes placements worse but kills no jobs.
+    """
     stale_after_s: float = 120.0
     list_queues: bool = False
-    """The scheduler takes several queues for a job, and starts it where it can first."""
+    """True: the scheduler accepts several queues for a job and starts it in the first that has
+    room."""
     alike_within: float = 1.25
-    """Candidates whose predicted finish is within this factor of the best, and cannot be told
-    apart by their intervals, are listed together; 1: never."""
+    """Largest ratio of a candidate's score to the best score at which both are listed together.
+
+    Their intervals must overlap as well. 1: never.
+    """
     list_by: ListBy = ListBy.SCORE
     slices: SliceAim = SliceAim.SMALLEST
     untyped_gpus: UntypedGpus = UntypedGpus.TYPE
     deadline_limits: float | None = None
-    """Objective deadline: a job is to end within so many times its time limit from submission,
-    where it has no deadline of its own; None: such a job has none."""
+    """Objective deadline: deadline of a job without one of its own, as a multiple of its time
+    limit, counted from submission. None: such a job has no deadline."""
     explore: Explore = Explore()
     order: tuple[str, ...] = ()
-    """Objective static-best: names of candidates, best first."""
+    """Objective static-best: names of the candidates, best first."""
 
     @property
     def lists(self) -> bool:
-        """Return whether a job is ever given several queues."""
+        """Return whether a job may be given several queues."""
         wanted = self.list_by is ListBy.START or self.alike_within > 1
         return self.list_queues and wanted

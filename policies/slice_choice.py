@@ -1,8 +1,8 @@
-"""One MIG slice of each GPU model: the site's aim picks it before the objective compares.
+"""Choose one MIG slice per GPU model by the site's aim, before the objective compares candidates.
 
-Small slices are slow, so an objective alone would give every job the largest. What a site wants of
-slices is that many jobs share a GPU: the smallest that will do, or the one that does most for its
-part of the GPU, as ``berth mig recommend`` names it.
+Small slices are slow, so an objective alone would give every job the largest. Sites use slices so
+that many jobs share a GPU: the aim is the smallest suitable slice, or the one with the most work
+per fraction of the GPU, as in ``berth mig recommend``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from berth.predictor.hardware.mig.slices import MARK
 def one_of_each(
     fits: Sequence[Ranked], candidates: Mapping[str, Candidate], aim: SliceAim
 ) -> tuple[list[Ranked], list[Ranked]]:
-    """Return the candidates that stay in their order, and those passed over for another slice.
+    """Return the candidates that stay, in their order, and the slices passed over for another
+    slice.
 
-    ``fits``: those that no constraint excludes, best first. A guess never wins over a prediction;
-    ties go to the one that the objective has first.
+    ``fits``: candidates that no constraint excludes, best first. A guess never wins over a
+    prediction; in a tie the objective's better candidate wins.
     """
     best: dict[str, Ranked] = {}
     if aim is not SliceAim.OBJECTIVE:
@@ -61,15 +62,15 @@ def _key(ranked: Ranked, candidates: Mapping[str, Candidate], aim: SliceAim) -> 
 
 
 def profiles_that_will_do(decision: Decision) -> list[str]:
-    """Return the names of the profiles of ``slices_that_will_do``."""
+    """Return the profile names of the slices from ``slices_that_will_do``."""
     return sorted({ranked.platform.rpartition(MARK)[2] for ranked in slices_that_will_do(decision)})
 
 
 def slices_that_will_do(decision: Decision) -> list[Ranked]:
-    """Return the MIG slices that the job could run on, whether or not there are any now.
+    """Return the MIG slices that the job could run on, whether or not such slices exist now.
 
-    ``berth mig auto`` cuts for such jobs. None where the objective had a slice to choose and
-    preferred another kind of candidate.
+    ``berth mig auto`` creates slices for such jobs. The list is empty where the objective preferred
+    another kind of candidate although it could have chosen a slice.
     """
     slices = [ranked for ranked in decision.ranked if MARK in ranked.platform]
     elsewhere = decision.chosen is not None and decision.chosen not in [r.candidate for r in slices]

@@ -1,9 +1,10 @@
-"""Translation of the requested resources into those of a candidate, by the rules of the site file.
+"""Translate requested resources into a candidate's resources, by the rules of the site file.
 
-The job's own shape, tasks and cores of each, goes with it: a script may name them anywhere (``srun
--n 8``). Only where the site or the workload says that the script takes what it is given does it
-become another (one task with a GPU and 8 cores for 32 MPI tasks). What cannot be translated is a
-sentence, not an exception: it becomes the reason why the candidate is ruled out.
+The number of tasks and the cores per task are kept, because a script may name them anywhere (``srun
+-n 8``). They change (for example from 32 MPI tasks to one task with a GPU and 8 cores) only where
+the site or the workload says that the script uses whatever it is given. Where translation is
+impossible, the result is a sentence, not an exception: it becomes the reason why the candidate is
+ruled out.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from berth.policies.values import Candidate, Request, Resources
 
 
 def translate(request: Request, candidate: Candidate) -> Resources | str:
-    """Return the request in the candidate's resources, or the sentence that says why it has none.
+    """Return the request in the candidate's resources, or the sentence that says why it cannot be.
 
-    Memory is left out: ``policies.memory`` adds it.
+    The result has no memory: ``policies.memory`` adds it.
     """
     if candidate.is_gpu:
         return _on_gpus(request, candidate)
@@ -22,7 +23,7 @@ def translate(request: Request, candidate: Candidate) -> Resources | str:
 
 
 def keeps_shape(request: Request, candidate: Candidate) -> bool:
-    """Return whether the job must have as many tasks and cores of each there as it asked for."""
+    """Return whether the number of tasks and the cores per task must stay as requested."""
     rule = candidate.translation.keep_tasks
     if request.keeps_shape or rule is None:
         return request.keeps_shape or not request.follows_shape
@@ -62,7 +63,7 @@ def _on_gpus(request: Request, candidate: Candidate) -> Resources | str:
 
 
 def asked_shape(request: Request) -> tuple[int, int]:
-    """Return the tasks in all and the cores of each; at least one of both."""
+    """Return the requested number of tasks and the cores per task, each at least 1."""
     return max(1, request.resources.tasks), max(1, request.resources.cpus_per_task)
 
 
@@ -74,10 +75,10 @@ def _more_than_allowed(tasks: int, cpus: int, most: int) -> str:
 
 
 def _spread(request: Request, candidate: Candidate, held: Resources) -> Resources | str:
-    """Return ``held`` on the nodes it takes, within the user's choice and the bounds of site and
-    candidate.
+    """Return ``held`` with its number of nodes, or the sentence that says which limit it exceeds.
 
-    ``held.nodes`` is the fewest nodes that the tasks, cores and GPUs fit on.
+    ``held.nodes`` is the fewest nodes that the tasks, cores and GPUs fit on; the user's choice and
+    the limits of the site and the candidate apply.
     """
     problem = _layout_problem(request, candidate, held)
     if problem is not None:
@@ -106,7 +107,7 @@ def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: in
 
 
 def _fits_one_node_of_its_own(request: Request, candidate: Candidate) -> bool:
-    """Return whether the job, left alone, has its memory and its cores together on one node."""
+    """Return whether the job, if Berth leaves it alone, fits on one node of its own queue."""
     own, asked = request.default_memory, request.resources
     if own is None or asked.nodes > 1 or request.needs.tasks_per_node is not None:
         return False
@@ -114,7 +115,7 @@ def _fits_one_node_of_its_own(request: Request, candidate: Candidate) -> bool:
 
 
 def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
-    """Return the nodes by what fits, by tasks per node, and by what the user wrote."""
+    """Return the number of nodes: at least what fits, the tasks per node, and the user's number."""
     nodes, asked, needs = held.nodes, request.resources, request.needs
     if needs.tasks_per_node is not None and held.tasks == max(1, asked.tasks):
         nodes = max(nodes, _ceil(held.tasks, needs.tasks_per_node))
@@ -125,10 +126,11 @@ def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
 
 
 def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> str | None:
-    """Return what the user wrote about cores of a node or of a GPU that a node here has not."""
+    """Return which cores per node or per GPU the user requests that no node has; None: nodes have
+    them."""
     needs, cores = request.needs, candidate.cores_per_node
     unchanged = (held.tasks, held.cpus_per_task) == asked_shape(request)
-    # Slurm wants nodes on which so many tasks fit, whether or not there are so many.
+    # Slurm requires nodes on which the tasks per node fit, even where the job has fewer tasks.
     wanted = (needs.tasks_per_node or 0) * held.cpus_per_task if unchanged else 0
     if wanted > cores:
         return f"your tasks per node take {wanted} cores and a node has {cores}"

@@ -299,8 +299,8 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One choice for a job at this site: a queue (with constraint and gres) on a hardware platform.
-    """
+    """One choice for a job at this site: a queue (with constraint and gres) on a hardware
+    platform."""
 
     name: str
     platform: str
@@ -366,8 +366,8 @@ class Ranked(NamedTuple):
     code: str | None = None
     """Stable code of the reason in ``excluded``, explained in docs/reasons.md."""
     warning: str | None = None
-    """What to know before trusting this candidate, for example that no data exist for its platform.
-    """
+    """What to know before trusting this candidate, for example that no data exist for its
+    platform."""
     guess: bool = False
     """True: the candidate ranks after every candidate that is not a guess.
 
@@ -407,8 +407,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """Why a job was sent to a candidate that is not the best, to learn from its run, and the cost.
-    """
+    """Why a job was sent to a candidate that is not the best, to learn from its run, and the
+    cost."""
 
     instead_of: str
     """The candidate with the best prediction."""
@@ -438,5 +438,5 @@ class Decision:
     code: str = "placed"
     """Stable code of the reason, explained in docs/reasons.md."""
     explored: Explored | None = None
-    """Set where the job was sent elsewhere to learn; None: the best candidate was chosen, or none.
-    """
+    """Set where the job was sent elsewhere to learn; None: the best candidate was chosen, or
+    none."""

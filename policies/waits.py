@@ -1,7 +1,7 @@
-"""Waits in a queue, by a job's size and length: a table made beside the submit path.
+"""Predicted queue waits by job size and run time, as a table.
 
-A look-ahead simulation of the queue fills it (``policies.replay.live``); the submit path only looks
-it up.
+A look-ahead simulation of the queue computes the table (``policies.replay.live``) in the
+background; the submit path only looks up an entry.
 """
 
 from __future__ import annotations
@@ -16,26 +16,32 @@ from berth.predictor.core.prediction import Interval
 
 
 class Waits(Protocol):
-    """The waits of jobs in a queue."""
+    """Predicted waits of jobs in a queue."""
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """Return the wait of a job of so many cores or GPUs that is predicted to run so long."""
+        """Return the predicted wait in seconds of a job with ``units`` cores or GPUs and this run
+        time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WaitTable:
-    """Predicted waits in seconds by class of job: so many cores or GPUs, for so long.
+    """Predicted waits in seconds, by classes of job size and run time.
 
-    ``waits`` has one row for each of ``units`` and one column for each of ``seconds``. Raises
-    ValueError where the shape is another or the bounds do not ascend.
+    ``waits`` has one row per entry of ``units`` and one column per entry of ``seconds``. Raises
+    ValueError where the shape differs or the class bounds do not ascend.
     """
 
     units: tuple[int, ...]
-    """Upper bounds of the classes of size, ascending: GPUs at candidates with GPUs, else cores.
-    Larger jobs count as of the last class."""
+    """Upper bounds of the size classes, ascending: GPUs on GPU candidates, else cores.
+
+    Larger jobs use the last class.
+    """
     seconds: tuple[float, ...]
-    """Upper bounds of the classes of predicted time, ascending; longer jobs as of the last."""
+    """Upper bounds of the classes of predicted run time in seconds, ascending.
+
+    Longer jobs use the last class.
+    """
     waits: tuple[tuple[Interval, ...], ...]
 
     def __post_init__(self) -> None:
@@ -49,7 +55,7 @@ class WaitTable:
 
     @classmethod
     def of_dict(cls, document: Mapping[str, Any]) -> WaitTable:
-        """Read what ``to_dict`` made. Raises LookupError, TypeError, ValueError."""
+        """Return the table that ``to_dict`` wrote. Raises LookupError, TypeError or ValueError."""
         seconds = (math.inf if bound is None else float(bound) for bound in document["seconds"])
         return cls(
             tuple(int(bound) for bound in document["units"]),
@@ -61,7 +67,7 @@ class WaitTable:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table as JSON has it: an infinite bound is null."""
+        """Return the table as JSON values; an infinite bound becomes null."""
         return {
             "units": list(self.units),
             "seconds": [None if math.isinf(bound) else bound for bound in self.seconds],
@@ -72,7 +78,8 @@ class WaitTable:
         }
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """Return the wait of a job of so many cores or GPUs that is predicted to run so long."""
+        """Return the predicted wait in seconds of a job with ``units`` cores or GPUs and this run
+        time."""
         row = min(bisect_left(self.units, units), len(self.units) - 1)
         column = min(bisect_left(self.seconds, runtime_s), len(self.seconds) - 1)
         return self.waits[row][column]

@@ -1,7 +1,8 @@
-"""Objectives: what the chosen candidate is best at, found by name.
+"""Objectives: the rules by which the best candidate is chosen, found by name.
 
-One file each, and the baselines in one; ``protocol`` says what an objective is, ``costs`` what
-several of them use. Another package adds one by an entry point of ``berth.objectives``.
+Each objective has its own file; the baselines share one. ``protocol`` defines an objective,
+``costs`` has functions that several share. Another package adds an objective by an entry point in
+the group ``berth.objectives``.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Time against cost and energy, each with an exponent."""
+"""The objective that weighs time, cost and energy, each with an exponent."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ from berth.policies.settings import Weights
 
 
 class Balanced(Objective):
-    """Smallest time**weights.time x cost**weights.cost x energy**weights.energy.
+    """Choose the smallest product time**w_t x cost**w_c x energy**w_e.
 
-    A number that has the exponent 0 need not be known.
+        w_t, w_c, w_e  exponents ``[policy.weights]`` time, cost and energy
+        time           predicted time with weighted wait, in seconds
+        cost           in the site's currency
+        energy         in joules
+
+    A number whose exponent is 0 need not be known.
     """
 
     name = "balanced"
@@ -30,7 +35,7 @@ class Balanced(Objective):
         self._weights = weights
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         weights, cost = self._weights, estimate.cost
         if cost is None:
             if weights.cost:
@@ -43,7 +48,7 @@ class Balanced(Objective):
         return None if energy is None else float(score * energy.joules**weights.energy)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         exponents: tuple[Term, ...] = (
             Term("exponent of the time", self._weights.time, ""),
             Term("exponent of the cost", self._weights.cost, ""),
@@ -55,5 +60,5 @@ class Balanced(Objective):
         return (*time_terms(estimate), *cost_terms(estimate), *energy, *exponents)
 
     def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
-        """See Objective."""
+        """Return why the candidate has no score (see ``Objective.why_missing``)."""
         return NO_PRICE if self._weights.cost and estimate.cost is None else NO_ENERGY

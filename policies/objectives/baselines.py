@@ -1,7 +1,7 @@
-"""Baselines of the literature, as objectives: what policies are compared with.
+"""Baseline objectives from the literature, for comparison with Berth's own objectives.
 
-They are found as other objectives are (``berth.objectives``), so that replays and a daemon in
-shadow mode decide by the production code. A site file in advise or enforce mode refuses them.
+They are registered like other objectives (``berth.objectives``), so that replays and a daemon in
+shadow mode decide with the production code. A site file in advise or enforce mode refuses them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate
 
 UNKNOWN_S = 3600.0
-"""The length of a job that names no time limit."""
+"""Assumed run time in seconds of a job without a time limit."""
 _TIE = 1e-6
 
 
 class HeterogeneityBlind(Objective):
-    """The candidate that is free first, as if every job ran equally long everywhere.
+    """Choose the candidate that can start the job first, as if all hardware were equally fast.
 
-    Expected wait and time limit are what a scheduler knows that does not tell hardware apart. Ties
-    are drawn by lot, which follows from the moment and the user.
+    The score is time limit + expected wait: all that a scheduler knows that ignores hardware
+    differences. Ties are broken by a pseudo-random number from the time and the user.
     """
 
     name = "heterogeneity-blind"
@@ -37,14 +37,14 @@ class HeterogeneityBlind(Objective):
     baseline = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         user = "" if estimate.request is None else estimate.request.user
         text = f"{estimate.now_s!r} {user} {estimate.candidate.name}".encode()
         drawn = int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") / 2**32
         return sum(_parts(estimate)) * (1 + _TIE * drawn)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         limit_s, wait_s = _parts(estimate)
         return (Term("time limit", limit_s, "s"), Term("expected wait", wait_s, "s"))
 
@@ -56,9 +56,10 @@ def _parts(estimate: Estimate) -> tuple[float, float]:
 
 
 class RandomPlace(Objective):
-    """Any candidate that fits, with equal probability.
+    """Choose any candidate that fits, with equal probability.
 
-    The draw follows from the turn, the moment, the user and the candidate: equal runs are equal.
+    The pseudo-random number depends on turn, time, user and candidate, so equal runs give equal
+    results.
     """
 
     name = "random"
@@ -68,19 +69,20 @@ class RandomPlace(Objective):
     baseline = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         user = "" if estimate.request is None else estimate.request.user
         text = f"{estimate.turn} {estimate.now_s!r} {user} {estimate.candidate.name}".encode()
         drawn = int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
         return (drawn + 1) / 2**48
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return (Term("lot", self.score(estimate) or 0.0, ""),)
 
 
 class RoundRobin(Objective):
-    """One candidate after the other, in order of name: the distance from the turn, from 1."""
+    """Choose the candidates in turn, by name; the score is the distance from the present turn, from
+    1."""
 
     name = "round-robin"
     superlative = "is next in turn"
@@ -93,23 +95,24 @@ class RoundRobin(Objective):
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """See Objective."""
+        """Return the objective for this site's settings (see ``Objective.of``)."""
         objective = cls(settings.weights)
         objective._index = {candidate.name: i for i, candidate in enumerate(candidates)}
         return objective
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         index = self._index.get(estimate.candidate.name, 0)
         return 1.0 + (index - estimate.turn) % max(1, len(self._index))
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return (Term("places until its turn", self.score(estimate) or 0.0, ""),)
 
 
 class StaticBest(Objective):
-    """The first candidate of ``policy.order`` that fits, for every job; others get no jobs."""
+    """Choose the first candidate of ``policy.order`` that fits; candidates not in it get no
+    jobs."""
 
     name = "static-best"
     superlative = "is the first of the site's order that fits"
@@ -121,7 +124,10 @@ class StaticBest(Objective):
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """See Objective. Raises UsageError without an order, or for a name that is no place."""
+        """Return the objective for this site's ``policy.order``.
+
+        Raises UsageError where the order is empty or names an unknown candidate.
+        """
         if not settings.order:
             raise UsageError(
                 f"the objective {cls.name!r} needs policy.order",
@@ -135,16 +141,17 @@ class StaticBest(Objective):
         return objective
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         return self._rank.get(estimate.candidate.name)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return (Term("place in the order", self._rank.get(estimate.candidate.name, 0.0), ""),)
 
 
 class UserChoice(Objective):
-    """Where the user wanted it, as without Berth; a job that names no queue is left alone."""
+    """Choose the queue that the user named, as without Berth; a job without a queue is left
+    alone."""
 
     name = "user-choice"
     superlative = "is what the user chose"
@@ -152,10 +159,10 @@ class UserChoice(Objective):
     baseline = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         named = None if estimate.request is None else estimate.request.queue
         return 1.0 if named == estimate.candidate.queue else None
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return (Term("named by the user", 1.0, ""),)

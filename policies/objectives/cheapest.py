@@ -1,4 +1,4 @@
-"""The smallest predicted time x price of the resources held."""
+"""The objective with the smallest cost: predicted time x price of the job's resources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from berth.policies.objectives.protocol import NO_PRICE, Estimate, Objective, Te
 
 
 class Cheapest(Objective):
-    """Smallest cost in the site's currency."""
+    """Choose the smallest cost in the site's currency."""
 
     name = "cheapest"
     superlative = "is predicted cheapest"
@@ -14,9 +14,9 @@ class Cheapest(Objective):
     missing = NO_PRICE
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         return estimate.cost
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return cost_terms(estimate)

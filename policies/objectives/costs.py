@@ -1,5 +1,4 @@
-"""Building blocks of objectives: the price of a job on a candidate, and how long it may wait
-there."""
+"""Functions shared by objectives: a job's price on a candidate, and its expected queue wait."""
 
 from __future__ import annotations
 
@@ -8,7 +7,8 @@ from berth.policies.values import Candidate, CandidateState, Resources
 
 
 def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
-    """Return the price of the resources held, in the site's currency; None: no price is known."""
+    """Return the price per hour of the resources, in the site's currency; None: no price is
+    known."""
     node, gpu, core = (
         candidate.price_per_node_hour,
         candidate.price_per_gpu_hour,
@@ -24,11 +24,11 @@ def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
 
 
 def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:
-    """Return the queueing time in seconds: none where there is room now, else by the candidate's
+    """Return the expected queue wait in seconds: 0 where there is room now, else from the wait
     table.
 
-    Without a table everybody who waits, and this job, is taken to run as long as this job, one
-    after the other. Crude: it orders full partitions by how full they are, no more.
+    Without a table the wait is (pending jobs + 1) x this job's run time. This estimate is crude: it
+    only ranks full partitions by their number of pending jobs.
     """
     if state is None:
         return 0.0
@@ -44,12 +44,14 @@ def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateStat
 
 
 def wait_of(estimate: Estimate) -> float:
-    """Return the expected wait; for an array, until as many tasks run as will."""
+    """Return the expected wait in seconds; for an array, until ``makespan.at_once`` tasks can
+    run."""
     if estimate.makespan is not None:
         return estimate.makespan.wait_s
     return expected_wait_s(estimate.resources, estimate.runtime_s.mid, estimate.state)
 
 
 def length_of(estimate: Estimate) -> float:
-    """Return the middle predicted time in seconds; for an array, without its wait."""
+    """Return the middle predicted run time in seconds; for an array, the makespan without the
+    wait."""
     return estimate.runtime_s.mid if estimate.makespan is None else estimate.makespan.length_s

@@ -1,4 +1,4 @@
-"""The objective that meets a deadline, and then is as cheap as can be."""
+"""The objective that chooses the cheapest candidate that meets the deadline."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate
 
 LATE = 1e12
-"""Factor by which any candidate that is late comes after all that are in time."""
+"""Factor on the score of a late candidate, so that it ranks after every candidate in time."""
 UNPRICED = 1e9
-"""Factor by which candidates in time without a price come after those with one."""
+"""Factor on the score of a candidate without a price, so that it ranks after those with a price."""
 
 
 class Deadline(Objective):
-    """Chooses the cheapest candidate in time; where none is, the one that is least late.
+    """Choose the cheapest candidate that meets the deadline; if none does, the one least late.
 
-    In time: the job could start there no later than its deadline less its upper predicted time;
-    an array, so that its last task ends in time.
-    The deadline is the job's own, else the site's multiple of its time limit, from submission;
-    a job without either is always in time.
+    A candidate meets the deadline where expected wait + upper predicted time is within it; for an
+    array, the last task must end within it. The deadline is the job's own, else the site's multiple
+    of the job's time limit, counted from submission. A job without either always meets it.
     """
 
     name = "deadline"
@@ -34,13 +33,13 @@ class Deadline(Objective):
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """See Objective."""
+        """Return the objective for this site's settings (see ``Objective.of``)."""
         objective = cls(settings.weights)
         objective._limits = settings.deadline_limits
         return objective
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         finish_s = _upper_s(estimate) + wait_of(estimate)
         within_s = self._within_s(estimate)
         if within_s is not None and finish_s > within_s:
@@ -50,7 +49,7 @@ class Deadline(Objective):
         )
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         times = (
             Term("upper predicted time", _upper_s(estimate), "s"),
             Term("expected wait", wait_of(estimate), "s"),
@@ -63,7 +62,7 @@ class Deadline(Objective):
         return (*times, *bounds, *cost_terms(estimate))
 
     def _within_s(self, estimate: Estimate) -> float | None:
-        """Return the seconds from submission to the deadline; None: the job has none."""
+        """Return the seconds from submission to the deadline; None: the job has no deadline."""
         request = estimate.request
         if request is None:
             return None
@@ -74,7 +73,8 @@ class Deadline(Objective):
 
 
 def _upper_s(estimate: Estimate) -> float:
-    """Return the upper predicted time; for an array, of all rounds of its tasks."""
+    """Return the upper predicted time in seconds; for an array, of all its tasks without the
+    wait."""
     time = estimate.runtime_s
     if estimate.makespan is None or time.mid <= 0:
         return time.high

@@ -1,4 +1,4 @@
-"""The earliest predicted end: wait and run, whatever the site's weight of waiting."""
+"""The objective with the earliest predicted end, whatever the site's weight of waiting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from berth.policies.objectives.protocol import Estimate, Objective, Term, time_t
 
 
 class Earliest(Objective):
-    """Smallest number of seconds from now to the end."""
+    """Choose the smallest expected wait + predicted run time, in seconds."""
 
     name = "earliest"
     superlative = "is predicted to finish first"
@@ -15,11 +15,11 @@ class Earliest(Objective):
     waits = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         return length_of(estimate) + wait_of(estimate)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         if estimate.makespan is not None:
             return time_terms(estimate)
         predicted = Term("predicted time", estimate.runtime_s.mid, "s")

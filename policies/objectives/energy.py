@@ -1,4 +1,4 @@
-"""Energy and carbon of a job at a candidate, and what the numbers stand on."""
+"""Predicted energy and carbon emission of a job on a candidate, with the source of the power."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth.policies.objectives.protocol import Estimate, Term
 
 
 class PowerSource(StrEnum):
-    """The sources of the mean power of a job, best first, in the words that are shown."""
+    """Sources of a job's mean power, best first, in the words that users see."""
 
     MEASURED = "mean power, measured on finished jobs"
     PREDICTED = "mean power, predicted"
@@ -19,20 +19,20 @@ class PowerSource(StrEnum):
 
 
 class Energy(NamedTuple):
-    """The energy that a job is predicted to draw."""
+    """The energy that a job is predicted to use, in joules, with its mean power in watts."""
 
     joules: float
     power_w: float
     source: PowerSource
     host_w: float = 0.0
-    """Part of ``power_w`` of the cores beside the GPUs, by the data sheet."""
+    """Part of ``power_w`` for the host's cores beside the GPUs, from the data sheet."""
 
 
 def energy_of(estimate: Estimate) -> Energy | None:
-    """Return mean power of what the job holds x predicted time; None: no power is known.
+    """Return mean power of the job's resources x predicted time; None: no power is known.
 
-    The power is that of finished jobs, else that of the prediction (a grid point's, by what the job
-    holds of it), else of the data sheet: of the part of a node, GPU or slice that is held.
+    The power per core or GPU comes from finished jobs, else from the prediction's energy, else from
+    the data sheet.
     """
     candidate, held, point = estimate.candidate, estimate.resources, estimate.prediction
     core_w = candidate.power_per_core_w
@@ -55,13 +55,14 @@ def energy_of(estimate: Estimate) -> Energy | None:
 
 
 def carbon_g(estimate: Estimate, energy: Energy) -> float | None:
-    """Return grams of CO2 equivalent, from when the job is expected to start; None: not known."""
+    """Return grams of CO2 equivalent from the expected start of the job; None: not known."""
     intensity = intensity_of(estimate)
     return None if intensity is None else energy.joules / J_PER_KWH * intensity
 
 
 def intensity_of(estimate: Estimate) -> float | None:
-    """Return the mean g/kWh while the job is expected to run."""
+    """Return the mean carbon intensity in g/kWh while the job is expected to run; None: not
+    known."""
     table = estimate.candidate.carbon
     if table is None:
         return None
@@ -69,7 +70,7 @@ def intensity_of(estimate: Estimate) -> float | None:
 
 
 def energy_terms(estimate: Estimate) -> tuple[Term, ...]:
-    """Return the mean power with its source, and the energy; none where it is not known."""
+    """Return the mean power with its source, and the energy; empty where no power is known."""
     energy = energy_of(estimate)
     if energy is None:
         return ()

@@ -1,4 +1,4 @@
-"""The smallest predicted time."""
+"""The objective with the smallest predicted time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from berth.policies.objectives.protocol import Estimate, Objective, Term, time_t
 
 
 class Fastest(Objective):
-    """Smallest number of seconds, with the expected wait as the site weighs it."""
+    """Choose the smallest predicted run time + expected wait x the site's weight of waiting, in
+    seconds."""
 
     name = "fastest"
     superlative = "is predicted fastest"
     comparative = "faster"
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         return estimate.time_s
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return time_terms(estimate)

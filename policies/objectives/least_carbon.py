@@ -1,4 +1,4 @@
-"""The smallest predicted emission: energy x carbon intensity while the job is expected to run."""
+"""The objective with the smallest predicted emission: energy x carbon intensity during the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from berth.policies.values import Candidate
 
 
 class LeastCarbon(Objective):
-    """Fewest grams of CO2 equivalent."""
+    """Choose the candidate with the fewest grams of CO2 equivalent."""
 
     name = "least-carbon"
     superlative = "is predicted to emit least carbon"
@@ -24,7 +24,8 @@ class LeastCarbon(Objective):
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """See Objective. Raises UsageError where no place has a carbon intensity."""
+        """Return the objective for this site. Raises UsageError where no candidate has a carbon
+        intensity."""
         if candidates and all(candidate.carbon is None for candidate in candidates):
             raise UsageError(
                 f"the objective {cls.name!r} needs the carbon intensity of the electricity",
@@ -33,12 +34,12 @@ class LeastCarbon(Objective):
         return cls(settings.weights)
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         energy = energy_of(estimate)
         return None if energy is None else carbon_g(estimate, energy)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         mean = intensity_of(estimate)
         intensity = () if mean is None else (Term("carbon intensity then", mean, "g/kWh"),)
         return (
@@ -48,5 +49,5 @@ class LeastCarbon(Objective):
         )
 
     def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
-        """See Objective."""
+        """Return why the candidate has no score (see ``Objective.why_missing``)."""
         return NO_ENERGY if energy_of(estimate) is None else NO_CARBON

@@ -1,4 +1,4 @@
-"""The smallest predicted energy of what the job holds."""
+"""The objective with the smallest predicted energy of the job's resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from berth.policies.objectives.protocol import NO_ENERGY, Estimate, Objective, T
 
 
 class LeastEnergy(Objective):
-    """Fewest joules."""
+    """Choose the candidate with the fewest joules."""
 
     name = "least-energy"
     superlative = "is predicted to need least energy"
@@ -15,10 +15,10 @@ class LeastEnergy(Objective):
     missing = NO_ENERGY
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         energy = energy_of(estimate)
         return None if energy is None else energy.joules
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return (Term("predicted time", estimate.runtime_s.mid, "s"), *energy_terms(estimate))

@@ -1,7 +1,7 @@
-"""What an objective is: one number for each candidate that passed, smaller is better.
+"""An objective computes one score for each candidate that passed; the smallest score wins.
 
-An objective sees Estimates and nothing else. It is made once for a site and asked for every
-candidate of every job, so ``score`` does arithmetic only. A minimal one::
+An objective reads only Estimates. It is created once for a site and called for every candidate of
+every job, so ``score`` should do arithmetic only. A minimal objective::
 
     class Shortest(Objective):
         name = "shortest"
@@ -23,35 +23,37 @@ from berth.policies.values import Candidate, CandidateState, Makespan, Request, 
 from berth.predictor.core.prediction import Interval, MemoryUse, Prediction
 
 CURRENCY = "currency"
-"""The unit of a Term in the site's currency."""
+"""The unit of a Term that is an amount in the site's currency."""
 
 
 class Estimate(NamedTuple):
-    """What is predicted and known of one job on one candidate: all that a score may look at."""
+    """The predictions and facts about one job on one candidate: all that a score may read."""
 
     candidate: Candidate
     resources: Resources
     runtime_s: Interval
     time_s: float
-    """The predicted time, with the expected wait as the site weighs it; for an array, until its
-    last task ends."""
+    """The predicted time in seconds plus the expected wait x the site's weight of waiting.
+
+    For an array: the makespan.
+    """
     cost: float | None
-    """Cost in the site's currency, for an array each task's; None: the site file gives no price."""
+    """Cost in the site's currency, for an array per task; None: the site file gives no price."""
     memory: MemoryUse | None
     prediction: Prediction
-    """The grid point that the numbers come from: energy, basis, bound."""
+    """The grid point that the numbers come from, with energy, basis and bottleneck."""
     request: Request | None = None
-    """The request; who asks is looked at by ``live`` objectives only."""
+    """The request; only ``live`` objectives may read the user from it."""
     state: CandidateState | None = None
-    """The candidate's present state; None: not known, or not looked at yet."""
+    """The candidate's present state; None: not known, or not read yet."""
     now_s: float = 0.0
     """Unix time of the decision, for ``live`` objectives; 0: not known."""
     turn: int = 0
-    """The number of decisions made before this one, for objectives that take ``turns``."""
+    """Number of earlier decisions, for objectives with ``turns``."""
     work: float = 1.0
-    """For an array: the times of all tasks together, over that of the longest."""
+    """For an array: sum of the run times of all tasks divided by the longest; 1: a single job."""
     makespan: Makespan | None = None
-    """For an array, at present; None: one job, or not looked at yet."""
+    """For an array: the makespan by the present state; None: a single job, or not computed yet."""
 
 
 class Term(NamedTuple):
@@ -63,62 +65,65 @@ class Term(NamedTuple):
 
 
 class Objective(Protocol):
-    """What the chosen candidate is best at. An entry point of ``berth.objectives`` names the class.
+    """A rule that scores candidates. An entry point in the group ``berth.objectives`` names the
+    class.
 
-    Whether a candidate has a score at all may depend on what was asked, the site file and the
-    prediction, never on the state or the moment.
+    Whether a candidate has a score may depend on the request, the site file and the prediction,
+    never on the state or the time.
     """
 
     name: ClassVar[str]
     """The name in the site file and for ``--policy``."""
     superlative: ClassVar[str]
-    """Words of the sentence for the user: ``h200 (...) is predicted fastest: ...``."""
+    """Words for the best candidate in the user's sentence: ``h200 (...) is predicted fastest:
+    ...``."""
     comparative: ClassVar[str] = "better"
-    """Its other words: ``2.0 times faster than ...``."""
+    """Words for the comparison in the user's sentence: ``2.0 times faster than ...``."""
     missing: ClassVar[tuple[Code, str]] = (
         Code.NO_SCORE,
         "the objective needs a number that is not known for it",
     )
-    """Why a candidate without a score is ruled out."""
+    """Code and sentence that rule out a candidate without a score."""
     waits: ClassVar[bool] = False
-    """The score needs the candidate's state (the expected wait), however the site weighs
-    waiting."""
+    """True: the score uses the expected wait, whatever the site's weight of waiting."""
     live: ClassVar[bool] = False
-    """The score needs who asks, the moment or the turn: it is made anew for every decision."""
+    """True: the score depends on the user, the time or the turn, so it is computed for every
+    decision."""
     turns: ClassVar[bool] = False
-    """The score changes with each decision made before; such objectives are ``live``."""
+    """True: the score depends on the number of earlier decisions; such objectives are also
+    ``live``."""
     baseline: ClassVar[bool] = False
-    """Something to compare with, not a way to run a site: the site file takes it in no mode in
-    which jobs are changed."""
+    """True: the objective is for comparison only; the site file refuses it in modes that change
+    jobs."""
 
     def __init__(self, weights: Weights) -> None:
-        """Take the weights of ``[policy.weights]``, for objectives that have any."""
+        """Store the weights of ``[policy.weights]``, for objectives that use them."""
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """Return the objective of a site. ``candidates``: all of them, by name.
+        """Return the objective for a site. ``candidates``: all candidates, sorted by name.
 
-        Raises UsageError where the site file lacks what it needs.
+        Raises UsageError where the site file lacks a setting that the objective needs.
         """
         return cls(settings.weights)
 
     @abstractmethod
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score, above zero, smaller is better; None: it cannot be computed."""
+        """Return the score, greater than 0; smaller is better. None: it cannot be computed."""
         ...
 
     @abstractmethod
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return what the score is made of, for a person to read."""
+        """Return the parts of the score, for a person to read."""
         ...
 
     def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
-        """Return why this candidate has no score, for objectives that need several numbers."""
+        """Return code and sentence for a candidate without a score (default: ``missing``)."""
         return self.missing
 
 
 def time_terms(estimate: Estimate) -> tuple[Term, ...]:
-    """Return the predicted time, and the expected wait where the site counts it."""
+    """Return the predicted time, and the expected wait where the site counts waits."""
     if estimate.makespan is not None:
         return array_terms(estimate.makespan, estimate.runtime_s.mid)
     predicted = Term("predicted time", estimate.runtime_s.mid, "s")
@@ -127,8 +132,7 @@ def time_terms(estimate: Estimate) -> tuple[Term, ...]:
 
 
 def array_terms(makespan: Makespan, runtime_s: float) -> tuple[Term, ...]:
-    """Return how the time until the last task ends comes about. ``runtime_s``: of the longest
-    task."""
+    """Return the parts of an array's makespan. ``runtime_s``: run time of the longest task."""
     tasks, at_once, wait_s, seconds, work = makespan
     unequal = (Term("times of all over the longest", work, ""),) if makespan.unequal else ()
     waiting = (Term("expected wait", wait_s, "s"),) if wait_s else ()
@@ -143,7 +147,7 @@ def array_terms(makespan: Makespan, runtime_s: float) -> tuple[Term, ...]:
 
 
 def cost_terms(estimate: Estimate) -> tuple[Term, ...]:
-    """Return price x time of what the job holds; none where there is no price."""
+    """Return the cost as a Term; empty where the site file gives no price."""
     name = "cost" if estimate.makespan is None else "cost of a task"
     return () if estimate.cost is None else (Term(name, estimate.cost, CURRENCY),)
 

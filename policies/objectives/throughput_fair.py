@@ -1,10 +1,10 @@
-"""Throughput for everybody: fast nodes for users below their share, scarce ones spared by others.
+"""The objective that keeps scarce candidates for users below their fair share.
 
 The max-min fairness of Gavel (Narayanan et al., OSDI 2020, section 4.1) shares heterogeneous
-devices so that the smallest normalised throughput of a user, relative to the user's share, is as
-large as can be. Gavel solves that anew every round and moves jobs; at submission, with one job to
-place and none to move, what is left of it is a price of scarcity that grows with what the user has
-already had.
+devices so that the smallest normalised throughput of any user, relative to the user's share, is as
+large as possible. Gavel solves this in every round and moves running jobs. Berth places one job at
+submission and moves none, so it only adds a price for scarce candidates that grows with the user's
+recent usage.
 """
 
 from __future__ import annotations
@@ -13,22 +13,28 @@ from berth.policies.limits import AT_SHARE
 from berth.policies.objectives.protocol import Estimate, Objective, Term, time_terms
 
 MOST_USE = 2.0
-"""A user who has used twice its share or more pays this much for scarcity."""
+"""Largest exponent: users with twice their fair share of usage or more all count with this
+value."""
 
 
 class ThroughputFair(Objective):
-    """Smallest time x (part of the candidate that the job holds) ** (user's use of its share)."""
+    """Choose the smallest time x part ** usage.
+
+    time   predicted time with weighted wait, in seconds
+    part   fraction of the candidate's GPUs or cores that the job uses, 0 to 1
+    usage  the user's recent usage divided by the fair share, 0 to ``MOST_USE``
+    """
 
     name = "throughput-fair"
     superlative = "is predicted to give every user a fair throughput"
     live = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """See Objective."""
+        """Return the score; smaller is better (see ``Objective.score``)."""
         return float(estimate.time_s * _part(estimate) ** _use(estimate))
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """See Objective."""
+        """Return the parts of the score (see ``Objective.terms``)."""
         return (
             *time_terms(estimate),
             Term("part of the place held", _part(estimate), ""),
@@ -37,7 +43,7 @@ class ThroughputFair(Objective):
 
 
 def _part(estimate: Estimate) -> float:
-    """Return the part of the candidate's GPUs or cores that the job holds, 0 to 1."""
+    """Return the fraction of the candidate's GPUs or cores that the job uses, 0 to 1."""
     candidate, held = estimate.candidate, estimate.resources
     each = candidate.gpus_per_node if candidate.is_gpu else candidate.cores_per_node
     units = held.gpus if candidate.is_gpu else held.cores
