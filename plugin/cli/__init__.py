@@ -1,4 +1,4 @@
-"""The command line: ``tree`` names the commands, each a file that is imported when it runs."""
+"""The command line: ``tree`` lists the commands; each one's module is imported when it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth`` as click has it, and what an error is for whoever typed the command."""
+"""The entry point of ``berth``: runs the click command and turns errors into messages."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def berth() -> None:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run the command; exit status 0 done, 1 failed, 2 wrong usage.
+    """Run the command; exit status 0: done, 1: failed, 2: wrong usage.
 
-    Never a traceback for bad input.
+    Invalid input never leads to a traceback.
     """
     try:
-        # Outside of standalone mode click hands back the status of an Exit instead of raising it.
+        # Without standalone mode, click returns the status of an Exit instead of raising it.
         with _shown_reports():
             status = berth.main(args=list(arguments), prog_name="berth", standalone_mode=False)
         if isinstance(status, int) and status:
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> None:
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:
-        # A full disk, a folder that is somebody else's: the machine's doing, not a fault of Berth.
+        # A full disk or another user's folder is a problem of the machine, not a fault of Berth.
         if error.errno is None or error.strerror is None:
             raise
         where = f"{error.filename}: " if error.filename is not None else ""

@@ -1,5 +1,5 @@
-"""What every command has: its example before all else, ``--format csv``, ``--help-all``, and what
-each option is by default."""
+"""Adds to every command: the example at the top of its help, ``--format csv``, ``--help-all``, and
+the options' defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME, _OTHER_NAME = "--format", "--output-format"
 
 
 def prepared(command: click.Command) -> click.Command:
-    """Return the command with these; of a group, its commands too."""
+    """Return the command with these additions; those of a group, with its subcommands too."""
     _add_format(command)
     _add_help_all(command)
     _put_example_first(command)
@@ -45,7 +45,7 @@ def _put_example_first(command: click.Command) -> None:
 
 
 def _add_help_all(command: click.Command) -> None:
-    """Add ``--help-all`` where options are left out of ``--help``."""
+    """Add ``--help-all`` to a command whose ``--help`` leaves options out."""
     rare = [option for option in command.params if isinstance(option, Rare)]
     if not rare or any(option.name == "help_all" for option in command.params):
         return
@@ -69,9 +69,9 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
 
 
 def _add_format(command: click.Command) -> None:
-    """Add ``--format csv``, tables alone, for a spreadsheet, where a result has tables.
+    """Add ``--format csv`` to a command that prints tables: only the tables, for a spreadsheet.
 
-    Where ``--format`` means something else already, the option is ``--output-format``.
+    Where the command has another ``--format`` option, this one is called ``--output-format``.
     """
     known = {
         name

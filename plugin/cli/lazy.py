@@ -1,7 +1,8 @@
 """Groups of commands that are imported only when they run.
 
-``berth --help`` must not pay for numpy, SQLAlchemy or anything else: a group knows its commands by
-name, module and a one-line summary (``tree``), and imports the one that is called.
+``berth --help`` must be fast, so it may not import numpy, SQLAlchemy or other slow modules: a
+group knows its commands by name, module and one-line summary (``tree``), and imports a command's
+module when it is called.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ REGISTERED: Registry[click.Command] = Registry(
     own=Path(__file__).parents[1] / "entry_points.ini",
     needs=("get_short_help_str",),
 )
-"""Commands of one scheduler only, and of other packages: under ``berth site``."""
+"""Registry of commands for one scheduler, and of other packages' commands, under ``berth site``."""
 
 
 class LazyGroup(click.Group):
@@ -61,7 +62,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names. Raises NoSuchCommand with where it is."""
+        """Return the command that the first word names. Raises NoSuchCommand, naming groups that
+        have it."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
@@ -108,7 +110,7 @@ class LazyGroup(click.Group):
 
 
 class Root(LazyGroup):
-    """``berth`` itself, whose help needs no click."""
+    """The command ``berth`` itself; its help is written without importing the commands."""
 
     def get_help(self, ctx: click.Context) -> str:
         """Return what ``berth --help`` prints."""
@@ -116,9 +118,9 @@ class Root(LazyGroup):
 
 
 class CommandWithMore(LazyGroup):
-    """A command that runs by itself and has commands below it, such as ``berth place replace``.
+    """A command that can run by itself and also has subcommands, such as ``berth place replace``.
 
-    The first word decides: one that names a command below calls that. A file of such a name is
+    If the first word names a subcommand, the subcommand runs. A file with such a name must be
     given as ``./replace``.
     """
 
@@ -144,18 +146,18 @@ class CommandWithMore(LazyGroup):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """The context of the command itself, or of the group of those below it."""
+        """Return the context of the command itself, or of the group of its subcommands."""
         completes_first_word = not args and extra.get("resilient_parsing")
         if completes_first_word or (args and args[0] in self.lazy):
             return _Below(self).make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return the words of the command itself."""
+        """Return the usage words of the command itself."""
         return click.Command.collect_usage_pieces(self, ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return its own; none where click writes the path of a command below it."""
+        """Return the command's own parameters; none where click writes a subcommand's path."""
         return super().get_params(ctx) if ctx.command is self else []
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -166,7 +168,7 @@ class CommandWithMore(LazyGroup):
 
 
 class _Below(LazyGroup):
-    """The commands below a command; completion offers that command's own words, too."""
+    """The subcommands of a command; shell completion also offers the command's own words."""
 
     def __init__(self, command: CommandWithMore) -> None:
         super().__init__(command.name, lazy=command.lazy)
@@ -182,7 +184,7 @@ class _Below(LazyGroup):
 
 
 def _paths_to(name: str, nodes: Mapping[str, Leaf | Branch]) -> Iterator[str]:
-    """Yield where commands of that name stand in the tree: ``site doctor``."""
+    """Yield the paths of commands with that name in the tree, such as ``site doctor``."""
     for word, node in nodes.items():
         if word == name:
             yield word

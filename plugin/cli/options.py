@@ -1,6 +1,6 @@
-"""Options that mean the same in several commands, and how a command prints its result.
+"""Options with the same meaning in several commands, and the printing of a command's result.
 
-One definition of each, light to import.
+Each option is defined once; the module imports nothing slow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from berth.plugin.report.parts import Part, Report, Table
 
     Shown: TypeAlias = str | Report | Part | Table[Any]
-    """What people read of a result."""
+    """The form of a result for people."""
 
 _ALL = "berth.help-all"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,9 +36,9 @@ POSITIVE = click.IntRange(min=1)
 
 
 class Listed(click.ParamType[tuple[Any, ...]]):
-    """Values separated by commas; ``read`` makes one of a word, and raises ValueError.
+    """A list of values separated by commas; ``read`` converts one word, and raises ValueError.
 
-    ``like`` is an example of such a text; for an enumeration, its values are named instead.
+    ``like`` is an example of such a list; for an enumeration, its values are listed instead.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Any, ...]:
-        """Return the values of the text; a tuple stays as it is. Raises BadParameter."""
+        """Return the values in the text; a tuple is returned unchanged. Raises BadParameter."""
         if isinstance(value, tuple):
             return value
         try:
@@ -64,7 +64,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
 
 
 def _count(word: str) -> int:
-    """Read a whole number from 1 on. Raises ValueError."""
+    """Return a whole number of at least 1. Raises ValueError."""
     number = whole_number(word, 2**63 - 1)
     if not number:
         raise ValueError(word)
@@ -73,15 +73,15 @@ def _count(word: str) -> int:
 
 WORDS = Listed("words", str, "this,that")
 NODES = Listed("whole numbers", _count, "1,2,4", is_set=True)
-"""Numbers of nodes, ascending, each once."""
+"""Numbers of nodes, in ascending order and without duplicates."""
 NUMBERS = Listed("numbers", float, "100,200")
 COUNTS = Listed("whole numbers", _count, "1,2,4")
 
 
 class Named(click.ParamType[str]):
-    """A name of the registry; another one raises UsageError with the nearest.
+    """A name in the registry; an unknown name raises UsageError with the nearest known name.
 
-    Help shows Berth's own names: other packages are looked at only when the value is used.
+    Help lists only Berth's own names: other packages are imported only when the value is used.
     """
 
     def __init__(self, registry: Registry[Any]) -> None:
@@ -89,57 +89,59 @@ class Named(click.ParamType[str]):
         self._registry = registry
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, after importing what it names. Raises UsageError."""
+        """Return the name, after importing the object it names. Raises UsageError."""
         self._registry.load(value)
         return value
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return Berth's own names, as click shows a choice."""
+        """Return Berth's own names in the form in which click prints a choice."""
         return f"[{'|'.join(self._registry.own())}|...]"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return every name that begins so, of other packages too."""
+        """Return every name with this beginning, including those of other packages."""
         return [CompletionItem(n) for n in self._registry.names() if n.startswith(incomplete)]
 
 
 class Rare(click.Option):
-    """An option that few need: ``--help`` leaves it out, ``--help-all`` and the manual have it."""
+    """An option that few users need: shown by ``--help-all`` and the manual, but not by
+    ``--help``."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return what help says of it; None: nothing."""
+        """Return the option's line of the help; None: the option is left out."""
         return super().get_help_record(ctx) if ctx.meta.get(_ALL) else None
 
 
 @contextmanager
 def with_rare_options(context: click.Context) -> Iterator[None]:
-    """Let the help of that context have the rare options, too, within the block."""
+    """Within the block, let the context's help include the rare options."""
     context.meta[_ALL] = True
     yield
     del context.meta[_ALL]
 
 
 class SentenceJson(click.Option):
-    """``--json`` of a command that prints no table: such a command has no ``--format csv``."""
+    """The option ``--json`` of a command without tables, which therefore has no ``--format
+    csv``."""
 
 
 def json_option(command: F) -> F:
-    """Add ``--json`` to a command that prints a sentence, given as ``json_``; see ``answer``."""
+    """Add ``--json``, passed as ``json_``, to a command that prints a sentence; see ``answer``."""
     return click.option(
         "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the result as JSON."
     )(command)
 
 
 def table_json_option(command: F) -> F:
-    """Add ``--json`` to a command that prints tables, given as ``json_``; see ``answer``."""
+    """Add ``--json``, passed as ``json_``, to a command that prints tables; see ``answer``."""
     return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
 
 
 def answer(shown: Shown | Callable[[], Shown], data: object, *, json_: bool) -> None:
-    """Print a command's result: for people, or ``data`` as JSON.
+    """Print a command's result: ``shown`` for people, or ``data`` as JSON.
 
-    Either may be a function that makes it, where it takes time or is not always there.
+    Either may be a function that returns it, where making it takes time or is not always possible.
     """
     if json_:
         click.echo(json.dumps(data() if callable(data) else data, indent=2))
@@ -153,7 +155,7 @@ def answer(shown: Shown | Callable[[], Shown], data: object, *, json_: bool) -> 
 
 
 def site_option(command: F) -> F:
-    """Add ``--site``, given to the command as ``site_file``: a path, or None for find_site."""
+    """Add ``--site``, passed to the command as ``site_file``: a path, or None for ``find_site``."""
     return click.option(
         "--site", "site_file", type=PATH, envvar="BERTH_SITE",
         help=f"Site file [{SITE_FILE}, where there is one].",
@@ -161,7 +163,7 @@ def site_option(command: F) -> F:
 
 
 def installed_site_option(command: F) -> F:
-    """Add ``--site`` for commands that cannot do without a site file, given as ``site_file``."""
+    """Add ``--site``, passed as ``site_file``, to commands that need a site file."""
     return click.option(
         "--site", "site_file", type=PATH, envvar="BERTH_SITE", default=SITE_FILE,
         help="Site file (berth.toml).",
@@ -169,7 +171,7 @@ def installed_site_option(command: F) -> F:
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--site`` and ``--store``, given to the command as ``installation``."""
+    """Add ``--site`` and ``--store``, passed to the command as ``installation``."""
 
     @functools.wraps(command)
     def with_installation(
@@ -185,7 +187,7 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def platform_option(command: F) -> F:
-    """Add ``--platform`` to commands that measure this machine, given as ``platform``."""
+    """Add ``--platform``, passed as ``platform``, to commands that measure this machine."""
     return click.option(
         "--platform", default="local", envvar="BERTH_PLATFORM", show_envvar=True,
         help="Name of the platform that this machine is.",
@@ -203,12 +205,12 @@ def seconds_of(option: str, text: str) -> float:
 def as_seconds(
     _context: click.Context, parameter: click.Parameter, value: str | None
 ) -> float | None:
-    """Read a duration as an option's callback. Raises UsageError."""
+    """Return a duration in seconds: the callback of an option. Raises UsageError."""
     return None if value is None else seconds_of(parameter.opts[0], value)
 
 
 def bundles_option(command: F) -> F:
-    """Add ``--bundle``, given as ``bundles``."""
+    """Add ``--bundle``, passed as ``bundles``."""
     return click.option(
         "--bundle",
         "bundles",

@@ -1,4 +1,5 @@
-"""``berth serve``: the daemon that answers submit filters, and a look at a running one."""
+"""``berth serve``: runs the daemon that answers submit filters, or shows a running daemon's
+state."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tree of commands: twelve, each with its module and one line about it.
+"""The tree of commands: twelve at the top, each with its module and a one-line summary.
 
-Nothing is imported here, click neither: ``berth --help`` is written from the tree alone.
+This module imports no command, and not click: ``berth --help`` is written from the tree alone.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ CLI = "berth.plugin.cli"
 
 
 class Leaf(NamedTuple):
-    """A command: where it is defined, and one line about it."""
+    """A command: where it is defined, and its one-line summary."""
 
     target: str
     """``module:attribute`` of the click command, or of a small click group."""
     summary: str
     below: Mapping[str, Leaf] = {}
-    """Commands under one that runs by itself, too: ``berth place``, ``berth place replace``."""
+    """Subcommands of a command that can also run by itself, such as ``berth place replace``."""
     for_jobs: bool = False
-    """Called by the scripts of jobs that Berth submits, not by people."""
+    """Whether the command is for the scripts of jobs that Berth submits, not for people."""
 
 
 class Branch(NamedTuple):
-    """A group of commands: one line about it, an example, and what is in it."""
+    """A group of commands: a one-line summary, an example, and its commands."""
 
     summary: str
     example: str
     commands: Mapping[str, Leaf]
     has_more: bool = False
-    """Whether other packages, and schedulers, add commands to it."""
+    """Whether other packages and schedulers can add commands to the group."""
 
 
 PILOT = Branch(
@@ -224,7 +224,7 @@ Commands:
 
 
 def help_text() -> str:
-    """Return what ``berth --help`` prints."""
+    """Return the text that ``berth --help`` prints."""
     width = max(map(len, COMMANDS))
     return _HELP + "\n".join(
         f"  {name:<{width}}  {node.summary}" for name, node in COMMANDS.items()

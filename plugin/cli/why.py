@@ -1,4 +1,4 @@
-"""``berth why``: one job, from its submission to its end."""
+"""``berth why``: explains one job, from its submission to its end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Charts of reports: predicted times by place, real over predicted times, slices of a GPU fleet.
+"""Charts of reports: predicted times, real over predicted times, MIG slices of a GPU fleet.
 
-Times stand on a logarithmic axis with their 90 % intervals.
+Times have a logarithmic axis, and 90 % intervals.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from berth.plugin.pictures.figure import INK, check_ending, drawing, element, sa
 MOST = 20
 PREDICTED = "predicted time with its 90 % interval"
 _MOST_BELOW = 1e3
-"""How far an interval is drawn below its middle: zero is nowhere on a logarithmic axis."""
+"""Maximum factor by which an interval's drawn lower end is below its middle, as a logarithmic axis
+has no zero."""
 MOST_POINTS = 2_000
 MOST_ROWS = 16
 _LEAST_S = 1e-3
 MOST_GPUS = 32
-"""GPUs that are drawn; the tables have all."""
+"""Maximum number of GPUs drawn; the tables list all."""
 
 
 _TRUSTED, _DOUBTED, _GRID, _REAL = "#2f6690", "#9aa3ad", "#d9dee3", "#b5493b"
@@ -30,19 +31,19 @@ _TRUSTED, _DOUBTED, _GRID, _REAL = "#2f6690", "#9aa3ad", "#d9dee3", "#b5493b"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One place. Seconds: low, middle and high."""
+    """One place's time in seconds: low, middle and high."""
 
     name: str
     seconds: tuple[float, float, float]
     doubtful: bool = False
-    """Predicted, but nothing to act on: a prior, or an abstention."""
+    """Whether the prediction is too uncertain to act on: a prior, or an abstention."""
 
 
 def ranked_times(
     rows: Sequence[Row], *, took_s: float | None = None, label: str = PREDICTED
 ) -> str:
-    """Draw an SVG of the first ``MOST`` rows, in their order, and ``took_s``, the time it really
-    took.
+    """Return an SVG of the first ``MOST`` rows, in their order, and of the measured time
+    ``took_s``.
 
     Raises ToolMissing without matplotlib.
     """
@@ -51,7 +52,8 @@ def ranked_times(
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
-    """Write that picture. Raises ToolMissing, UsageError for another ending or no rows."""
+    """Write the same picture to a file. Raises ToolMissing, and UsageError for another ending or
+    no rows."""
     check_ending(path)
     if not rows:
         raise UsageError("there is no predicted time to draw")
@@ -89,7 +91,7 @@ _GRID, _IN, _OUT, _LINE = "#d9dee3", "#2f6690", "#b5493b", "#9aa3ad"
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One finished job, in seconds."""
+    """A finished job's predicted and real times in seconds."""
 
     predicted_s: float
     real_s: float
@@ -99,7 +101,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of one group with its interval, from 0 to 1."""
+    """One group's share and its interval, from 0 to 1."""
 
     name: str
     low: float
@@ -108,7 +110,7 @@ class Share:
 
 
 def real_times(jobs: Sequence[Compared]) -> str:
-    """Draw an SVG of each job's real time over its predicted time, both on log axes."""
+    """Return an SVG of each job's real over its predicted time, on logarithmic axes."""
     shown = list(jobs)[-MOST_POINTS:]
     with drawing(_GRID):
         figure, axes = _axes(5.2, 4.4)
@@ -133,7 +135,7 @@ def real_times(jobs: Sequence[Compared]) -> str:
 
 
 def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
-    """Draw an SVG of shares with their intervals, beside what is promised."""
+    """Return an SVG of shares with their intervals, and a line at the promised share."""
     shown = list(rows)[:MOST_ROWS]
     with drawing(_GRID):
         figure, axes = _axes(6.4, 0.9 + 0.3 * max(2, len(shown)))
@@ -166,7 +168,7 @@ _ROOM, _EDGE = "#eef1f4", "#ffffff"
 
 
 class Use(Enum):
-    """What a slice is, and its colour."""
+    """The state of a slice in the chart, with its colour."""
 
     FREE = "#cfe2f3"
     BUSY = "#f3c98b"
@@ -176,7 +178,7 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One slice: from memory slice ``begin`` (0 first), so many wide."""
+    """One slice: its first memory slice (from 0), and its number of memory slices."""
 
     name: str
     begin: int
@@ -186,16 +188,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One GPU at one moment; no blocks: MIG is off, or nothing is cut."""
+    """One GPU at one moment; without blocks: MIG is off, or the GPU has no instances."""
 
     name: str
     width: int
-    """Memory slices in all."""
+    """Total number of memory slices."""
     blocks: Sequence[Block]
 
 
 def fleet(lanes: Sequence[Lane]) -> str:
-    """Draw an SVG of the lanes from the top down. Raises ToolMissing without matplotlib."""
+    """Return an SVG of the lanes from top to bottom. Raises ToolMissing without matplotlib."""
     shown = list(lanes)[:MOST_GPUS]
     with drawing(_ROOM):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra

@@ -1,8 +1,9 @@
-"""The picture of an explanation: what moved each platform's speedup, and what limits it there.
+"""Draws an explanation: what determines a program's speedup on each platform, and its bottleneck.
 
-Left, bars from a typical program's speedup to this one's, one panel a platform: what each group
-of counters multiplies it by. Right, a radar of what share of the roofline's time each resource
-needs, which overlap. SVG or PNG by the file's ending; matplotlib (the `train` extra) draws it.
+Left, one panel per platform: bars from a typical program's speedup to this program's, each with
+the factor of one group of counters. Right, a radar chart with the share of the roofline's time
+that each resource needs; the shares overlap. SVG or PNG by the file's ending; matplotlib (the
+`train` extra) is needed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ AXES = (
     ("launches", ("launches",)),
     ("serial", ("serial",)),
 )
-"""Spokes of the radar: resources, and the parts of the time that each takes the largest of."""
+"""Spokes of the radar chart: each is a resource, with the parts of the time of which it takes the
+largest share."""
 
 SHARES = "Share of the roofline's time that each needs (parts overlap)"
 
@@ -46,11 +48,11 @@ def draw(
     axes: Axes = AXES,
     quantity: str = SHARES,
 ) -> None:
-    """Write the picture of the first few platforms that are not the program's own.
+    """Write the picture of the first few platforms other than the program's own.
 
-    ``axes``: spokes of the radar, of which those that the explanations have shares of are drawn;
-    ``quantity``: its title. Raises ToolMissing without matplotlib, UsageError for another ending or
-    nothing to show.
+    ``axes``: spokes of the radar chart; those without a share in the explanations are left out.
+    ``quantity``: the chart's title. Raises ToolMissing without matplotlib, UsageError for another
+    ending or nothing to show.
     """
     check_ending(path)
     with drawing(GRID):
@@ -58,7 +60,7 @@ def draw(
 
 
 def svg(program: str, explanations: Sequence[Explanation]) -> str:
-    """Draw the same picture as an SVG element. Raises as ``draw``."""
+    """Return the same picture as an SVG element. Raises as ``draw``."""
     with drawing(GRID):
         return element(_figure(program, explanations, AXES, SHARES))
 
@@ -86,8 +88,8 @@ def _figure(program: str, explanations: Sequence[Explanation], axes: Axes, quant
 
 
 def _path(explanation: Explanation) -> tuple[list[Effect], list[float]]:
-    """Return the largest effects, all others joined, and where each bar starts (log2 of a
-    speedup)."""
+    """Return the largest effects, with all others combined into one, and the log2 of the speedup
+    where each bar starts."""
     rest = math.prod(effect.factor for effect in explanation.effects[MOST_BARS - 1 :])
     bars = [*explanation.effects[: MOST_BARS - 1], Effect(OTHERS, (), rest)]
     stops = [math.log2(explanation.typical_speedup)]
@@ -145,7 +147,7 @@ def _bars(axes: Any, explanation: Explanation, colour: str, reach: float) -> Non
 
 
 def _ticks(axes: Any, low: float, high: float) -> None:
-    """Round speedups, evenly enough on the log axis."""
+    """Put ticks at round speedups on the logarithmic axis."""
     steps = FINE_STEPS if high - low < FINE_OCTAVES else COARSE_STEPS
     decades = range(math.floor(low / math.log2(10)) - 1, math.ceil(high / math.log2(10)) + 1)
     marks = [step * 10.0**d for d in decades for step in steps]

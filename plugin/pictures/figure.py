@@ -1,6 +1,7 @@
-"""Pictures: one style, and written whole or not at all (a full disk leaves no empty file behind).
+"""The common style of all pictures, and how they are written.
 
-matplotlib (the `train` extra) is imported when something is drawn.
+A picture's file is written completely or not at all, even if the disk is full. matplotlib (the
+`train` extra) is imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ INK = "#22303c"
 
 
 def check_ending(path: Path) -> None:
-    """Raises UsageError where the name does not end as a picture's."""
+    """Raise UsageError where the name does not have a picture's ending."""
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
 
@@ -34,7 +35,7 @@ _FEWEST, _MOST = 3, 7
 
 
 def time_ticks(axis: Any, low: float, high: float) -> None:
-    """Mark a logarithmic axis of seconds at times that people name."""
+    """Put ticks on a logarithmic axis of seconds at round times, such as 1 min or 1 h."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
 
     marks = [mark for mark in _ROUND_S if low <= mark <= high]
@@ -56,7 +57,8 @@ def _mark(seconds: float) -> str:
 
 @contextmanager
 def drawing(edges: str) -> Iterator[None]:
-    """Set the style of all pictures; ``edges``: colour of axes. ToolMissing without matplotlib."""
+    """Set the style of all pictures; ``edges``: colour of axes. Raises ToolMissing without
+    matplotlib."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - of the `train` extra
     except ImportError:
@@ -73,9 +75,9 @@ def drawing(edges: str) -> Iterator[None]:
 
 
 def save(figure: Any, path: Path, **options: Any) -> None:
-    """Write a matplotlib figure in the format of ``path``'s ending; an SVG carries no date.
+    """Write a matplotlib figure in the format of ``path``'s ending; an SVG contains no date.
 
-    ``options``: of ``savefig``. Raises OSError where it cannot be written.
+    ``options``: those of ``savefig``. Raises OSError where it cannot be written.
     """
     kind = path.suffix[1:].lower()
     buffer = io.BytesIO()
@@ -85,7 +87,7 @@ def save(figure: Any, path: Path, **options: Any) -> None:
 
 
 def element(figure: Any) -> str:
-    """Write a matplotlib figure as an SVG element of a page."""
+    """Return a matplotlib figure as an SVG element for a page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

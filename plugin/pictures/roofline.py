@@ -1,8 +1,8 @@
-"""The picture of a roofline: a model's operators under the roofs of one platform or a few.
+"""Draws a roofline chart: a model's operators under the ceilings of up to four platforms.
 
-Each disc is one kind of operator: across, its flops a byte; up, the flop/s it is predicted to
-reach; its area, its share of the time. Below each panel, what the time goes to. SVG, PNG or PDF
-by the file's ending; matplotlib (the `train` extra) draws it.
+Each disc is one kind of operator: horizontally its flops per byte, vertically its predicted
+flop/s, and its area is its share of the time. A bar below each panel shows which resources limit
+the time. SVG, PNG or PDF by the file's ending; matplotlib (the `train` extra) is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from berth.predictor.hardware.roofs import Roof
 
 MOST_PANELS = 4
 LABELLED = 4
-"""Operators named in a panel."""
+"""Maximum number of operators named in a panel."""
 GRID, FAINT, PAPER = "#e4e8ec", "#8a96a3", "#ffffff"
 LARGEST_AREA = 420.0
 GROUPS: tuple[tuple[str, str, frozenset[Family]], ...] = (
@@ -54,7 +54,7 @@ def draw(path: Path, model: str, rooflines: Sequence[Roofline]) -> None:
 
 
 def svg(model: str, rooflines: Sequence[Roofline]) -> str:
-    """Draw the same picture as an SVG element. Raises ToolMissing without matplotlib."""
+    """Return the same picture as an SVG element. Raises ToolMissing without matplotlib."""
     with drawing(GRID):
         return element(_figure(model, rooflines[:MOST_PANELS]))
 
@@ -129,7 +129,7 @@ def _panel(axes: Any, roofline: Roofline) -> None:
 def _draw_roofs(
     axes: Any, roof: Roof, numbers: Numbers, span: tuple[float, float], floor: float
 ) -> None:
-    """Draw bandwidth slopes up to the highest peak, and the peaks."""
+    """Draw the bandwidths as slopes up to the highest peak, and the peaks as horizontal lines."""
     peak = max(roof.matrix_flops[numbers], roof.vector_flops)
     x = np.geomspace(*span, 400)
     slopes = [("main memory", roof.dram_bytes, 1.6, INK)]
@@ -159,7 +159,7 @@ def _draw_roofs(
 
 
 def _labels(axes: Any, shown: Sequence[Spot], whole: float) -> None:
-    """Name the operators with most time, below their discs and apart from one another."""
+    """Label the operators that take the most time, below their discs, without overlap."""
     wide = math.log10(axes.get_xlim()[1] / axes.get_xlim()[0])
     high = math.log10(axes.get_ylim()[1] / axes.get_ylim()[0])
     placed: list[tuple[float, float]] = []
@@ -182,13 +182,12 @@ def _labels(axes: Any, shown: Sequence[Spot], whole: float) -> None:
 
 
 def _area(spot: Spot, shown: Sequence[Spot]) -> float:
-    """Return a disc's area in square points: in proportion to the time, but large enough to be
-    seen."""
+    """Return a disc's area in square points: proportional to the time, but large enough to see."""
     return max(9.0, LARGEST_AREA * spot.seconds / max(s.seconds for s in shown))
 
 
 def _strip(axes: Any, roofline: Roofline) -> None:
-    """Draw what the time goes to, as one bar."""
+    """Draw the shares of the time by limiting resource, as one bar."""
     start = 0.0
     for bound, colour in BOUNDS:
         share = roofline.time_share(bound)

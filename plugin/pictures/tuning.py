@@ -1,4 +1,4 @@
-"""Pictures of a tune: the front, waits, use of queues, winners and losers, what matters."""
+"""Pictures of a tune: Pareto front, waits, use of queues, users' changes, parameter importance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GRID, REST, NOW, THEN, UP, DOWN = (
 )  # fmt: skip
 MOST_USERS = 12
 MOST_BARS = 300
-"""Jobs of the Gantt chart, the first of the test weeks."""
+"""Number of jobs in the Gantt chart, from the start of the test weeks."""
 POINTS = 400
 HOUR_S = 3600.0
 LABELS = ("today's", "tuned")
@@ -25,9 +25,9 @@ Labels = tuple[str, str]
 
 
 def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float]]) -> str:
-    """Draw an SVG of all trials in the first two metrics; of the only one by trial number.
+    """Return an SVG of all trials in the first two metrics; with one metric, by trial number.
 
-    ``metrics``: what stands at each one's axis, and what its values are divided by.
+    ``metrics``: each axis's label, and the divisor of its values.
     """
     two = len(metrics) > 1
     (first, scale), (second, other) = metrics[0], metrics[1] if two else metrics[0]
@@ -51,7 +51,7 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
 
 
 def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """Draw an SVG of the share of jobs that waited at most so long, on a log axis."""
+    """Return an SVG of the cumulative share of jobs by their wait, on a logarithmic axis."""
     with drawing(GRID):
         figure, axes = _axes(6.4, 3.0)
         for figures, colour, label in _both(before, after, labels):
@@ -68,8 +68,7 @@ def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 
 
 def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """Draw an SVG of the cores in use in each queue over time, of today's policy and the tuned
-    one."""
+    """Return an SVG of the cores in use in each queue over time, for both replays."""
     queues = before.queues or ("all",)
     with drawing(GRID):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
@@ -97,7 +96,7 @@ def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 
 
 def gantt(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """Draw an SVG of when and where the first jobs ran, a bar each, by partition and policy."""
+    """Return an SVG of the first jobs as bars from start to end, by partition and replay."""
     queues = before.queues or ("all",)
     with drawing(GRID):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
@@ -123,12 +122,12 @@ def gantt(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 def _both(
     before: Figures, after: Figures, labels: Labels
 ) -> tuple[tuple[Figures, str, str], tuple[Figures, str, str]]:
-    """Return the replays with their colours and names."""
+    """Return both replays with their colours and names."""
     return (before, NOW, labels[0]), (after, THEN, labels[1])
 
 
 def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
-    """Start and end in hours and the lane of the first jobs that ran in a queue."""
+    """Return start and end in hours, and the row, of the first jobs that ran in a queue."""
     rows = np.flatnonzero(figures.queue[:MOST_BARS] == queue)
     begin = float(figures.submit_s.min()) if len(figures.submit_s) else 0.0
     start = (figures.submit_s + figures.wait_s)[rows] - begin
@@ -142,7 +141,7 @@ def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
 
 
 class Changed(NamedTuple):
-    """One user's mean time from submission to end, in seconds."""
+    """One user's mean time from submission to end, in seconds, in both replays."""
 
     user: str
     jobs: int
@@ -164,8 +163,10 @@ def changed_users(before: Figures, after: Figures) -> list[Changed]:
 
 
 def most_changed(changes: Sequence[Changed]) -> list[Changed]:
-    """Choose those whose mean time changes most, from the largest gain to the largest loss; those
-    who lose, and those who gain, get half of the room at least, where there are so many."""
+    """Return the users whose mean time changes most, from the largest gain to the largest loss.
+
+    Losers and gainers each get at least half of the ``MOST_USERS`` places, if there are so many.
+    """
     order = sorted(changes, key=lambda change: -abs(change.change) * change.jobs**0.5)
     lose, gain = (
         [change for change in order if (change.change > 0) == losing] for losing in (True, False)
@@ -176,7 +177,7 @@ def most_changed(changes: Sequence[Changed]) -> list[Changed]:
 
 
 def users(before: Figures, after: Figures) -> str:
-    """Draw an SVG of the change of each user's mean time to the end; those who change most."""
+    """Return an SVG of the users whose mean time from submission to end changes most."""
     changes = most_changed(changed_users(before, after))
     with drawing(GRID):
         figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(changes), 1))
@@ -192,7 +193,7 @@ def users(before: Figures, after: Figures) -> str:
 
 
 def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
-    """Draw an SVG of each parameter's part in the variance of each metric."""
+    """Return an SVG of each parameter's share in the variance of each metric."""
     names = sorted({p for shares in tuned.values() for p in shares})
     with drawing(GRID):
         figure, axes = _axes(6.4, 1.0 + 0.3 * max(len(names), 1))
@@ -223,7 +224,7 @@ def _grid(axes: Any) -> None:
 
 
 def _cores(figures: Figures, queue: int) -> tuple[Any, Any]:
-    """Return hours after the first submission, and the mean cores in use in each."""
+    """Return times in hours after the first submission, and the mean cores in use around each."""
     own = np.flatnonzero((figures.queue == queue) & (figures.runtime_s > 0))
     if not len(own):
         return np.zeros(1), np.zeros(1)
@@ -232,7 +233,7 @@ def _cores(figures: Figures, queue: int) -> tuple[Any, Any]:
     cores = figures.core_s[own] / figures.runtime_s[own]
     begin = float(figures.submit_s.min() // HOUR_S)
     edges = np.linspace(begin, max(float(end.max()), begin + 1), POINTS + 1)
-    # Work before a moment: a ramp for each job. Its slope between edges is the cores in use.
+    # Core-hours done before each time: each job adds a ramp, and the slope is the cores in use.
     order_start, order_end = np.argsort(start), np.argsort(end)
     work = np.zeros(len(edges))
     for times, order, sign in ((start, order_start, 1.0), (end, order_end, -1.0)):

@@ -1,4 +1,4 @@
-"""All that is known of one job: what was decided, how it stands, what came, when it starts."""
+"""Collects all that is known of one job: decision, state, outcome and expected start."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """What was predicted for the place that the job was sent to."""
+    """The prediction for the candidate that the job was sent to."""
 
     runtime_s: tuple[float, float, float]
-    """Low, middle and high."""
+    """Low, middle and high, in seconds."""
     source: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What another place would have meant."""
+    """What was predicted for another candidate."""
 
     place: str
     seconds: float | None
-    """Predicted then; None: nothing was, or it was not kept."""
+    """Predicted seconds; None: nothing was predicted, or it was not stored."""
     why_not: str | None
-    """Why it was ruled out; None: it fitted."""
+    """Why the candidate was ruled out; None: the job fitted."""
     is_guess: bool = False
-    """Whether what was predicted was too uncertain to act on."""
+    """Whether the prediction was too uncertain to act on."""
     makespan: str = ""
-    """Of an array that fitted: how long all its tasks take there, in words."""
+    """For an array that fitted: the makespan of all its tasks there, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class KnownJob:
     there: There | None
     elsewhere: tuple[Elsewhere, ...]
     expected: Start | None
-    """When it starts by a live replay; None: it does not wait, or too little is known."""
+    """The job's start by a live replay; None: it does not wait, or no estimate is possible."""
     unexpected: str | None
-    """Why there is no such estimate."""
+    """Why there is no estimate of the start; None: there is no problem."""
     problem: str | None
-    """Why the scheduler could not be asked; None: it could."""
+    """Why the scheduler could not be queried; None: it answered."""
 
 
 def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = None) -> KnownJob:
@@ -99,7 +99,7 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
 
 
 def decision_of_job(store: Store | RemoteStore, job: str) -> str:
-    """Return the id of the decision for a job, from its outcome or its stamp in the scheduler.
+    """Return the id of a job's decision, from its outcome or from its comment in the scheduler.
 
     Raises UsageError where the job has none.
     """
@@ -123,8 +123,8 @@ def decision_of_job(store: Store | RemoteStore, job: str) -> str:
 
 
 def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
-    """Return how the job stands by the first scheduler that knows it, why one could not be asked,
-    and the job's ids as stores have them."""
+    """Return the job's state by the first scheduler that knows it, why a scheduler could not be
+    queried, and the job's ids as the store may have them."""
     problem, job_ids = None, [job]
     for kind in SCHEDULERS.load_all().values():
         scheduler = kind()

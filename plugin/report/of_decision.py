@@ -1,4 +1,4 @@
-"""Decisions: a line of each, and one explained with all the candidates that were looked at."""
+"""Reports decisions: a table of them, and one explained with all its candidates."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from berth.plugin.users.client import RemoteStore
 
 Alternative = Mapping[str, Any]
-"""A candidate as the record of a decision has it (``plugin.daemon.record``)."""
+"""A candidate in the stored record of a decision (``plugin.daemon.record``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision, and what became of the jobs that it was for."""
+    """A decision, and the outcomes of its jobs."""
 
     record: DecisionRecord
     outcomes: Sequence[OutcomeRecord] = ()
 
 
 def makespan_text(makespan: Mapping[str, Any] | None) -> str:
-    """Return what the score of an array is: ``60 tasks, 4 at a time: 30 s``."""
+    """Return an array's makespan as text: ``60 tasks, 4 at a time: 30 s``."""
     if makespan is None:
         return ""
     waits = f" after {format_seconds(makespan['wait_s'])}" if makespan["wait_s"] else ""
@@ -41,12 +41,12 @@ def makespan_text(makespan: Mapping[str, Any] | None) -> str:
 
 
 def moment(unix_s: float) -> str:
-    """Return the local date and time."""
+    """Return the local date and time as text."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
 
 
 def _predicted_s(decision: Decided) -> float | None:
-    """Return what was predicted for where the job ran, else for the choice."""
+    """Return the predicted seconds for where the job ran, else for the chosen candidate."""
     for outcome in decision.outcomes:
         if outcome.predicted_s is not None:
             return outcome.predicted_s
@@ -58,7 +58,7 @@ def _predicted_s(decision: Decided) -> float | None:
 
 
 def _ran_s(decision: Decided) -> list[float]:
-    """Return how long each task that completed ran."""
+    """Return the elapsed seconds of each completed task."""
     return [
         outcome.elapsed_s
         for outcome in decision.outcomes
@@ -72,7 +72,8 @@ def _median_s(decision: Decided) -> float | None:
 
 
 def _ran(decision: Decided) -> str | None:
-    """Write how long the job ran; of an array the median of its tasks, and of how many."""
+    """Return how long the job ran as text; for an array, the median of the completed tasks and
+    their number."""
     ended, median_s = decision.outcomes, _median_s(decision)
     if not ended:
         return None
@@ -93,7 +94,7 @@ DECISIONS: tuple[Column[Decided], ...] = (
     Column("Ran", "ran_s", _median_s, unit="s", words=_ran, in_short=True),
     Column("Took", "latency_us", lambda d: d.record.latency_us, "{} us".format, "us"),
 )
-"""A line for each decision."""
+"""The columns of a table of decisions."""
 
 CANDIDATES: tuple[Column[Alternative], ...] = (
     Column("Candidate", "candidate", lambda row: row["candidate"]),
@@ -106,30 +107,30 @@ CANDIDATES: tuple[Column[Alternative], ...] = (
     Column("Why not", "why_not", lambda row: row.get("excluded") or row.get("warning")
            or makespan_text(row.get("makespan")) or None),
 )  # fmt: skip
-"""The candidates that were looked at for a job, best first."""
+"""The columns of a decision's candidates."""
 
 
 def decided(store: Store | RemoteStore, records: Sequence[DecisionRecord]) -> list[Decided]:
-    """Return decisions with what became of their jobs. Raises StoreError."""
+    """Return decisions with their jobs' outcomes. Raises StoreError."""
     ended = store.outcomes.of_decisions([record.id for record in records])
     return [Decided(record, ended.get(record.id, [])) for record in records]
 
 
 def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> Decided:
-    """Return one decision with what became of its jobs. Raises StoreError."""
+    """Return one decision with its jobs' outcomes. Raises StoreError."""
     return Decided(record, store.outcomes.of_decision(record.id))
 
 
 def decisions_table(
     decisions: Sequence[Decided], *, short: bool = False, links: Sequence[str | None] = ()
 ) -> Table[Decided]:
-    """Return a line for each decision."""
+    """Return a table with a line for each decision."""
     columns = [column for column in DECISIONS if column.in_short or not short]
     return Table("Decisions, newest first", columns, decisions, links=links)
 
 
 def decision_data(decision: Decided) -> dict[str, Any]:
-    """Return everything kept of a decision, for JSON."""
+    """Return everything that is stored of a decision, for JSON."""
     data = asdict(decision.record) | data_of(DECISIONS, decision)
     data |= {key: json.loads(data[key]) for key in ("request", "edits")}
     ranked = json.loads(decision.record.ranked)
@@ -137,7 +138,7 @@ def decision_data(decision: Decided) -> dict[str, Any]:
 
 
 def asked_and_answered(decision: Decided) -> Part:
-    """Return what was asked, what was answered, and what became of the job."""
+    """Return a part with the request, the reply, and the job's outcome."""
     record = decision.record
     request, edits = json.loads(record.request), json.loads(record.edits)
     size = f", size {request['size']:g}" if request.get("size") else ""
@@ -158,7 +159,7 @@ def asked_and_answered(decision: Decided) -> Part:
 
 
 def decision_part(decision: Decided) -> Part:
-    """Return one decision explained."""
+    """Return a part that explains one decision."""
     record, part = decision.record, asked_and_answered(decision)
     table = candidates_table(record)
     return replace(
@@ -167,12 +168,12 @@ def decision_part(decision: Decided) -> Part:
 
 
 def candidates_table(record: DecisionRecord) -> Table[Alternative]:
-    """Return the candidates that were looked at."""
+    """Return the table of the decision's candidates."""
     return Table("Places that were looked at", CANDIDATES, json.loads(record.ranked))
 
 
 def heading(record: DecisionRecord) -> str:
-    """Return the line that says which decision this is."""
+    """Return the line that identifies the decision."""
     return f"{record.id}  {moment(record.time_s)}  {record.host}  mode {record.mode}"
 
 

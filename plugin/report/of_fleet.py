@@ -1,4 +1,4 @@
-"""GPUs slice by slice: as they stand, beside a plan for them, and the steps between."""
+"""Reports a fleet's GPUs by MIG slice: now, as planned, and the steps between."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _USES = {Use.FREE: "free", Use.BUSY: "busy", Use.NEW: "new", Use.GONE: "goes"}
 
 
 class Slice(NamedTuple):
-    """A slice of a GPU as it stands; a GPU that is not cut is one without a place."""
+    """A GPU's slice as it is now; a GPU without MIG instances is one slice without a position."""
 
     gpu: str
     model: str
@@ -64,7 +64,8 @@ UNPLACED: tuple[Column[UnplacedEntry], ...] = (
 
 
 def fleet_report(states: Sequence[GpuState], plan: PlanDocument | None) -> Report:
-    """Report a fleet, with its plan. Raises UsageError for the plan of another fleet."""
+    """Return the report of a fleet, with its plan. Raises UsageError for the plan of another
+    fleet."""
     busy = sum(len(state.busy.instances) for state in states)
     slices = sum(len(state.layout.instances) for state in states if state.mig_enabled)
     lead = f"{counted(len(states), 'GPU')} in {slices} slices, {busy} of them busy."
@@ -81,9 +82,9 @@ def fleet_report(states: Sequence[GpuState], plan: PlanDocument | None) -> Repor
 def plan_parts(
     plan: PlanDocument, states: Sequence[GpuState] = (), *, most: int | None = None
 ) -> list[Part]:
-    """Return the plan beside the fleet, the steps between, and what is left over.
+    """Return parts with the plan beside the fleet, the steps between, and the jobs left over.
 
-    ``states``: the fleet to draw; ``most``: lines of each table on a terminal.
+    ``states``: the fleet to draw; ``most``: maximum lines per table on a terminal.
     """
     by_name = {gpu.name: gpu for gpu in plan.gpus}
     lanes = []

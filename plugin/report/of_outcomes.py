@@ -1,4 +1,4 @@
-"""Outcomes: predicted against real times, job by job and summed up, and what placements saved."""
+"""Reports outcomes: predicted and real times by job and in total, and the gain of placements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _predicted(outcome: OutcomeRecord) -> tuple[float, float, float] | None:
-    """Return low, middle and high in seconds; None where nothing was predicted."""
+    """Return low, middle and high of the prediction in seconds; None: nothing was predicted."""
     low_s, mid_s, high_s = (
         outcome.predicted_low_s,
         outcome.predicted_s,
@@ -25,13 +25,14 @@ def _predicted(outcome: OutcomeRecord) -> tuple[float, float, float] | None:
 
 
 def _error(outcome: OutcomeRecord) -> float | None:
-    """Return by what part of the predicted time the job took longer; None: not compared."""
+    """Return real over predicted time, less 1; None: there is nothing to compare."""
     ratio = real_over_predicted(outcome)
     return None if ratio is None else ratio - 1
 
 
 def error_text(outcome: OutcomeRecord) -> str | None:
-    """Write ``+3 %``, with ``outside`` where the interval did not hold; None: not compared."""
+    """Return ``+3 %``, with ``outside`` where the time is outside the interval; None: not
+    compared."""
     error = _error(outcome)
     return None if error is None else f"{error:+.0%}" + ("" if is_inside(outcome) else " outside")
 
@@ -58,7 +59,7 @@ JOBS: tuple[Column[OutcomeRecord], ...] = (
     Column("Ran", "elapsed_s", lambda o: o.elapsed_s, format_elapsed, "s", in_short=True),
     Column("Error", "error", _error, words=error_text, in_short=True),
 )
-"""A line for each job that has run."""
+"""The columns of a table of finished jobs."""
 
 ACCURACY: tuple[Column[Accuracy], ...] = (
     Column("Ended", "jobs", lambda row: row.jobs),
@@ -70,7 +71,7 @@ ACCURACY: tuple[Column[Accuracy], ...] = (
     Column("Inside 90 %", "coverage", lambda row: row.coverage, words=_coverage_text),
     Column("Verdict", "verdict", lambda row: row.verdict),
 )
-"""How good the predictions of one group of jobs were."""
+"""The columns of the predictions' accuracy for groups of jobs."""
 _GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
 
 GAIN: tuple[Column[Gain], ...] = (
@@ -86,29 +87,29 @@ GAIN: tuple[Column[Gain], ...] = (
     Column("90 %", "speedup_interval", lambda gain: gain.speedup_interval,
            lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}", ends=("low", "high")),
 )  # fmt: skip
-"""What placements saved or cost one group of jobs in run time."""
+"""The columns of the run time that placements saved or cost each group of jobs."""
 
 
 def jobs_table(outcomes: Sequence[OutcomeRecord], *, short: bool = False) -> Table[OutcomeRecord]:
-    """Return a line for each job that has run."""
+    """Return a table with a line for each finished job."""
     columns = [column for column in JOBS if column.in_short or not short]
     return Table("Jobs that have run", columns, outcomes)
 
 
 def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:
-    """Return predicted against real times, summed up by ``by``."""
+    """Return predicted against real times, summarised by ``by``."""
     group: Column[Accuracy] = Column(by.capitalize(), "name", lambda row: row.name)
     return Table(f"Predicted against real times, by {by}", (group, *ACCURACY), rows)
 
 
 def gain_part(gains: Gains) -> Part:
-    """Return run times against those in the other place, and what is to be known of them."""
+    """Return a part with run times compared with those predicted for another place, and notes."""
     table = Table("Run time against the other place", GAIN, gains.groups)
     return Part("", tables=[table] if gains.groups else (), notes=_gain_notes(gains))
 
 
 def _gain_notes(gains: Gains) -> list[str]:
-    """Return what the table of gains does not say, in sentences."""
+    """Return notes on the table of gains."""
     lines = []
     if not gains.groups:
         lines.append("no job has both a measured time and a prediction for another place")
@@ -133,7 +134,7 @@ def _gain_notes(gains: Gains) -> list[str]:
 
 
 def in_a_line(outcome: OutcomeRecord) -> str:
-    """Return what became of a job, for the explanation of its decision."""
+    """Return a job's outcome in one line, for the explanation of its decision."""
     text = f"job {outcome.job_id}: {outcome.state}"
     if outcome.elapsed_s is not None:
         text += f" {format_ended(outcome.elapsed_s)}"

@@ -1,4 +1,4 @@
-"""Kinds of hardware: platforms and data sheets in tables, and one machine's benchmarked rates."""
+"""Reports hardware: tables of platforms and of data sheets, and one machine's benchmarked rates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLATFORMS: tuple[Column[Platform], ...] = (
     Column("Source", "source", lambda platform: platform.signature.source.value),
     Column("Part of", "parent", lambda platform: platform.parent, is_wide=True),
 )  # fmt: skip
-"""A line for each platform, with its main ceilings and their source."""
+"""The columns of platforms: their main ceilings and the ceilings' source."""
 
 
 def _rate(title: str, precision: Precision) -> Column[Device]:
@@ -49,16 +49,16 @@ DEVICES: tuple[Column[Device], ...] = (
     Column("Also called", "aliases", lambda device: list(device.aliases),
            lambda aliases: ", ".join(aliases[:3])),
 )  # fmt: skip
-"""A line for each accelerator's data sheet."""
+"""The columns of the accelerators' data sheets."""
 
 
 def platforms_table(platforms: Sequence[Platform]) -> Table[Platform]:
-    """Return a line for each platform."""
+    """Return a table with a line for each platform."""
     return Table("Platforms", PLATFORMS, platforms)
 
 
 def devices_table(devices: Sequence[Device]) -> Table[Device]:
-    """Return a line for each accelerator's data sheet."""
+    """Return a table with a line for each accelerator's data sheet."""
     return Table("Accelerators, by their data sheets", DEVICES, devices)
 
 
@@ -73,11 +73,11 @@ RATES: tuple[tuple[str, Callable[[Platform], float | None], str], ...] = (
     ("reduction, all cores", lambda p: p.signature.reduction_total_bytes_per_s, "B/s"),
     ("atomic updates, all cores", lambda p: p.signature.atomics_per_s, "/s"),
 )
-"""Rates of a Signature: what each is, and its unit."""
+"""The rates of a platform's Signature: title, value and unit."""
 
 
 def signature_report(platform: Platform, notes: Sequence[str]) -> Report:
-    """Report the rates of a machine that was benchmarked; ``notes``: what else is to be said."""
+    """Return the report of a benchmarked machine's rates; ``notes``: more sentences to add."""
     rates = [(title, read(platform), unit) for title, read, unit in RATES]
     facts = [
         (title, "not measured" if rate is None else f"{format_count(rate)}{unit}")

@@ -1,1 +1,1 @@
-"""``berth jobs``: what was decided, what came of it, what past jobs teach; one file a command."""
+"""``berth jobs``: decisions, their outcomes, and learning from past jobs; one file per command."""

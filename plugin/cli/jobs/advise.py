@@ -1,4 +1,4 @@
-"""``berth jobs advise``: what jobs needed of what they asked for."""
+"""``berth jobs advise``: compares the memory that jobs needed with the memory they requested."""
 
 from __future__ import annotations
 

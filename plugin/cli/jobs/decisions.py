@@ -1,4 +1,4 @@
-"""``berth jobs decisions``: what the daemon answered, and why."""
+"""``berth jobs decisions``: shows the daemon's decisions and their reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth jobs gain``: what placements saved or cost in run time."""
+"""``berth jobs gain``: shows the run time that placements saved or cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth jobs history``: past jobs from accounting, as what new jobs are predicted from."""
+"""``berth jobs history``: reads past jobs from accounting, from which new jobs are predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth jobs learn``: let finished jobs change forecasts now."""
+"""``berth jobs learn``: updates forecasts from finished jobs now."""
 
 from __future__ import annotations
 

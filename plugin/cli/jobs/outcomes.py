@@ -1,4 +1,4 @@
-"""``berth jobs outcomes``: predicted against real times of jobs that have run."""
+"""``berth jobs outcomes``: compares predicted with real times of finished jobs."""
 
 from __future__ import annotations
 

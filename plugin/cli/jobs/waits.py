@@ -1,4 +1,4 @@
-"""``berth jobs waits``: the wait of a job that is submitted now, by place, size and length."""
+"""``berth jobs waits``: estimates the wait of a job submitted now, by place, size and length."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``berth mig``: one file a command."""
+"""``berth mig``: one file per command."""

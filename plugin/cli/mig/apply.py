@@ -1,4 +1,4 @@
-"""``berth mig apply`` and ``assert``: carry a plan out, or check that the GPUs are as it says."""
+"""``berth mig apply`` and ``assert``: carry out a plan, or check that the GPUs match a plan."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def assert_(file: Path, selected: str | None, json_: bool) -> None:
     settings = load()
     fleet = open_access(settings).inventory()
     node = settings.node.node if settings.node else None
-    # What the plan was made from does not matter here, only what it leads to.
+    # Only the layout that the plan leads to matters here, not the fleet from which it was made.
     target = read_target(file, fleet, selected=selected, node=node, around_busy=False)
     target = replace(target, expected=None)
     needed = previews(fleet, checked(target, fleet))

@@ -1,4 +1,4 @@
-"""``berth mig auto``: plan for what waits and re-cut where that is worth it."""
+"""``berth mig auto``: plans for the waiting jobs, and changes the MIG layout where it pays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth mig export``: a plan or a fleet in mig-parted's words, or in a scheduler's."""
+"""``berth mig export``: writes a plan or a fleet in mig-parted's or a scheduler's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth mig plan``: fleet and jobs in, a plan document and its explanation out."""
+"""``berth mig plan``: makes a plan document and its explanation from a fleet and jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth mig recommend``: the slice for a workload, and what it would do on each."""
+"""``berth mig recommend``: recommends a slice for a workload, with predictions for each slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth mig show``: geometry of a model, or layouts and free room of a fleet."""
+"""``berth mig show``: shows a GPU model's MIG profiles, or a fleet's layouts and free space."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``berth pilot``: one file a command."""
+"""``berth pilot``: one file per command."""

@@ -1,4 +1,4 @@
-"""What several ``berth pilot`` commands share: where a result goes, progress."""
+"""Helpers for several ``berth pilot`` commands: where a result is written, and progress."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Pat
     if spool is None:
         raise BerthError(f"{profile} is not in the store ({why}): there, run berth workload add")
     try:
-        # Nobody can have taken such a name before.
+        # The random part keeps other users from taking the name in advance.
         unique = f"{caller()}-{profile.stem}-{secrets.token_hex(6)}"
         target = leave_for_collection(spool, unique, _one_document(profiles))
     except OSError as error:

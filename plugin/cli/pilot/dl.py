@@ -1,4 +1,4 @@
-"""``berth pilot dl``: measure deep-learning models, or name those that would tell most."""
+"""``berth pilot dl``: measures deep-learning models, or names the most informative ones."""
 
 from __future__ import annotations
 

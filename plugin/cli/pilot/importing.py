@@ -1,4 +1,4 @@
-"""``berth pilot import``: Profiles from other tools' files."""
+"""``berth pilot import``: makes Profiles from other tools' files."""
 
 from __future__ import annotations
 

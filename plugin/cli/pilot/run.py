@@ -1,4 +1,4 @@
-"""``berth pilot run``: measure a program here, and show its Profile as tables."""
+"""``berth pilot run``: measures a program on this machine and prints its Profile as tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth pilot submit``: the pilot as a job on the reference partition, and the job after it."""
+"""``berth pilot submit``: submits the pilot to the reference partition, and the job after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth place``: where a workload should run, why, and the line to submit it with."""
+"""``berth place``: shows where a workload should run, why, and the command that submits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth place replace``: ask again about pending jobs that Berth placed, and move them."""
+"""``berth place replace``: decides again on pending jobs that Berth placed, and moves them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``berth predict``: one file for each kind of workload."""
+"""``berth predict``: one file per kind of workload."""

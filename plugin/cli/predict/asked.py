@@ -1,4 +1,4 @@
-"""What ``berth predict`` was asked: one workload, and how to look at it."""
+"""The request of a ``berth predict`` command: one workload, and how to show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth predict``: platforms ranked for one workload, of any kind."""
+"""``berth predict``: ranks platforms for one workload of any kind."""
 
 from __future__ import annotations
 

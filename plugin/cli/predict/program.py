@@ -1,4 +1,4 @@
-"""``berth predict PROFILE``: a program over platforms, with its runs elsewhere."""
+"""``berth predict PROFILE``: ranks platforms for a program, using its runs on other platforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth replay``: what would have happened to past jobs."""
+"""``berth replay``: simulates past jobs under other policies, schedulers or clusters."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def _variants(options: Options, place: SiteCluster, jobs: Trace) -> list[Variant
             "--recut cuts GPUs anew, and none are cut into slices",
             hint="give candidates slices in the site file, or --set nodes.KIND.mig=N",
         )
-    # Jobs that have no time where they were submitted run only where a policy sends them.
+    # Jobs without a run time where they were submitted run only where a policy sends them.
     plain = not options.policies or len(jobs.queues) > 1 or not np.all(np.isnan(jobs.runtime_s))
     found = []
     for backfill in options.backfills or [Backfill.EASY.value]:

@@ -1,4 +1,4 @@
-"""``berth replay tune``: the policy that would have served the site's past jobs best."""
+"""``berth replay tune``: finds the policy that would have served the site's past jobs best."""
 
 from __future__ import annotations
 

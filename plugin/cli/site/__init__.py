@@ -1,1 +1,1 @@
-"""``berth site``: set a cluster up, check it, keep it in order; one file a command."""
+"""``berth site``: sets up, checks and maintains an installation; one file per command."""

@@ -1,4 +1,5 @@
-"""``berth site calibrate``: each kind of node measured through the scheduler, and learnt from."""
+"""``berth site calibrate``: measures each kind of node through the scheduler, and learns from
+it."""
 
 from __future__ import annotations
 

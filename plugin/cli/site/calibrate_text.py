@@ -1,4 +1,4 @@
-"""What a calibration says at its end: by platform before and after, and what is still missing."""
+"""The text at a calibration's end: each platform before and after, and missing measurements."""
 
 from __future__ import annotations
 

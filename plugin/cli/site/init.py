@@ -1,4 +1,4 @@
-"""``berth site init``: a first site file by asking the scheduler."""
+"""``berth site init``: makes a first site file from the scheduler's state."""
 
 from __future__ import annotations
 

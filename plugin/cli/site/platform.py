@@ -1,4 +1,4 @@
-"""``berth site platform``: the kinds of hardware that Berth knows."""
+"""``berth site platform``: shows the hardware that Berth knows."""
 
 from __future__ import annotations
 

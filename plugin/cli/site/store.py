@@ -1,4 +1,4 @@
-"""``berth site store``: make and upgrade the store, and keep it small."""
+"""``berth site store``: creates and upgrades the store, and removes old records."""
 
 from __future__ import annotations
 

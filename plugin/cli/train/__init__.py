@@ -1,1 +1,1 @@
-"""``berth train`` and ``berth train bundle``: what a site learns from its own runs."""
+"""``berth train`` and ``berth train bundle``: make and examine bundles from a site's own runs."""

@@ -1,4 +1,4 @@
-"""``berth train bundle``: show, verify and compare trained predictors."""
+"""``berth train bundle``: shows, verifies and compares bundles."""
 
 from __future__ import annotations
 

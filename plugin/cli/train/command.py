@@ -1,4 +1,4 @@
-"""``berth train``: a site's own runs make a bundle, or add a platform to one."""
+"""``berth train``: makes a bundle from a site's own runs, or adds a platform to a bundle."""
 
 from __future__ import annotations
 

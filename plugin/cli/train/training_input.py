@@ -1,4 +1,4 @@
-"""What ``berth train`` starts from: its extra, its command line, a site's own measurements."""
+"""The input of ``berth train``: required packages, command line, a site's own measurements."""
 
 from __future__ import annotations
 

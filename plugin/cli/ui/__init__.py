@@ -1,1 +1,1 @@
-"""``berth ui``: the page, and ``berth ui report``: the same as one file."""
+"""``berth ui``: the web page; ``berth ui report``: a part of it as one file."""

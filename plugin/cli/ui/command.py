@@ -1,4 +1,4 @@
-"""``berth ui``: Berth in a browser."""
+"""``berth ui``: serves Berth's web page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth ui report``: a job, a workload, the site or the GPUs as one HTML file, for a mail."""
+"""``berth ui report``: writes a report on a job, workload, site or GPU fleet as one HTML file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``berth workload``: what is filed, and what is seen in it."""
+"""``berth workload``: manages stored workloads, and shows what Berth reads from them."""

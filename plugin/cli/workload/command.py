@@ -1,4 +1,4 @@
-"""``berth workload``: what can be placed, in the store, and what is predicted of it."""
+"""``berth workload``: manages the workloads in the store, and their forecasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth workload model``: what Berth sees in a deep-learning model, before it is run."""
+"""``berth workload model``: shows what Berth reads from a deep-learning model before any run."""
 
 from __future__ import annotations
 

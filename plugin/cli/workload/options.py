@@ -1,4 +1,4 @@
-"""Options that say what a workload's file does not; the same for every command that reads one."""
+"""Options for what a workload's file does not contain, shared by all commands that read one."""
 
 from __future__ import annotations
 

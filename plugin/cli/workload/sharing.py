@@ -1,4 +1,4 @@
-"""How workloads reach the store: from a command, from other hosts, and shared with all users."""
+"""How workloads reach the store: by a command, from other hosts, and shared with all users."""
 
 from __future__ import annotations
 
