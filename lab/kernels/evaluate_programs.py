@@ -43,7 +43,7 @@ class HeldOut:
     log_predicted: Floats
     log_width: Floats
     settings: tuple[Settings, ...]
-    """What each outer fold chose."""
+    """Hyper-parameters that each outer fold chose."""
 
     def figures(self, data: Columns) -> Figures:
         """Return figures over all rows."""
@@ -54,7 +54,7 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One method on one task."""
+    """Figures of one method on one task."""
 
     task: str
     method: str
@@ -79,7 +79,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All figures."""
+    """Results of all methods on all tasks, and the ranking of platforms by the shipped method."""
 
     results: tuple[Result, ...]
     ranking: Ranking | None
@@ -94,7 +94,7 @@ def leave_one_kernel_out(
     jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> HeldOut:
-    """Return held-out predictions of every row. ``advance`` is called once a kernel (progress)."""
+    """Return held-out predictions of every row. ``advance`` is called after each kernel."""
     predicted, width = np.zeros((2, len(data)))
     chosen: list[Settings] = []
     runs = Parallel(n_jobs=jobs, return_as="generator")(
@@ -129,7 +129,7 @@ def evaluate_methods(
     methods: Sequence[Method] = METHODS,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Run every method on every task. ``advance`` is called once a held-out kernel."""
+    """Run every method on every task. ``advance`` is called after each held-out kernel."""
     results, again, own = [], [], []
     for task in tasks(examples, platforms):
         for method in methods:
@@ -204,7 +204,7 @@ _WORST = 15
 
 
 def train(options: Options) -> str:
-    """Return the bundle from kernel profiles and published times."""
+    """Write the bundle, fitted on kernel profiles and published times; return a summary."""
     examples = read_examples(*options.profiles[:1])
     figures = read_figures(options.figures)
     with step_bar("training", len(LABELS) + 1) as advance:

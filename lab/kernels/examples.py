@@ -14,18 +14,18 @@ from berth.predictor.learning.programs.columns import kernel_and_size, read_prof
 from lab.datasets.rajaperf import Row, rows
 
 PROFILES = Path(__file__).parent / "data" / "kernel_profiles.jsonl"
-"""The committed campaign: one Profile a line, named ``KERNEL-SIZE``, totals of one repetition."""
+"""Our measured profiles: one per line, named ``KERNEL-SIZE``, with totals of one repetition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One kernel at one size: our profile, and what other machines took for it."""
+    """One kernel at one size: our profile, and the measured times of other machines."""
 
     kernel: str
     size: int
     profile: Profile
     seconds: Mapping[str, float]
-    """By labelled platform."""
+    """Measured seconds, by name of the other platform."""
     row: Row
     """The published work of a repetition, for the baselines."""
 
@@ -69,5 +69,5 @@ def join(profiles: Iterable[Profile], labels: Iterable[Row]) -> tuple[Example, .
 
 
 def digest(lines: Iterable[str]) -> str:
-    """SHA-256 of text lines in their order."""
+    """Return the SHA-256 of the lines, joined by newlines."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -41,11 +41,11 @@ SPLIT = (
 
 @dataclass(frozen=True, slots=True)
 class AdaptedCurve:
-    """One value for each of ``LABELS``, over draws."""
+    """Figures on a new platform over draws, one value for each number of labels in ``LABELS``."""
 
     platform: str
     prior_of: str
-    """The platform whose prior it starts from."""
+    """The platform whose fitted prior is the start of the adaptation."""
     error: tuple[float, ...]
     """Median ``|time error|``."""
     mean_log_error: tuple[float, ...]
@@ -53,9 +53,9 @@ class AdaptedCurve:
     """Least median error over draws."""
     high: tuple[float, ...]
     coverage: tuple[float, ...]
-    """Of the nominal 90 % interval."""
+    """Share of rows inside the nominal 90 % interval."""
     factor: tuple[float, ...]
-    """Median of upper over middle time."""
+    """Median over rows of the interval's upper end / predicted time."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the curve for JSON."""
@@ -79,7 +79,7 @@ def evaluate_adapted(
     seed: int,
     advance: Callable[[], None] = lambda: None,
 ) -> list[AdaptedCurve]:
-    """Return one curve a labelled platform. ``advance`` is called once a draw."""
+    """Return one curve per labelled platform. ``advance`` is called after each draw."""
     return [_curve(turn, seed, advance) for turn in _turns(examples, platforms)]
 
 

@@ -1,4 +1,4 @@
-"""Figures of predicted times on one target, as seen from a reference."""
+"""Figures of predicted times on a target platform from a run on a reference platform."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Figures:
     """One method on one task."""
 
     r2_log_speedup: float
-    """Of log(t_reference / t_target): how much of what differs between kernels is explained."""
+    """R2 of log(t_reference / t_target)."""
     r2_log_time: float
     median_error: float
-    """Of ``|predicted / measured - 1|`` on the target's time."""
+    """Median of ``|predicted / measured - 1|`` of the time on the target."""
     mean_error: float
     worst_error: float
     kendall_tau: float
-    """Of predicted and measured speedup over all pairs of different kernels."""
+    """Kendall's tau of predicted and measured speedups, over pairs of different kernels."""
     regret: float
-    """Geometric mean of time where it was sent over time where it runs best (1: always right)."""
+    """Geometric mean of time on the chosen platform / least time (1: always right)."""
     worst_regret: float
     coverage: float
-    """Of the nominal 90 % interval, kernels weighing the same."""
+    """Share inside the nominal 90 % interval; each kernel weighs the same."""
     interval_factor: float
-    """Median over rows of upper over middle time."""
+    """Median over rows of the interval's upper end / predicted time."""
     winkler: float
     """Mean interval score in log time at 90 % (smaller is better)."""
 

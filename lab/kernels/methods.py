@@ -58,7 +58,7 @@ def _bare(data: Columns) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to predict: what it sees, how it is fitted and among which settings."""
+    """A prediction method: its inputs, how it is fitted, and its candidate hyper-parameters."""
 
     name: str
     what: str
@@ -66,7 +66,7 @@ class Method:
     candidates: tuple[Settings, ...] = CANDIDATES[:1]
     """Default: one, nothing to select."""
     published: bool = False
-    """It sees the published bytes and flops instead of our counters."""
+    """True: the inputs are published bytes and flops instead of our counters."""
 
 
 METHODS = (

@@ -1,4 +1,4 @@
-"""Which reference predicts which target."""
+"""The tasks: pairs of a reference platform and the target platform that is predicted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.kernels.examples import Example
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Times on ``target`` from a run on ``reference`` and the pilot's counters."""
+    """Predict times on ``target`` from a run on ``reference`` and the pilot's counters."""
 
     name: str
     target: Platform
