@@ -1,4 +1,7 @@
-"""From what the runs gave to the Profile: faults in words, a reason for each missing counter."""
+"""Assemble the Profile from the results of all runs.
+
+Adds warnings about failures, and a reason for each missing counter.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from berth.pilot.runs_on import detect
 
 @dataclass(slots=True)
 class Extra:
-    """Measurements made after the native runs; empty where those failed."""
+    """Results of the runs after the native runs; empty if the native runs failed."""
 
     counters: dict[str, Measurement] = field(default_factory=dict)
     reports: list[CollectorReport] = field(default_factory=list)
@@ -107,7 +110,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
 
 
 def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime | None:
-    """Return the runtime with a spread no smaller than what waiting for a processor added to it."""
+    """Return the runtime; with contention, its spread is at least the time spent waiting."""
     if runtime is None or shared is None or not shared.noticeable:
         return runtime
     spread_s = max(runtime.spread_s, shared.waited_s)
@@ -115,14 +118,14 @@ def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime |
 
 
 def exit_status_of(outcome: Outcome) -> int:
-    """Return the status as a shell tells it: 128 plus the signal for a killed program."""
+    """Return the exit status as a shell reports it: 128 + the signal for a killed program."""
     if outcome.signal is not None:
         return 128 + outcome.signal
     return outcome.exit_code or 0
 
 
 def faults(first: Outcome) -> list[str]:
-    """Say in sentences what went wrong with the program itself."""
+    """Return sentences about failures of the program itself; empty: none."""
     sentences = []
     if not first.succeeded:
         sentences.append(f"the program {first.describe()}: counters are of that part only")
@@ -140,7 +143,7 @@ def faults(first: Outcome) -> list[str]:
 def with_missing(
     counters: Mapping[str, Measurement], reports: Sequence[CollectorReport]
 ) -> dict[str, Measurement]:
-    """Return every counter of the catalogue; those that nothing gave are missing, with a reason."""
+    """Return all catalogue counters; those not in ``counters`` are missing, with a reason."""
     unused = {report.name: report.detail for report in reports if report.status != "used"}
     result = {}
     for name, entry in BY_NAME.items():
@@ -162,4 +165,5 @@ def _why(sources: Mapping[str, str], unused: Mapping[str, str]) -> str:
 
 
 _ASKED_FIRST = (Stage.EMULATED, Stage.OWN_RUN, Stage.NATIVE)
-"""Stages whose absence explains a missing counter: emulated runs work on every machine."""
+"""Order in which stages are searched for the reason of a missing counter. Emulated runs come first,
+as they work on most machines."""

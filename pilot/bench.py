@@ -1,9 +1,9 @@
-"""The machine benchmark: this machine's Signature, from the suite's C programs.
+"""The machine benchmark: run the suite's C benchmarks and return this machine's Signature.
 
-Cache levels are distinguished from main memory by the caches that the system reports; a working set
-stands for a level when it fits that level and clearly not the one before. Everything is
-compiled as the reference kernels are (``pilot/suite_build.py``): the ceilings are those of code
-for that instruction set, not of the widest vectors that the machine has.
+The cache sizes are those that Linux reports. A working set measures a cache level if it fits in
+that cache and is clearly larger than the next smaller cache. The benchmarks are compiled with the
+flags of the reference kernels (``pilot/suite_build.py``), so the measured ceilings are those of
+code for that instruction set (at most x86-64-v3) and not of the widest vectors of the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from berth.pilot.profile import Target
 from berth.pilot.suite import BenchResult, Suite, SweepPoint
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is measured next, how many steps are done, and of how many."""
+"""Function called with the next step's name, the number of completed steps, and the total."""
 
 ANCHORS = (
     "Stream_TRIAD", "Stream_DOT", "Algorithm_MEMCPY", "Basic_IF_QUAD", "Basic_INDEXLIST",
@@ -29,19 +29,19 @@ ANCHORS = (
     "Lcals_DIFF_PREDICT", "Apps_LTIMES", "Apps_VOL3D", "Apps_NODAL_ACCUMULATION_3D",
     "Polybench_GEMM", "Polybench_JACOBI_2D", "Polybench_FLOYD_WARSHALL", "Polybench_ADI",
 )  # fmt: skip
-"""Kernels that a quick benchmark times; a full one times all."""
+"""Kernels that a quick benchmark times; a full benchmark times all kernels of the suite."""
 QUICK_SIZES = (1_048_576,)
 FULL_SIZES = (1_048_576, 8_388_608)
 SAMPLED_FRACTION = 0.05
-"""Part of a repetition that is run of a kernel too long to run whole."""
+"""Fraction of a repetition that is run of kernels that support fractions, to save time."""
 FULL_SHARE = 0.95
-"""Share of the processor above which the rest is the machine's own work."""
+"""A processor share above this counts as 1: the rest is the operating system's own work."""
 RATES = (
     "flops_f64_per_s", "flops_f32_per_s", "flops_f64_core_per_s", "flops_f32_core_per_s",
     "int_ops_core_per_s", "scalar_chain_core_per_s", "branch_misses_core_per_s",
     "gather_core_per_s", "gather_total_per_s", "reduction_total_bytes_per_s", "atomics_per_s",
 )  # fmt: skip
-"""Measured by processor time; other fields are by the clock on the wall."""
+"""Signature fields measured per second of processor time; all others are per wall-clock second."""
 _CACHE_NAMES = {1: "l1", 2: "l2", 3: "l3"}
 _SCALING_SIZE = 8_388_608
 _TRIAD_BYTES = 24
@@ -55,12 +55,12 @@ def measure_signature(
     machine: Topology | None = None,
     progress: Progress | None = None,
 ) -> Signature:
-    """Measure what this machine can do; quick in about ten seconds, full in some minutes.
+    """Benchmark this machine and return its signature; the machine should have no other work.
 
-    Quick mode measures every rate briefly and times the anchor kernels on one core. Full mode
-    takes its time and times all kernels, at two sizes, on one core and on all. Without an
-    OpenMP build, rates of the whole platform are those of one core (``measured_on`` says so).
-    ``kernels`` false: without kernel times. The machine should do nothing else meanwhile.
+    Quick mode (about ten seconds) measures every rate briefly and times the ``ANCHORS`` on one
+    core. Full mode (some minutes) measures longer, and times all kernels at two sizes, on one core
+    and on all cores. Without an OpenMP build, the rates of the whole platform are those of one
+    core, which ``measured_on`` mentions. ``kernels`` false: no kernel times.
     """
     machine = machine or topology()
     cores = machine.cores if suite.openmp else 1
@@ -115,7 +115,7 @@ def measure_signature(
 
 
 def platform_here(name: str, signature: Signature, *, description: str = "") -> Platform:
-    """Return this machine as a CPU platform with that signature, without price and power."""
+    """Return a CPU platform that describes this machine, without price and power."""
     machine = topology()
     return Platform(
         name=name,
@@ -138,7 +138,11 @@ def memory_levels(
     total_points: Sequence[SweepPoint],
     latency_points: Sequence[SweepPoint],
 ) -> tuple[MemoryLevel, ...]:
-    """Return the levels that sweeps over the working set show: byte/s, byte/s and ns a size."""
+    """Return the memory levels, nearest first, from sweeps over working-set sizes.
+
+    ``core_points``: byte/s of one core; ``total_points``: byte/s of ``cores`` cores together;
+    ``latency_points``: ns per access.
+    """
     levels = []
     smaller_core = smaller_total = 0
     for cache in machine.caches:
@@ -173,13 +177,19 @@ def memory_levels(
 
 
 def _within(points: Sequence[SweepPoint], smaller: int, capacity: int) -> float | None:
-    """Return the median where the working set fits this cache and not the one before, or None."""
+    """Return the median value of working sets over 1.25 x ``smaller`` and up to ``capacity`` bytes.
+
+    None: the sweep has no such working set.
+    """
     fitting = [p.value for p in points if 1.25 * smaller < p.working_set_bytes <= capacity]
     return statistics.median(fitting) if fitting else None
 
 
 def _beyond(points: Sequence[SweepPoint], last_cache: int) -> float:
-    """Return the median where the working set is four times the last cache, else at the largest."""
+    """Return the median value of working sets of at least 4 x ``last_cache`` bytes.
+
+    If there is none, return the value of the largest working set.
+    """
     clear = [p.value for p in points if p.working_set_bytes >= 4 * last_cache]
     return statistics.median(clear or [points[-1].value])
 
@@ -203,13 +213,13 @@ def _value(result: BenchResult) -> float:
 
 
 def _sustained(signature: Signature, share: float) -> Signature:
-    """Return the rates that cores keep up which have a processor for that share of the time."""
+    """Return the signature with rates per processor second times ``share`` of the processor."""
     share = 1.0 if share > FULL_SHARE else share
     return times_rates(signature, share).model_copy(update={"processor_share": share})
 
 
 def times_rates(signature: Signature, factor: float) -> Signature:
-    """Return all rates that are measured by processor time, times ``factor``."""
+    """Return the signature with ``RATES`` and memory bandwidths multiplied by ``factor``."""
     rates = {
         name: rate * factor for name in RATES if (rate := getattr(signature, name)) is not None
     }
@@ -247,7 +257,7 @@ def _thread_counts(cores: int) -> tuple[int, ...]:
 def _scaling(
     suite: Suite, machine: Topology, counts: Iterable[int], steps: _Steps
 ) -> Iterable[tuple[int, float]]:
-    """Measure the triad's bytes per second out of cache, by number of threads."""
+    """Yield (threads, byte/s of the STREAM triad in main memory) for each number of threads."""
     last = machine.caches[-1].total_bytes if machine.caches else 0
     wanted = max(_SCALING_SIZE, 4 * last // _TRIAD_BYTES)
     size = min(wanted, machine.memory_bytes // 4 // _TRIAD_BYTES)
@@ -260,7 +270,7 @@ def _scaling(
 def _anchor_steps(
     suite: Suite, machine: Topology, cores: int, *, full: bool
 ) -> list[tuple[str, int, int]]:
-    """Return (kernel, size, threads) of the runs that fit half the memory."""
+    """Return (kernel, size, threads) of the kernel runs that need at most half of the memory."""
     names = [kernel.name for kernel in suite.kernels] if full else list(ANCHORS)
     teams = (1, cores) if full and cores > 1 else (1,)
     steps = []

@@ -1,10 +1,13 @@
-"""``berth pilot campaign``: one Profile for each reference kernel and problem size.
+"""``berth pilot campaign``: measure one Profile for each reference kernel and problem size.
 
-Everything in these profiles is of *one repetition*: the runtime is the median time that the
-program itself took around its repetitions; the emulated counts are those of a run with one
-repetition minus those of a run with none, so that start-up and initialisation are not in them,
-divided by the fraction of the repetition that was run. The file is JSON lines, one Profile a
-line, rewritten after each step: an interrupted campaign goes on where it stopped.
+All values of these profiles are for *one repetition* of the kernel:
+
+- runtime: the median time of a repetition, as measured inside the program;
+- emulated counts: (counts of a run with one repetition - counts of a run with none) / fraction of
+  the repetition that was run. The difference removes start-up and initialisation.
+
+The output file is JSON lines with one Profile per line. It is rewritten after each step, so that
+an interrupted campaign resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -36,40 +39,44 @@ from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
 
 DEFAULT_SIZES = (1_048_576, 2_097_152, 8_388_608)
 EMULATED_INSTRUCTIONS = 1e8
-"""About how many instructions of a repetition are emulated at most."""
+"""Approximate limit of emulated instructions; longer repetitions are emulated in part."""
 INSTRUCTIONS_PER_S = 5e9
-"""More than a core retires: turns a native time into an upper guess of the instructions."""
+"""Upper bound of the instructions per second of a core, to estimate instructions from a time."""
 NATIVE_S = 1.0
-"""Seconds of repetitions for one native time,"""
+"""Total time of the repetitions for one native measurement."""
 NATIVE_REPS = (5, 25)
-"""but at least and at most so many."""
+"""Smallest and largest number of those repetitions."""
 LONG_REP_S = 3.0
-"""Kernels with longer repetitions are timed on a part of them, where they allow it."""
+"""Kernels with longer repetitions are timed on a fraction of each, if they support fractions."""
 TRIAL_FRACTION = 0.02
 LIMIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignOptions:
-    """The measurements to make, and the file to write them into."""
+    """The measurements to make, and the output file."""
 
     output: Path
     sizes: tuple[int, ...] = DEFAULT_SIZES
     kernels: tuple[str, ...] = ()
-    """Empty: all of the suite."""
+    """Names of the kernels to measure; empty: all kernels of the suite."""
     platform: str = "local"
     native: bool = True
     emulated: bool = True
     openmp: bool = True
-    """Also count what only the OpenMP build shows, where there is one."""
+    """Also measure the counters that need the OpenMP build, if it exists."""
     refresh: bool = False
-    """Measure again what the file already has."""
+    """Repeat measurements that the output file already holds."""
     nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """The number of profiles in the file, and those that could not be measured, with reasons."""
+    """The result of a campaign.
+
+    ``profiles``: profiles in the file; ``measured``: of these, measured now; ``failed``: one
+    ``name: reason`` for each kernel and size that could not be measured.
+    """
 
     profiles: int
     measured: int
@@ -77,11 +84,11 @@ class CampaignResult:
 
 
 def run_campaign(options: CampaignOptions, suite: Suite, say: Say = say_nothing) -> CampaignResult:
-    """Measure what the file lacks.
+    """Measure the profiles that the output file lacks, and write them into it.
 
     Raises:
-        DocumentError: the file is not such a campaign.
-        UsageError: another campaign is writing it, or a kernel is unknown.
+        DocumentError: the file exists but does not hold profiles.
+        UsageError: another campaign is writing the file, or a kernel is unknown.
     """
     with _alone(options.output):
         return _run(options, suite, say)
@@ -165,7 +172,7 @@ def read_profiles(path: Path) -> list[Profile]:
 
 
 def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:
-    """Write one compact line a profile, by name and size, without counters that are missing."""
+    """Write one line per profile, sorted by kernel and size, without missing counters."""
     ordered = sorted(profiles, key=lambda p: (p.name.rpartition("-")[0], p.workload.size or 0))
     write_text(path, "".join(json.dumps(_compact(profile)) + "\n" for profile in ordered))
 
@@ -210,12 +217,12 @@ class _Subject:
     options: CampaignOptions
 
     def order(self, reps: int, fraction: float) -> Order:
-        """Return the run of so many repetitions, each a fraction of a whole one."""
+        """Return the order that runs ``reps`` repetitions, ``fraction`` of each."""
         command = self.suite.command(self.kernel, self.size, reps, fraction)
         return Order(tuple(command), dict(os.environ), nice=self.options.nice)
 
     def run(self, reps: int, fraction: float) -> tuple[KernelRun, Outcome]:
-        """Run it natively. Raises PilotError."""
+        """Run the kernel natively; return its printed result and the outcome. Raises PilotError."""
         outcome = run_one(replace(self.order(reps, fraction), time_limit_s=LIMIT_S))
         if not outcome.succeeded:
             printed = outcome.output_tail.strip()[-200:]
@@ -227,7 +234,7 @@ class _Subject:
 
 
 def _timed(profile: Profile, subject: _Subject) -> Profile:
-    """Return the profile with the native time of a repetition, and the peak memory."""
+    """Measure natively; return the profile with the time of a repetition and the peak memory."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
     each_s = max(trial.rep_s * fraction, 1e-9)
@@ -250,7 +257,7 @@ def _timed(profile: Profile, subject: _Subject) -> Profile:
 
 
 def _counted(profile: Profile, subject: _Subject) -> Profile:
-    """Return the profile with the emulated counters of a repetition."""
+    """Run the kernel emulated; return the profile with the counters of one repetition."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     guess = trial.rep_s * INSTRUCTIONS_PER_S
     fraction = min(1.0, EMULATED_INSTRUCTIONS / max(guess, 1.0))
@@ -285,7 +292,11 @@ def _emulated(order: Order) -> Emulation:
 def subtract(
     single: dict[str, Measurement], none: dict[str, Measurement], fraction: float
 ) -> dict[str, Measurement]:
-    """Return counts of a whole repetition: (with one - with none) / fraction, never below zero."""
+    """Return the counts of one whole repetition: max(0, single - none) / fraction.
+
+    ``single``: counts of a run with one repetition; ``none``: of a run without repetitions;
+    ``fraction``: the part of the repetition that was run. Counters that either lacks are left out.
+    """
     note = "of one repetition" if fraction == 1 else f"of one repetition, from {fraction:.3g} of it"
     result = {}
     for name, measurement in single.items():
@@ -298,7 +309,7 @@ def subtract(
 
 
 def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
-    """Return each profile with its kernel's time and memory at every size that was measured."""
+    """Return the profiles, each with its kernel's time and memory at all measured sizes."""
     measured_profiles = list(profiles)
     points: dict[str, list[SizePoint]] = {}
     for profile in measured_profiles:

@@ -1,15 +1,18 @@
 """The counter catalogue: look-up by name, its formulas, and its page ``docs/counters.md``.
 
-``counters.json`` holds every quantity that Berth measures or imports. A source's value is what that
-source calls the quantity; for ``perf:*`` and the importers it is a formula. ``rNNNN`` is a raw
-event code, umask before event, from the vendors' public event lists (Intel SDM volume 3 and
-perfmon; AMD PPR for family 17h/19h; Arm ARM chapter D; Power ISA user's guides).
+``counters.json`` lists every counter that Berth measures or imports. ``sources`` of a counter maps
+each source (``perf:intel``, ``papi``, ...) to the counter's name in that source; for ``perf:*`` and
+the importers this is a formula. ``rNNNN`` is a raw event code, umask before event, from the
+vendors' public event lists (Intel SDM volume 3 and perfmon; AMD PPR for family 17h/19h; Arm ARM
+chapter D; Power ISA user's guides).
 
-A formula says what a counter is in a tool's own names: ``"a + 2*b | c"`` holds alternatives divided
-by `` | ``, of which the first that the tool can answer counts; each is a sum of terms divided by
-`` + ``; each term is factors joined by ``*``, of which plain numbers are weights and all others
-names. ``python -m berth.pilot.catalogue > docs/counters.md`` writes the page; a test holds it in
-step.
+A formula computes a counter from the names of a tool, for example ``"a + 2*b | c"``:
+
+- `` | `` separates alternatives; the first alternative whose names the tool all has is used;
+- `` + `` separates the terms of a sum;
+- ``*`` separates factors: numbers are weights, everything else is a name.
+
+``python -m berth.pilot.catalogue > docs/counters.md`` writes the page; a test compares them.
 """
 
 from __future__ import annotations
@@ -30,10 +33,10 @@ __all__ = ["BY_NAME", "COUNTERS", "REQUIRED", "Counter", "counter", "from_source
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A measured quantity: its name, unit and definition, and where its value can come from.
+    """A counter of the catalogue: its name, unit, definition, and source -> name or formula.
 
-    ``tables`` names the rows of the papers' tables that it stands for: Table I of "Predicting
-    Cross-Platform Relative Performance with Deep Generative Models" and Table II of xAMM.
+    ``tables``: the corresponding rows in Table I of "Predicting Cross-Platform Relative Performance
+    with Deep Generative Models" and in Table II of xAMM.
     """
 
     name: str
@@ -49,21 +52,21 @@ COUNTERS = tuple(Counter(**entry) for entry in json.loads(_TABLE))
 BY_NAME = MappingProxyType({entry.name: entry for entry in COUNTERS})
 
 REQUIRED = ("instructions", "loads", "stores", "l1_load_misses", "llc_load_misses")
-"""Without these nothing can be predicted from what a program did."""
+"""Counters that a prediction from counters needs at least."""
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """``weight`` times the product of what ``names`` stand for."""
+    """One term of a formula: ``weight`` times the product of the values of ``names``."""
 
     weight: float
     names: tuple[str, ...]
 
 
 def alternatives(formula: str) -> tuple[tuple[Term, ...], ...]:
-    """Return the formula taken apart. Raises ValueError where it is none."""
+    """Parse a formula; return its alternatives, each as the terms of a sum. Raises ValueError."""
     return tuple(_terms(part, formula) for part in formula.split(" | "))
 
 
@@ -107,7 +110,7 @@ def counter(name: str) -> Counter:
 
 
 def from_source(source: str) -> dict[str, str]:
-    """Return the counters that ``source`` can give, each with what ``source`` calls it."""
+    """Return counter name -> its name or formula in ``source``, for counters that it provides."""
     return {entry.name: entry.sources[source] for entry in COUNTERS if source in entry.sources}
 
 
@@ -133,13 +136,13 @@ Of alternatives divided by `|` the first that a file can answer counts.
 
 
 _OF_TOOLS = frozenset(("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "nsys", "imported"))
-"""Sources whose names the page gives, because somebody else asks the tool for them."""
+"""Sources whose names the page shows, because users run these tools themselves."""
 _STAND_INS = frozenset(("callgrind", "cachegrind", "lackey"))
-"""Tools of valgrind that count where Berth's own cannot be built."""
+"""Tools of valgrind that are used if Berth's own valgrind tool cannot be built."""
 
 
 def _entry(entry: Counter) -> list[str]:
-    """Return one counter of the page: definition, sources, its names in other tools."""
+    """Return the lines of the page for one counter: definition, sources, names in other tools."""
     sources_of: dict[str, list[str]] = {}
     for source, formula in entry.sources.items():
         if source in _OF_TOOLS:

@@ -1,8 +1,8 @@
-"""Derived counters: every formula over measured ones, in one place.
+"""Derived counters: all formulas that compute counters from measured counters.
 
-A derived counter exists where all that it needs exists; it is marked derived, its note carries
-the notes of its operands, and it is complete only if they all are. Ratios within one interrupted
-run stay meaningful, totals do not: ``Measurement.complete`` tells them apart.
+A derived counter exists if all its operands have values. Its quality is ``derived``, its note
+joins the notes of its operands, and it is ``complete`` only if all operands are. From an
+interrupted run (``complete`` false) ratios are still meaningful, totals are not.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from berth.pilot.profile import Measurement, Quality
 
 LINE_BYTES = 64
 NO_TOTALS = ("_ratio", "_intensity", "_per_cycle", "_levels")
-"""Endings of names of counters that do not grow with the run."""
+"""Name endings of counters that are not totals: they do not grow with the length of the run."""
 WRITE_MISS_LINES = 2
-"""A write miss fetches the line (write-allocate) and writes it back later."""
+"""Cache lines moved per write miss: the line is fetched (write-allocate) and later written back."""
 
 Formula = Callable[..., float]
 
@@ -98,5 +98,5 @@ def _apply(
 
 
 def missing(source: str, why: str) -> Measurement:
-    """Return a counter that could not be had, and why."""
+    """Return a missing Measurement with the reason ``why`` as its note."""
     return Measurement(value=None, quality=Quality.MISSING, source=source, note=why)

@@ -1,8 +1,8 @@
-"""Reading and writing Berth's own files: strict, bounded, with one clear sentence on failure.
+"""Read and write Berth's own files, with limits on size and depth and one sentence on failure.
 
-A *document* is a frozen pydantic model with unknown keys forbidden, NaN and infinity refused,
-and a ``schema`` name with a version. JSON for what machines write (profiles, platforms,
-bundle manifests), TOML for what people write (the site file).
+A *document* is a frozen pydantic model that forbids unknown keys, refuses NaN and infinity, and
+has a ``schema`` name with a version. Files that programs write (profiles, platforms, bundle
+manifests) are JSON; the file that people write (the site file) is TOML.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
 
-# How deep a TOML text's dotted keys are is found before it is parsed: tomllib takes time by the
-# square of a key's parts, 0.1 s for 3 KB of dots. Strings that do not end count to the end of their
-# line, or of the text: tomllib stops there.
+# The number of parts of dotted keys in a TOML text is checked before the text is parsed, because
+# the time of tomllib grows with the square of the number of parts (0.1 s for 3 KB of dots). An
+# unterminated string is taken to reach to the end of its line, or of the text for multi-line
+# strings: tomllib stops there with an error.
 _BASIC = r'"(?:[^"\\\n]++|\\.)*+"?'
 _LITERAL = r"'[^'\n]*+'?"
 _PART = rf"(?:[A-Za-z0-9_-]++|{_BASIC}|{_LITERAL})"
@@ -39,9 +40,10 @@ _PASSED_OVER = rf"{_BASIC_LINES}|{_LITERAL_LINES}|#[^\n]*+"
 
 
 def has_deeper_key(text: str, parts: int) -> bool:
-    """Return whether a key, of a table or value, has more parts (``a.b.c`` has three).
+    """Return whether any key of a TOML text has more than ``parts`` parts (``a.b.c`` has three).
 
-    Strings and comments are passed over; time is linear in the text, valid or not.
+    Keys of tables and of values count; strings and comments do not. The time is linear in the
+    length of the text, also for invalid TOML.
     """
     deeper = rf"(?P<deeper>{_PART}(?:{_DOT}{_PART}){{{parts}}})"
     tokens = re.compile(f"{_PASSED_OVER}|{deeper}|{_PART}(?:{_DOT}{_PART})*+", re.DOTALL)
@@ -55,7 +57,7 @@ _NOT_FINITE = "holds {}; only finite numbers are accepted"
 
 
 class Document(BaseModel):
-    """Base of every file format and every value inside one."""
+    """Base class of all file formats and of the objects nested in them."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -76,7 +78,7 @@ def read_json(path: Path, model: type[D]) -> D:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file of at most a document's size. Raises DocumentError."""
+    """Return the text of a UTF-8 file of at most 8 MiB. Raises DocumentError."""
     try:
         return _read_bounded(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -88,7 +90,7 @@ def read_toml(path: Path, model: type[D]) -> D:
     raw = _read_bounded(path)
     try:
         text = raw.decode("utf-8")
-        if has_deeper_key(text, MAX_DEPTH - 1):  # the document and its last value are levels, too
+        if has_deeper_key(text, MAX_DEPTH - 1):  # the document and the last value are levels, too
             raise DocumentError(path, f"is nested deeper than {MAX_DEPTH} levels")
         data = tomllib.loads(text)
     except UnicodeDecodeError as error:
@@ -106,7 +108,7 @@ def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
 
 
 def json_data(raw: bytes | str, *, source: str | Path) -> object:
-    """Return what a JSON text holds, without repeated keys and NaN. Raises DocumentError."""
+    """Return the value of a JSON text. Raises DocumentError, also for repeated keys and NaN."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise DocumentError(source, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
@@ -124,14 +126,14 @@ def json_data(raw: bytes | str, *, source: str | Path) -> object:
 
 
 def validate(data: object, model: type[D], *, source: str | Path) -> D:
-    """Check plain data against ``model``; one DocumentError names the first key at fault."""
+    """Return parsed data as a ``model``. Raises DocumentError naming the first key at fault."""
     if not isinstance(data, dict):
         raise DocumentError(source, f"holds {_kind(data)} where an object is needed")
     infinite = _check_shape(data, source)
     _check_schema(data, model, source)
     try:
-        # By way of JSON: pydantic's strict mode then takes lists for tuples and strings for enums,
-        # and still refuses "5" for a number.
+        # Validate JSON text instead of the data: for JSON, pydantic's strict mode accepts lists as
+        # tuples and strings as enums, and still refuses "5" as a number.
         document = model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         raise _explain(error, data, model, source) from None
@@ -146,7 +148,7 @@ def to_json(document: Document) -> str:
 
 
 def write_json(path: Path, document: Document) -> None:
-    """Write atomically: a reader sees the old file or the new one, never a part."""
+    """Write a document as JSON atomically: a reader sees the old file or the new one."""
     write_text(path, to_json(document))
 
 
@@ -179,13 +181,13 @@ def write_bytes(
         path: the file; its folder is made where there is none.
         raw: the whole content.
         mode: permission bits; None: those of the file that is replaced, else what the umask allows.
-        owner: user and group id; None: those of the file that is replaced where root writes, else
-            the writer's own.
+        owner: user and group id; None: if root writes, those of the file that is replaced, else
+            those of the writing process.
         durable: wait until content and name are on the disk, so that both survive a power failure.
 
     Raises:
-        OSError: the file cannot be written. The old one is as it was (only with ``durable`` may the
-            new one be there, not yet surely on the disk); no temporary file is left.
+        OSError: the file cannot be written. The old file is unchanged and no temporary file is
+            left. Exception: with ``durable`` the new file may be in place without being synced.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -207,9 +209,9 @@ def write_bytes(
 def _set_rights(
     handle: int, replaced: Path, mode: int | None, owner: tuple[int, int] | None
 ) -> None:
-    """Give an open new file the owner and mode asked for, else those of the file it replaces.
+    """Set owner and mode of the open new file; None: those of the file that it replaces.
 
-    So nobody loses or gains access because a file was written anew, by root for example.
+    So nobody gains or loses access when, for example, root rewrites a user's file.
     """
     try:
         before = replaced.stat()
@@ -231,7 +233,7 @@ def _umask() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the names in ``folder`` on the disk. Raises OSError."""
+    """Sync the folder's directory entries to the disk. Raises OSError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -279,7 +281,7 @@ def _read_bounded(path: Path) -> bytes:
 
 
 def _check_shape(data: object, source: str | Path) -> float | None:
-    """Return a number that is not finite (2e308, say), if there is one. Raises DocumentError."""
+    """Return a number that is not finite, such as 2e308, or None. Raises DocumentError."""
     keys, infinite = 0, None
     stack: list[tuple[object, int]] = [(data, 1)]
     while stack:

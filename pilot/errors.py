@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class BerthError(Exception):
-    """Something Berth could not do, with a sentence for the user."""
+    """Base class of Berth's errors: a sentence for the user, and a hint what to do."""
 
     exit_status = 1
 
@@ -22,15 +22,15 @@ class BerthError(Exception):
 
 
 class UsageError(BerthError):
-    """The caller asked for something that makes no sense as asked."""
+    """The request of the caller is invalid: a wrong argument, name or combination."""
 
     exit_status = 2
 
 
 class DocumentError(UsageError):
-    """A file (profile, site file, platform, bundle manifest) that cannot be accepted.
+    """A file is invalid: a profile, site file, platform, bundle manifest or other document.
 
-    ``source`` is the file or a name for it, ``key`` the dotted path of the offending key.
+    ``source``: path or name of the file. ``key``: dotted path of the invalid key, or None.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class DocumentError(UsageError):
 
 
 def _shown(text: str, most: int) -> str:
-    """Return a file's words as part of a sentence: one line of at most so many characters."""
+    """Return text of a file for an error message: one printable line of at most ``most`` chars."""
     short = text if len(text) <= most else text[: most - 3] + "..."
     return short if short.isprintable() else "".join(c if c.isprintable() else " " for c in short)
 
 
 class ToolMissing(BerthError):
-    """An external program or library that this step needs is not there."""
+    """A program or library that Berth needs for a step is not installed."""
 
     def __init__(self, tool: str, *, needed_for: str, hint: str | None = None) -> None:
         super().__init__(f"{tool} is not available; it is needed for {needed_for}", hint=hint)
@@ -58,7 +58,7 @@ class ToolMissing(BerthError):
 
 
 class PilotError(BerthError):
-    """A pilot run that could not measure anything."""
+    """A pilot run failed without any measurement."""
 
 
 class StoreError(BerthError):
@@ -66,4 +66,4 @@ class StoreError(BerthError):
 
 
 class SchedulerError(BerthError):
-    """The scheduler's commands failed or answered something unreadable."""
+    """A command of the scheduler failed, or its output could not be parsed."""

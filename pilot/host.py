@@ -1,4 +1,4 @@
-"""This machine: what a Profile's provenance says of it, and its cores and caches."""
+"""Properties of this machine: the provenance of a Profile, cores and caches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def provenance() -> Provenance:
-    """Describe who measures here, when, with what."""
+    """Return user, time, Berth version, processor and kernel, for a Profile measured now."""
     return Provenance(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         berth_version=VERSION,
@@ -31,12 +31,12 @@ def provenance() -> Provenance:
 
 
 def machine() -> Machine:
-    """Describe this machine by name, and its GPUs' driver."""
+    """Return the host name of this machine and the version of its GPU driver."""
     return Machine(host=platform.node(), gpu_driver=gpu_driver())
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's model name, or the machine type where it reports none."""
+    """Return the processor's model name, or the architecture if /proc/cpuinfo has no model name."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
             for line in stream:
@@ -49,7 +49,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def gpu_driver(version: Path = Path("/sys/module/nvidia/version")) -> str | None:
-    """Return the version of NVIDIA's kernel driver; None: it is not loaded."""
+    """Return the version of NVIDIA's kernel driver; None: the driver is not loaded."""
     try:
         return version.read_text(encoding="ascii", errors="replace").strip() or None
     except OSError:
@@ -57,12 +57,12 @@ def gpu_driver(version: Path = Path("/sys/module/nvidia/version")) -> str | None
 
 
 def cores() -> int:
-    """Count the processors that this process may use."""
+    """Return the number of logical processors that this process may use."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 def sha256_of(path: Path) -> str | None:
-    """Return the digest of a file, or None where it cannot be read."""
+    """Return the SHA-256 digest of a file in hex, or None if the file cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as stream:
@@ -85,7 +85,7 @@ SYSFS_CPUS = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """All data caches of one level that the usable processors have."""
+    """The data caches of one level of the processors that this process may use."""
 
     level: int
     instance_bytes: int
@@ -101,21 +101,24 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Cores, memory and caches of the machine, as the benchmark needs them."""
+    """Cores, memory and caches of the machine."""
 
     cores: int
-    """Physical cores among the usable processors."""
+    """Number of physical cores of the processors that this process may use."""
     memory_bytes: int
     caches: tuple[Cache, ...]
-    """Caches by level, nearest first; empty where the system does not tell."""
+    """Caches by level, L1 first; empty: Linux does not report them."""
 
     def private(self, cache: Cache) -> bool:
-        """Return whether each core has its own."""
+        """Return whether each core has its own cache of this level."""
         return cache.instances >= self.cores
 
 
 def topology(cpus: Iterable[int] | None = None, *, sysfs: Path = SYSFS_CPUS) -> Topology:
-    """Describe the cores and caches of ``cpus`` (default: those this process may use)."""
+    """Return the cores and caches of the logical processors ``cpus``.
+
+    Default: those that this process may use.
+    """
     usable = sorted(os.sched_getaffinity(0) if cpus is None else cpus)
     sizes: dict[int, dict[str, int]] = {}
     for cpu in usable:
@@ -128,14 +131,17 @@ def topology(cpus: Iterable[int] | None = None, *, sysfs: Path = SYSFS_CPUS) -> 
         Cache(level, max(instances.values()), len(instances))
         for level, instances in sorted(sizes.items())
     )
-    # Threads of one core share its first-level cache.
+    # Hardware threads of a core share its L1 cache, so the number of L1 caches is that of cores.
     cores = caches[0].instances if caches and caches[0].level == 1 else len(usable)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Topology(max(1, cores), memory, caches)
 
 
 def _cache(index: Path) -> tuple[int, str, int] | None:
-    """Return level, the processors that share it, and bytes; None for an instruction cache."""
+    """Return (level, list of processors that share the cache, bytes) of a cache in sysfs.
+
+    None: an instruction cache, or unreadable.
+    """
     try:
         if (index / "type").read_text().strip() == "Instruction":
             return None

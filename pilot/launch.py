@@ -1,8 +1,9 @@
-"""Launching programs under a shepherd, one or several at once, and hearing what became of them.
+"""Launch programs, one or several at once, and return how each ended and what it used.
 
-The caller stays single-threaded: :func:`run_all` multiplexes the shepherds' answers, calls a
-watcher now and then, and on Ctrl-C or any other exception lets go of the leashes, which ends
-every process tree (see :mod:`berth.pilot.shepherd`).
+Each program runs under a *shepherd*, a small process that samples and ends its process tree (see
+:mod:`berth.pilot.shepherd`). The caller stays single-threaded: :func:`run_all` polls the pipes of
+all shepherds and calls a watch function every ``TICK_S`` seconds. On Ctrl-C or any other exception
+the standard inputs of the shepherds are closed, which ends every process tree.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ TICK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One program to run. ``time_limit_s`` cuts it: SIGTERM, ``cut_grace_s`` later SIGKILL."""
+    """One program to run, with its environment and limits.
+
+    After ``time_limit_s`` the program gets SIGTERM, and ``cut_grace_s`` later SIGKILL.
+    ``leftover_grace_s`` is how long its child processes may run on after its end.
+    """
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -44,16 +49,16 @@ class Order:
     leftover_grace_s: float = 2.0
     nice: int = 0
     cgroup: str | None = None
-    """Control group folder that the program is to run in."""
+    """Folder of the control group in which the program runs; None: that of the caller."""
     sampled: bool = False
-    """An emulator may simulate a part of the caches and state the error."""
+    """Whether an emulator may simulate a sample of the cache sets and report a standard error."""
     folders: PrivateFolders | None = None
-    """Each run gets a copy of this folder to work in, in place of ``cwd``."""
+    """If given, each run works in a new copy of this folder instead of in ``cwd``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of an :class:`Order`; memory in bytes, times in seconds."""
+    """How an :class:`Order` ended and what the run used; memory in bytes, times in seconds."""
 
     wall_s: float
     exit_code: int | None
@@ -61,11 +66,11 @@ class Outcome:
     cut: str | None
     """The reason why the run was cut short ("time limit", "ended"), or None."""
     leftover: int
-    """Processes that outlived the program and had to be ended."""
+    """Number of processes that outlived the program and were ended."""
     output_bytes: int
     output_tail: str
     rss_floor: int
-    """``ru_maxrss`` cannot be below this (memory of the process that forked the program)."""
+    """Lowest ``ru_maxrss`` that can be seen: the memory of the process that forked the program."""
     rss_peak: int
     hwm_peak: int
     page_tables_peak: int
@@ -79,11 +84,12 @@ class Outcome:
     io: Mapping[str, int] | None
     usage: Mapping[str, float] = field(default_factory=dict)
     threads_busy: int = 0
-    """Most threads of one process that computed; 0: the kernel did not say."""
+    """Largest number of threads of one process that computed at the same time; 0: unknown."""
     waited_s: float = 0.0
-    """Longest that a computing thread waited for a processor, as far as it was seen."""
+    """Longest time that a computing thread waited for a processor, until the last sample."""
     machine_s: Mapping[str, float] = field(default_factory=dict)
-    """Processor time of the whole machine meanwhile: ``busy``, and ``stolen`` by its host."""
+    """Processor time of the whole machine during the run: ``busy``, and ``stolen`` by the host of
+    a virtual machine."""
 
     @property
     def cpu_s(self) -> float:
@@ -92,11 +98,11 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether it ended with exit status 0 and was not cut."""
+        """Return whether the program ended with exit status 0 and was not cut short."""
         return self.exit_code == 0 and self.cut is None
 
     def describe(self) -> str:
-        """Say how it ended, in words."""
+        """Return how the program ended as words, such as ``ended with exit status 1``."""
         if self.cut == "time limit":
             return f"was cut at the time limit after {self.wall_s:.3g} s"
         if self.cut:
@@ -115,7 +121,7 @@ def signal_name(number: int) -> str:
 
 
 def launcher_ends(env: Mapping[str, str]) -> tuple[int, ...]:
-    """Open files by which a parallel program speaks to what launched it (PMI 1 and 2)."""
+    """Return the open file descriptors by which an MPI rank talks to its launcher (PMI 1, 2)."""
     end = whole_number(env.get("PMI_FD", ""), 2**31 - 1)
     if end is None or end <= 2:
         return ()
@@ -130,7 +136,7 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
     """Return the command with its program as a path.
 
     Raises:
-        UsageError: empty, not found, a folder, or not executable.
+        UsageError: the command is empty, or its program is not found, a folder or not executable.
     """
     if not command or not command[0]:
         raise UsageError("no command was given", hint="write it after --: berth pilot run -- ./app")
@@ -150,7 +156,7 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; ``outcomes`` (by index of the order) were measured until then."""
+    """Ctrl-C during a run. ``outcomes``: index of the order -> its outcome until then."""
 
     def __init__(self, outcomes: Mapping[int, Outcome]) -> None:
         super().__init__()
@@ -166,12 +172,12 @@ def run_one(order: Order, *, watch: Watch | None = None) -> Outcome:
 
 
 def run_all(orders: Sequence[Order], *, jobs: int, watch: Watch | None = None) -> list[Outcome]:
-    """Run all orders, at most ``jobs`` at a time; outcomes in the orders' order.
+    """Run all programs, at most ``jobs`` at a time; return the outcomes in the order of ``orders``.
 
     Raises:
         UsageError: a program could not be started.
         PilotError: a shepherd died, or the working folder could not be copied.
-        Interrupted: Ctrl-C; every program has been ended, with what it had counted.
+        Interrupted: Ctrl-C. Every program was ended; the exception has the outcomes until then.
     """
     flock = _Flock(orders, jobs)
     try:
@@ -188,7 +194,7 @@ def run_all(orders: Sequence[Order], *, jobs: int, watch: Watch | None = None) -
 
 
 class _Flock:
-    """The orders not yet begun and the shepherds at work."""
+    """The orders that have not started and the shepherd processes that run."""
 
     def __init__(self, orders: Sequence[Order], jobs: int) -> None:
         self._waiting = list(enumerate(orders))
@@ -202,7 +208,7 @@ class _Flock:
         return bool(self._waiting or self._running)
 
     def step(self, watch: Watch | None) -> None:
-        """Start what may start, then wait a tick for answers."""
+        """Start programs up to the limit, then wait ``TICK_S`` seconds for output of shepherds."""
         while self._waiting and len(self._running) < self._jobs:
             index, order = self._waiting.pop(0)
             self._running[index] = _Shepherd(order)
@@ -217,7 +223,7 @@ class _Flock:
                 watch(shepherd.pid)
 
     def interrupt(self) -> None:
-        """End the programs but hear what they counted; the second time give up."""
+        """End the programs and wait for their outcomes; raise at the second call."""
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
@@ -235,7 +241,7 @@ class _Flock:
 
 
 class _Shepherd:
-    """The caller's end of one shepherd process."""
+    """One shepherd process as the caller sees it: its pipes and the copied folder of its run."""
 
     def __init__(self, order: Order) -> None:
         self._program = order.command[0]
@@ -270,7 +276,7 @@ class _Shepherd:
         self._leash.flush()
 
     def read(self) -> bool:
-        """Take what the shepherd has said; True when it has said all."""
+        """Read available output of the shepherd; return True at its end."""
         chunk = os.read(self.answers, 1 << 20)
         self._text += chunk
         return not chunk
@@ -298,12 +304,12 @@ class _Shepherd:
         return Outcome(**answer)
 
     def let_go(self) -> None:
-        """Close the leash: the shepherd ends whatever still runs."""
+        """Close the shepherd's standard input, so that it ends every process of the run."""
         if not self._leash.closed:
             self._leash.close()
 
     def wait(self) -> None:
-        """Wait for the shepherd to be gone; it has bounded work left."""
+        """Wait until the shepherd has exited; kill it after the time limit for ending a run."""
         until = time.monotonic() + self._limit
         while self._process.poll() is None and time.monotonic() < until:
             try:

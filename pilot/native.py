@@ -1,4 +1,4 @@
-"""The native part of a pilot: repeats for the runtime, the collectors on the first of them."""
+"""The native runs of a pilot: collectors watch the first run, repeats give the runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from berth.pilot.progress import Say, clocked
 
 LONG_S = 20.0
 VERY_LONG_S = 60.0
-"""Programs longer than these are repeated twice, or run once."""
+"""Programs longer than ``LONG_S`` are run at most twice, longer than ``VERY_LONG_S`` once."""
 LEAST_S = 1e-9
 
 
@@ -31,14 +31,17 @@ class Native:
 
 
 def repeats_for(first_s: float, wanted: int) -> int:
-    """Return how many repeats a program of this length gets: long ones get fewer."""
+    """Return the number of runs: ``wanted``, or fewer if the first run of ``first_s`` was long."""
     if first_s > VERY_LONG_S:
         return 1
     return min(wanted, 2) if first_s > LONG_S else wanted
 
 
 def runtime_of(times_s: Sequence[float]) -> Runtime:
-    """Return median and interquartile range (0 for one run; the range for two)."""
+    """Return the median and spread of wall times in seconds.
+
+    The spread is the interquartile range; for two runs their difference, for one run 0.
+    """
     times = tuple(max(time, LEAST_S) for time in times_s)
     ordered = sorted(times)
     spread = 0.0
@@ -58,9 +61,10 @@ def run_native(
     left_s: Callable[[], float],
     say: Say,
 ) -> Native:
-    """Run ``order`` with the collectors attached, then plainly until there are enough repeats.
+    """Run ``order`` once with the collectors attached, then repeat it without them.
 
-    ``left_s`` says how much of the whole pilot's time limit is left.
+    ``left_s`` returns the remaining seconds of the pilot's time limit. Raises Interrupted if
+    Ctrl-C came before the first run had an outcome.
     """
     usable, reports = _probe(collectors)
     say("native run 1")

@@ -1,11 +1,16 @@
-"""Which instruction sets a program needs: those that it executes where no processor offers more.
+"""Find the instruction sets that a program cannot run without.
 
-The files of the system (``/usr/bin``, ``/usr/lib``) are built for the least processor that it
-starts on, and choose more at run time. Of the program's other files count: what they executed on an
-emulated processor of plain x86-64-v2, where that was tried; else all that they executed. A file
-that never asks what the processor has cannot choose: of it counts every instruction set that its
-code uses, whether or not this run came there. Facts of a file (machine, libraries, sections) are
-read from its ELF header.
+Many programs and libraries detect the processor's features at run time and use, for example,
+AVX-512 only if present. The needs of each file (executable or library) of a program are:
+
+- a file of the operating system (``/usr/bin``, ``/usr/lib``): none, because distributions build
+  these for the oldest supported processor;
+- a file that never queries the processor's features (no ``cpuid`` and the like): every instruction
+  set in its disassembled code, whether or not this run executed it;
+- any other file: the instruction sets that it executed on an emulated x86-64-v2 processor, if that
+  was tried, else all that it executed.
+
+A file's architecture, libraries and sections are read with pyelftools.
 """
 
 from __future__ import annotations
@@ -35,27 +40,30 @@ MACHINES = {
 }
 LITTLE_PPC = "ppc64le"
 IRELATIVE = 37
-"""R_X86_64_IRELATIVE."""
+"""Number of the relocation type R_X86_64_IRELATIVE."""
 SYMBOLS_MAX = 20_000
 COUNT_MAX = 4096
-"""Most sections, segments or dynamic entries; more is a damaged file."""
+"""Largest number of sections, segments or dynamic entries; a file with more is taken as damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """Facts of an ELF file; ``machine`` in ``uname -m`` terms."""
+    """Properties of an ELF file.
+
+    ``machine``: architecture as ``uname -m`` prints it; ``needed``: names of linked libraries.
+    """
 
     machine: str
     needed: tuple[str, ...]
     sections: tuple[str, ...]
     imports: tuple[str, ...] = ()
-    """Names of other files that it uses."""
+    """Symbols that the file uses from other files."""
     resolves: bool = False
-    """Functions of it are chosen when it is loaded (STT_GNU_IFUNC, R_X86_64_IRELATIVE)."""
+    """Whether functions are selected by the processor at load time (R_X86_64_IRELATIVE)."""
 
 
 def read_elf(path: Path) -> Elf | None:
-    """Return the file's facts, or None where it is not a readable ELF file."""
+    """Return the properties of the file, or None if it is not a readable ELF file."""
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - 0.1 s, only at the end of a pilot
 
     try:
@@ -66,7 +74,7 @@ def read_elf(path: Path) -> Elf | None:
             sections = (section.name for section in file.iter_sections())
             named = tuple(name for name in sections if name)
             return Elf(_machine(file), _needed(file), named, _imports(file), _resolves(file))
-    except Exception:  # of a damaged file pyelftools raises whatever its parts do
+    except Exception:  # for damaged files pyelftools raises many types
         return None
 
 
@@ -101,14 +109,15 @@ def _resolves(file: Any) -> bool:
 
 
 Sets = Mapping[str, frozenset[str]]
-"""Instruction sets of the code that each object file executed."""
+"""Path of an executable or library -> instruction sets of the code that it executed."""
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
 EVERY_X86 = expanded(["x86-64-v2"])
 MOST_BYTES = 8 << 20
-"""Larger files are not disassembled: what they execute on a plain processor tells enough."""
+"""Larger files are not disassembled, to save time; only what they executed counts."""
 TIME_LIMIT_S = 20.0
 FEWEST = 3
-"""Less often, data between the code may look like such an instruction."""
+"""Smallest number of instructions of a set that count: fewer may be data that the disassembler
+took for code."""
 ASKING = re.compile(r"__x86_get_cpu|__cpu_model|__cpu_indicator_init|^getauxval$|cpu_flags|cpuid")
 _BEYOND = re.compile(r"v[a-z]|k(?:mov|or|and|xor|not|xnor|test|unpck|add|shift)|[mrsbaplt]")
 _LINE = re.compile(rb"^ *[0-9a-f]+:\t(.+)$", re.MULTILINE)
@@ -116,22 +125,22 @@ _LINE = re.compile(rb"^ *[0-9a-f]+:\t(.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Facts that the code of one file tells without being run."""
+    """Properties of the code of one file, found by disassembling it."""
 
     sets: frozenset[str]
     asks: bool
-    """It may choose its code by what the processor has."""
+    """Whether the code may query the processor's features and select code by them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Facts that were seen of a program while it ran."""
+    """Instruction sets that a program executed in emulated runs."""
 
     sets: Sets
     plain: Sets | None = None
-    """The sets on an emulated processor of plain x86-64-v2; None: not tried, or it failed there."""
+    """Those executed on an emulated x86-64-v2 processor; None: not tried, or the run failed."""
     stopped: bool = False
-    """The emulation ended at an instruction that it does not know."""
+    """Whether the emulation ended at an instruction that the emulator does not know."""
 
 
 NOTHING = Executed({})
@@ -143,7 +152,10 @@ def is_system(path: str) -> bool:
 
 
 def may_choose(sets: Sets) -> bool:
-    """Return whether a file of the program executed what it may have chosen at run time."""
+    """Return whether a file executed instructions that it may have selected at run time.
+
+    Only instruction sets beyond x86-64-v2 and files outside the operating system count.
+    """
     for path, names in sets.items():
         if path and not is_system(path) and beyond(names):
             code = read_code(path)
@@ -153,12 +165,15 @@ def may_choose(sets: Sets) -> bool:
 
 
 def beyond(names: Iterable[str]) -> frozenset[str]:
-    """Return those of ``names`` that not every x86-64 processor of a cluster has."""
+    """Return the instruction sets in ``names`` that x86-64-v2 does not include."""
     return frozenset(canonical(name) for name in names) - EVERY_X86
 
 
 def needed_sets(files: Sequence[str], executed: Executed) -> tuple[str, ...]:
-    """Return the needs of a program of ``files`` and of those that executed anything."""
+    """Return the instruction sets beyond x86-64-v2 that a program needs.
+
+    ``files``: its executables; libraries and others are taken from ``executed``.
+    """
     need: set[str] = set()
     programs = frozenset(files)
     for path in dict.fromkeys((*files, *executed.sets)):
@@ -181,7 +196,8 @@ _read: dict[tuple[str, int, int], Code | None] = {}
 
 
 def read_code(path: str) -> Code | None:
-    """Read what a file's code tells; None: no x86-64 code that can be read in reasonable time."""
+    """Disassemble a file (cached). Return None if it has no x86-64 code, is larger than
+    ``MOST_BYTES``, or cannot be disassembled in ``TIME_LIMIT_S`` seconds."""
     with suppress(OSError):
         state = Path(path).stat()
         key = (path, state.st_size, state.st_mtime_ns)

@@ -1,8 +1,9 @@
-"""A node measured for calibration: the machine benchmark and times of the reference kernels.
+"""Measure a node for calibration: the machine benchmark and times of the reference kernels.
 
-One JSON file a node (``berth.node/1``), rewritten after each step: a measurement that was cut
-short goes on where it stopped. Times are of one repetition on one core, as the mean over blocks
-of repetitions, so that a node whose cores are throttled shows what they deliver over time.
+The result is one JSON file per node (``berth.node/1``). It is rewritten after each step, so that
+an interrupted measurement resumes where it stopped. A kernel's time is for one repetition on one
+core: the median over blocks of the mean within a block. The mean shows the speed that a throttled
+core delivers over time.
 """
 
 from __future__ import annotations
@@ -29,51 +30,51 @@ from berth.pilot.suite import Suite
 
 NODE_SCHEMA = "berth.node/1"
 SIZE = 1_048_576
-"""Problem size of the kernels: that of the shipped counts."""
+"""Problem size of the kernels, the same as in the counters that Berth ships."""
 LARGE_SIZE = 8_388_608
-"""A second one, beyond most last-level caches, of the loops: those of the suite that"""
+"""Second problem size, larger than most last-level caches, for some loop kernels."""
 LOOPS = frozenset(("Algorithm", "Apps", "Basic", "Lcals", "Polybench", "Stream"))
-"""are of these groups,"""
+"""Groups of the suite whose kernels are timed at ``LARGE_SIZE``, too."""
 LARGE_S = 0.05
-"""took at most so long at the first size,"""
+"""Longest time at ``SIZE`` of a kernel that is timed at ``LARGE_SIZE``, too."""
 LARGE_BYTES = 512 * 2**20
-"""and need no more memory."""
+"""Largest memory of a kernel at ``LARGE_SIZE``."""
 QUICK_KERNELS = (
     *ANCHORS, "Integer_MATCH", "Integer_QUICK_SORT", "Irregular_CHASE", "Irregular_INTERPRETER",
     "Single_GEMM", "Single_PAIRS",
 )  # fmt: skip
 KERNEL_S = 0.3
-"""Seconds of repetitions for one time,"""
+"""Total time of the repetitions of one kernel."""
 FULL_KERNEL_S = 1.0
-"""and of a full measurement."""
+"""Total time of the repetitions of one kernel in a full measurement."""
 REPS = (3, 400)
-"""Least and most repetitions."""
+"""Smallest and largest number of repetitions."""
 BLOCKS = 5
-"""The repetitions are averaged in so many blocks, of which the median counts."""
+"""Number of blocks of repetitions. The result is the median over blocks of the mean of a block."""
 MOST_OTHER_LOAD = 0.1
-"""Share of a core that others may take before the times are said to be doubtful."""
+"""Share of the node's cores that other programs may use before the times are called doubtful."""
 
 
 class NodeMeasurement(Document):
-    """Measurements on one node."""
+    """The measurements of one node."""
 
     schema_: str = Field(default=NODE_SCHEMA, alias="schema")
     node: str = Field(min_length=1, max_length=256)
-    """The node, as the scheduler calls it."""
+    """Name of the node in the scheduler."""
     host: str = ""
     kernel: str = ""
     """Operating system and release, as ``uname -sr``."""
     driver: str | None = None
-    """Version of the GPUs' driver, where there are some."""
+    """Version of NVIDIA's kernel driver; None: not loaded."""
     processor: str = ""
     measured: str = ""
-    """Time when it began."""
+    """Time when the measurement began (ISO 8601, UTC)."""
     platform: Platform | None = None
-    """The benchmarked platform; None: the benchmark did not run yet, or could not."""
+    """The node's platform with its benchmark results; None: not benchmarked yet, or it failed."""
     seconds: dict[str, Positive] = Field(default_factory=dict, max_length=10_000)
-    """Seconds by kernel and size (``Stream_TRIAD-1048576``)."""
+    """Kernel and size (``Stream_TRIAD-1048576``) -> seconds of one repetition on one core."""
     other_load: NonNegative = 0.0
-    """Cores that other programs took meanwhile, on average over the measured kernels."""
+    """Number of cores that other programs used during the kernels, as a mean over the kernels."""
     problems: tuple[str, ...] = ()
     complete: bool = False
 
@@ -84,7 +85,10 @@ def kernel_release() -> str:
 
 
 def begin(into: Path, *, node: str) -> NodeMeasurement:
-    """Return the measurement in ``into`` if it is of this node as it runs now; else a new one."""
+    """Return the measurement to resume from the file ``into``, or a new empty one.
+
+    The file is resumed if node, host, kernel and GPU driver are still the same.
+    """
     new = NodeMeasurement(
         node=node,
         host=platform.node(),
@@ -116,8 +120,8 @@ def measure_node(
 ) -> NodeMeasurement:
     """Benchmark this node as platform ``name`` and time ``kernels`` (default: all).
 
-    What cannot be measured is a problem in the result, never an exception; ``into`` has the
-    result after each step. Raises UsageError where it cannot be written.
+    The result is written into ``into`` after each step. Failed measurements raise nothing; they
+    are listed in ``problems`` of the result. Raises UsageError if ``into`` cannot be written.
     """
     result = begin(into, node=node)
     try:
@@ -168,7 +172,7 @@ def measure_node(
 
 
 def _large(suite: Suite) -> tuple[str, ...]:
-    """Return kernels that are timed at the large size, too, if they do not take too long."""
+    """Return the names of loop kernels that fit in ``LARGE_BYTES`` at ``LARGE_SIZE``."""
     work = suite.work(LARGE_SIZE)
     return tuple(
         kernel.name
@@ -178,7 +182,7 @@ def _large(suite: Suite) -> tuple[str, ...]:
 
 
 def _with_times(measurement: NodeMeasurement) -> Platform | None:
-    """Return the platform with the kernels' times in its signature."""
+    """Return the measurement's platform with the kernel times in its signature, or None."""
     if measurement.platform is None:
         return None
     times = {f"{key.replace('-', '@', 1)}x1": s for key, s in measurement.seconds.items()}
@@ -189,7 +193,10 @@ def _with_times(measurement: NodeMeasurement) -> Platform | None:
 def kernel_seconds(
     suite: Suite, kernel: str, wanted_s: float, size: int = SIZE
 ) -> tuple[float, float]:
-    """Return seconds of one repetition on one core, and the cores that others took meanwhile."""
+    """Time a kernel; return seconds of one repetition, and cores used by other programs.
+
+    ``wanted_s``: total time of the repetitions. The kernel runs on one core.
+    """
     fraction = SAMPLED_FRACTION if suite.kernel(kernel).sampled else 1.0
     trial = suite.run(kernel, size, reps=1, fraction=fraction)
     each_s = max(trial.rep_s * trial.fraction, 1e-6)
@@ -205,7 +212,7 @@ def kernel_seconds(
 
 
 def doubts(measurement: NodeMeasurement) -> tuple[str, ...]:
-    """Say what to know before these times are used, one sentence each."""
+    """Return warnings about these times, one sentence each; empty: none."""
     if (
         measurement.platform is None
         or measurement.other_load <= MOST_OTHER_LOAD * measurement.platform.cores

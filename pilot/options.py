@@ -1,4 +1,4 @@
-"""What a pilot is asked to do, checked before anything runs."""
+"""The options of a pilot run, and their checks before anything runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SIZE_MARK = "{size}"
 
 @dataclass(frozen=True, slots=True)
 class PilotOptions:
-    """The program to run, and how thoroughly. ``size`` and ``sizes`` replace ``{size}`` in it."""
+    """The program to run, and the measurements to make.
+
+    Each of ``size`` and ``sizes`` replaces ``{size}`` in the command.
+    """
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -31,27 +34,28 @@ class PilotOptions:
     threads_sweep: tuple[int, ...] = ()
     repeats: int = 3
     time_limit_s: float = 600.0
-    """Seconds for the whole pilot."""
+    """Time limit of the whole pilot in seconds."""
     max_slowdown: float = 300.0
-    """All emulated runs together take at most this times the native runtime (and some seconds)."""
+    """Time limit of all emulated runs together, as a multiple of the native runtime (but at least
+    ``EMULATION_FLOOR_S``)."""
     collectors: tuple[str, ...] = field(default_factory=lambda: tuple(COLLECTORS.load_all()))
     stdin: str | None = None
     show_output: bool = True
     in_place: bool = False
-    """Every run in the working folder itself, not in copies of it."""
+    """Whether to run in the working folder itself instead of in a copy for each run."""
     overrides: Overrides = field(default_factory=Overrides)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The checked options: ``main`` is the size whose counters the Profile gives."""
+    """The checked options. ``main``: the problem size whose counters the Profile has."""
 
     options: PilotOptions
     main: float | None
     sizes: tuple[float, ...]
 
     def order(self, size: float | None) -> Order:
-        """Return the command at one size, its program as a path. Raises UsageError."""
+        """Return the order that runs the command at ``size``. Raises UsageError."""
         words = self.options.command
         if size is not None:
             words = tuple(word.replace(SIZE_MARK, f"{size:.15g}") for word in words)
@@ -60,18 +64,18 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Return the profile's name: the user's, else from the program's file name and the size."""
+        """Return the profile's name: the user's, else made of program file name and size."""
         return self.options.name or default_name(self.options.command, self.main)
 
 
 def default_name(command: Sequence[str], size: float | None) -> str:
-    """Return ``("./my app", "5")`` as ``"my-app"``; with a size ``"my-app-100"``."""
+    """Return a profile name: ``"my-app"`` for ``("./my app", "5")``, ``"my-app-100"`` with size."""
     stem = re.sub(r"[^A-Za-z0-9_.+-]+", "-", PurePath(command[0]).name).strip("-.+_") or "program"
     return f"{stem}-{size:.15g}"[:128] if size is not None else stem[:128]
 
 
 def check_name(option: str, name: str | None) -> None:
-    """Raise UsageError for what cannot name a profile or platform."""
+    """Raise UsageError if ``name`` is not a valid name of a profile or platform."""
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(
             f"{option}: {name!r} is not a name", hint="letters, digits and _.+- (at most 128)"
@@ -79,7 +83,7 @@ def check_name(option: str, name: str | None) -> None:
 
 
 def make_plan(options: PilotOptions) -> Plan:
-    """Check the options against each other. Raises UsageError."""
+    """Check the options and return the plan. Raises UsageError for invalid combinations."""
     sizes = tuple(dict.fromkeys(options.sizes))
     main = options.size if options.size is not None else min(sizes, default=None)
     marked = any(SIZE_MARK in word for word in options.command)

@@ -1,8 +1,8 @@
-"""Platform and Signature: a kind of hardware, and what benchmarks measured on it.
+"""Platform and Signature: a kind of hardware, and its benchmark results.
 
-One JSON file a platform (``berth.platform/1``). Rates are SI units per second. ``core`` rates
-are one core (one SM-independent stream for GPUs has no core rate: None), ``total`` rates are
-the whole platform: a whole node, one GPU, one MIG slice.
+One JSON file per platform (``berth.platform/1``). Rates are in SI units per second. A rate named
+``core`` is for one CPU core (None for GPUs); a rate named ``total`` is for the whole platform: a
+whole node, one GPU, or one MIG slice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PLATFORM_SCHEMA = "berth.platform/1"
 
 
 class PlatformKind(StrEnum):
-    """The unit that the scheduler hands out."""
+    """Kind of resource that the scheduler allocates: CPU cores of a node, a GPU, a MIG slice."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -28,7 +28,7 @@ class PlatformKind(StrEnum):
 
 
 class SignatureSource(StrEnum):
-    """Origins of a signature's rates, best first."""
+    """Origin of a signature's rates, most reliable first."""
 
     BENCHMARK = "benchmark"
     BABELSTREAM = "babelstream"
@@ -56,23 +56,23 @@ _WIDER = {
     Precision.INT8: (Precision.FP16, Precision.BF16),
     Precision.FP4: (Precision.FP8,),
 }
-"""Wider precisions to compute in where a precision has no units of its own."""
+"""Precision -> wider precisions to compute in if the hardware does not support it."""
 
 
 class Peaks(Document):
-    """Peak operations per second of a whole device or node by precision, dense (no sparsity).
+    """Peak operations per second of a whole device or node by precision, without sparsity.
 
-    A precision that is absent has no units of its own: it is computed in a wider one.
+    A precision that is absent is not supported by the hardware and computed in a wider precision.
     """
 
     vector: dict[Precision, Positive] = Field(default_factory=dict)
-    """Without matrix units (tensor cores)."""
+    """Peaks without matrix units (tensor cores)."""
     matrix: dict[Precision, Positive] = Field(default_factory=dict)
-    """Peaks with matrix units, for matrix products and convolutions alone."""
+    """Peaks with matrix units, reached only by matrix products and convolutions."""
 
     @cached_property
     def attainable(self) -> Mapping[Precision, float]:
-        """Return the peak of each precision, in its own units or a wider one's."""
+        """Return precision -> highest peak of that or a wider precision, vector or matrix."""
         peaks: dict[Precision, float] = {}
         for precision in Precision:  # wide to narrow
             own = max(self.matrix.get(precision, 0.0), self.vector.get(precision, 0.0))
@@ -84,51 +84,53 @@ class Peaks(Document):
 
 
 class MemoryLevel(Document):
-    """One level of the memory hierarchy, sustained rates."""
+    """One level of the memory hierarchy, with sustained rates."""
 
     level: str = Field(pattern="^(l1|l2|l3|dram)$")
     capacity_bytes: Positive
-    """Capacity of one core's share of private levels, of the whole platform of shared ones."""
+    """Capacity of one core's cache if each core has its own, else of the whole platform."""
     instances: int = Field(default=1, ge=1)
-    """Separate caches that a shared level's ``capacity_bytes`` is in all; a core reaches one."""
+    """Number of separate caches that share ``capacity_bytes`` of a shared level; a core uses only
+    one of them."""
     core_bytes_per_s: Positive | None = None
     total_bytes_per_s: Positive
     latency_s: Positive | None = None
 
 
 class Signature(Document):
-    """Ceilings of a platform. A rate that nobody measured is None, never guessed here."""
+    """Performance ceilings of a platform. A rate that was not measured is None."""
 
     source: SignatureSource
     measured_on: str = ""
-    """Date and command, or the document that the figures are from."""
+    """Date and command of the benchmark, or the document that the figures are from."""
     flops_f64_per_s: Positive
     flops_f32_per_s: Positive
     flops_f64_core_per_s: Positive | None = None
     flops_f32_core_per_s: Positive | None = None
     peaks: Peaks | None = None
-    """Peaks by precision; absent ones are taken from the accelerator's data sheet."""
+    """Peaks by precision; None: those of the accelerator's data sheet."""
     memory: tuple[MemoryLevel, ...] = Field(min_length=1)
     int_ops_core_per_s: Positive | None = None
     scalar_chain_core_per_s: Positive | None = None
-    """Dependent scalar operations per second: the serial speed."""
+    """Scalar operations per second if each depends on the one before: the serial speed."""
     processor_share: float | None = Field(default=None, gt=0, le=1)
-    """Processor time that a computing thread gets for each second, where all cores compute: below
-    1 where a quota or a virtual machine's host takes the rest. None: not measured, taken as 1."""
+    """Processor seconds per wall-clock second of a computing thread while all cores compute. It is
+    below 1 under a CPU quota or in a virtual machine whose host takes time. None: not measured,
+    taken as 1."""
     branch_misses_core_per_s: Positive | None = None
     gather_core_per_s: Positive | None = None
     gather_total_per_s: Positive | None = None
     reduction_total_bytes_per_s: Positive | None = None
     atomics_per_s: Positive | None = None
     launch_overhead_s: NonNegative | None = None
-    """Starting one parallel region (fork-join) or one GPU kernel."""
+    """Seconds to start one parallel region (fork-join) or one GPU kernel."""
     thread_scaling: tuple[tuple[int, Positive], ...] = ()
-    """(threads, triad bytes per second): how the memory saturates."""
+    """(threads, byte/s of the STREAM triad in main memory), by ascending number of threads."""
     kernel_times_s: dict[str, Positive] = Field(default_factory=dict, max_length=1_000)
-    """Anchor kernels: ``"Stream_TRIAD@8388608x1"`` (name@size x threads) -> seconds a rep."""
+    """``"Stream_TRIAD@8388608x1"`` (kernel@size x threads) -> seconds of one repetition."""
 
     def level(self, name: str) -> MemoryLevel | None:
-        """Return the named level, or None where this signature lacks it."""
+        """Return the memory level called ``name``, or None if the signature lacks it."""
         return next((m for m in self.memory if m.level == name), None)
 
     @model_validator(mode="after")
@@ -139,7 +141,7 @@ class Signature(Document):
 
 
 class AllReduce(Document):
-    """Time of one all-reduce (sum) between nodes of the kind."""
+    """Time of one all-reduce (sum) between nodes of one platform."""
 
     ranks: int = Field(ge=2, le=10_000_000)
     """Number of ranks, evenly spread over the nodes."""
@@ -148,15 +150,18 @@ class AllReduce(Document):
 
 
 class Interconnect(Document):
-    """The connection of two nodes of the kind, as a program sees it. None: not measured."""
+    """The network between two nodes of one platform, as measured by a program.
+
+    A value of None was not measured.
+    """
 
     latency_s: Positive | None = None
-    """One way, of a message of a few bytes."""
+    """One-way time of a message of a few bytes."""
     bytes_per_s: Positive | None = None
-    """Rate of a large message, point to point, one direction."""
+    """Bandwidth of large messages between two ranks, in one direction."""
     all_reduce: tuple[AllReduce, ...] = Field(default=(), max_length=1_000)
     measured_with: str = Field(default="", max_length=200)
-    """Library used, such as ``MPI: Open MPI 4.1.4``, or ``TCP`` where there is no MPI."""
+    """Library used, such as ``MPI: Open MPI 4.1.4``; ``TCP`` if MPI could not be used."""
     nodes: tuple[str, ...] = Field(default=(), max_length=100)
 
 
@@ -168,31 +173,31 @@ class Platform(Document):
     kind: PlatformKind
     description: str = ""
     architecture: str = "x86_64"
-    """Host machine (``uname -m`` terms) that programs for it are built for."""
+    """CPU architecture of the node as ``uname -m`` prints it."""
     targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
-    """Devices that programs for it must be able to run on; a GPU platform lists cuda or hip."""
+    """Kinds of device of the platform; a program must support one. GPUs: cuda or hip."""
     instruction_sets: tuple[str, ...] = ()
     processor: str | None = Field(default=None, max_length=200)
-    """Model name as Linux gives it (``/proc/cpuinfo``); None: not known, and never compared."""
+    """CPU model name in ``/proc/cpuinfo``; None: unknown, so that no node is compared with it."""
     cores: int = Field(ge=1)
-    """Physical CPU cores of the node (kind cpu), or multiprocessors of the GPU or slice."""
+    """Physical CPU cores of the node (kind cpu), or multiprocessors of the GPU or MIG slice."""
     memory_bytes: Positive
-    """Main memory of the node (kind cpu), or of one GPU or slice."""
+    """Main memory of the node (kind cpu), or memory of the GPU or MIG slice."""
     price_per_hour: NonNegative | None = None
-    """Price of the whole platform unit, in the site's currency."""
+    """Price of the whole node, GPU or MIG slice per hour, in the site's currency."""
     power_w: Positive | None = None
-    """Typical power under load of the whole unit."""
+    """Typical power of the whole node, GPU or MIG slice under load."""
     idle_power_w: NonNegative | None = None
     parent: Name | None = None
-    """The platform that a MIG slice is cut from."""
+    """For a MIG slice: the platform of the whole GPU."""
     accelerator: str | None = Field(default=None, min_length=1, max_length=200)
-    """The device that it is, by any name of the hardware catalogue (``predictor/hardware``);
-    without it, the platform's own name is looked up there."""
+    """Name of the GPU model in the hardware catalogue (``predictor/hardware``); None: the name of
+    the platform is looked up there."""
     interconnect: Interconnect | None = None
-    """Between nodes of this kind."""
+    """The network between nodes of this platform; None: not measured."""
     signature: Signature
 
     @property
     def is_gpu(self) -> bool:
-        """Return whether it is a whole GPU or a slice of one."""
+        """Return whether the platform is a whole GPU or a MIG slice."""
         return self.kind is not PlatformKind.CPU

@@ -1,13 +1,13 @@
-"""Whether the measurements of a run can be believed: contention for the machine, impossible counts.
+"""Plausibility checks of a run: contention for the machine, and impossible counts.
 
-Contention has three signs: how long the program's computing threads waited for a processor (the
-scheduler's own account), what the rest of the machine computed meanwhile, and what the host of a
-virtual machine took away.
+Contention is measured in three ways: how long the program's computing threads waited for a
+processor (as the kernel's CPU scheduler accounts it), the processor time of other programs during
+the run, and the time that the host of a virtual machine took ("stolen").
 
-Counts are held against the native run's processor time. An emulated run can miss the program: a
-launcher that starts it elsewhere, a script whose children are not followed, an instruction that the
-emulator does not know. Its counts are then of something else, and a prediction from them is worse
-than one from time and memory alone.
+Instruction counts are compared with the processor time of the native run. An emulated run can miss
+the program: the launcher starts the program outside the process tree, a script's children are not
+followed, or the emulator does not know an instruction. Such counts are dropped, because a
+prediction from them is worse than a prediction from time and memory alone.
 """
 
 from __future__ import annotations
@@ -21,30 +21,37 @@ from berth.pilot.profile import Measurement, Quality, RunsOn, Target
 from berth.pilot.runs_on import LAUNCHERS, REMOTE_LAUNCHERS
 
 NOT_ITS_OWN = "the machine was not its own"
-"""Beginning of a contention's sentence."""
+"""Beginning of the warning about contention, by which :func:`is_contention` recognises it."""
 NOTICEABLE = 0.05
-"""Share of the runtime that waiting or stealing must take to be worth a warning."""
+"""Smallest slowdown by waiting or stolen time that gives a warning, as a fraction of the time on
+an idle machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Others' use of the machine in one run: seconds, and ``other_cores`` in busy processors."""
+    """Use of the machine by others during one run.
+
+    ``waited_s``: seconds that the program waited or its time was stolen; ``other_cores``: mean
+    number of processors that other programs kept busy; ``stolen_share``: part of the used
+    processor time that the host of the virtual machine took.
+    """
 
     waited_s: float
     other_cores: float
     stolen_share: float
     idle_s: float
-    """About what the run would have taken on a machine of its own."""
+    """Estimated wall time of the run on an idle machine."""
 
     @property
     def noticeable(self) -> bool:
-        """Return whether the measured time of that run is not the program's own."""
+        """Return whether contention made the run over 5 % longer than on an idle machine."""
         return self.idle_s + self.waited_s > (1 + NOTICEABLE) * self.idle_s
 
     def sentence(self, runtime_s: float) -> str | None:
-        """Say what was seen and what it does to a runtime; None where other runs escaped it.
+        """Return a warning about the contention, or None.
 
-        ``runtime_s`` is in seconds: the median of all runs, of which this is one.
+        ``runtime_s``: median wall time of all native runs in seconds. None is returned if the
+        median is at most 5 % above the time on an idle machine: most runs were not affected.
         """
         slowdown = runtime_s / max(self.idle_s, 1e-9)
         if not self.noticeable or slowdown <= 1 + NOTICEABLE:
@@ -62,12 +69,12 @@ class Contention:
 
 
 def is_contention(warning: str) -> bool:
-    """Return whether a Profile's warning is the sentence of a Contention."""
+    """Return whether a warning of a Profile is about contention."""
     return warning.startswith(NOT_ITS_OWN)
 
 
 def contention(outcome: Outcome) -> Contention | None:
-    """Return the contention of the run that ended so; None where the kernel accounts nothing."""
+    """Return the contention during a run; None: the kernel gave no processor times."""
     if not outcome.machine_s or outcome.wall_s <= 0:
         return None
     other = max(0.0, outcome.machine_s.get("busy", 0.0) - outcome.cpu_s) / outcome.wall_s
@@ -75,31 +82,32 @@ def contention(outcome: Outcome) -> Contention | None:
     stolen = outcome.machine_s.get("stolen", 0.0) / capacity if capacity else 0.0
     waited = min(outcome.waited_s, 0.99 * outcome.wall_s)
     running = outcome.wall_s - waited
-    # What the host took is not in the scheduler's account of waiting.
+    # The kernel's waiting times do not include the time that the host stole.
     taken = min(running, outcome.cpu_s) * stolen
     return Contention(waited + taken, other, stolen, running - taken)
 
 
 MOST_PER_S = 4e10
-"""Instructions that one core retires in a second: eight a cycle at 5 GHz."""
+"""Upper bound of instructions per second of one core: 8 per cycle at 5 GHz."""
 LEAST_PER_S = 2.5e8
-"""Instructions a second of a program that is slow, beside the misses that are counted apart."""
+"""Lower bound of instructions per second of one core, without the misses of ``MISS_S``."""
 MISS_S = {"l2_load_misses": 40e-9, "llc_load_misses": 250e-9, "branch_misses": 20e-9}
-"""Time that one of these takes at the most, on a slow machine and one after the other."""
+"""Upper bound of the seconds per miss: on a slow machine, without overlap between misses."""
 DOUBT = 4.0
-"""Contention for caches and hyperthreads, and machines slower than these figures."""
+"""Safety factor on the longest plausible time, for contention and still slower machines."""
 SHORT_S = 0.2
-"""Below this, start-up and the clock's grain decide."""
+"""Seconds added to the limits: in short runs start-up and clock resolution dominate."""
 IDLE_SHARE = 0.05
-"""A launcher with less processor time than this share of its wall time only waited."""
+"""A launcher whose processor time / wall time is below this only waited."""
 
 
 def impossible(
     counters: Mapping[str, Measurement], user_s: float | None, runs_on: RunsOn
 ) -> str | None:
-    """Return why the counted instructions cannot be those of ``user_s`` seconds, or None.
+    """Return why the counted instructions cannot belong to the native run; None: they can.
 
-    ``user_s``: processor time of the native run in user mode; None: not known, nothing to say.
+    ``user_s``: processor time of the native run in user mode, in seconds; None: unknown, so that
+    nothing is checked. Programs on GPUs are not checked.
     """
     counted = counters.get("instructions")
     if counted is None or counted.value is None or user_s is None or runs_on.gpus:
@@ -125,7 +133,7 @@ def impossible(
 
 
 def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
-    """Return why a launcher's process tree is not the program, or None."""
+    """Return why the program ran outside the process tree of its launcher, or None."""
     launcher = PurePath(command[0]).name
     if launcher not in REMOTE_LAUNCHERS | LAUNCHERS or outcome.wall_s < SHORT_S:
         return None
@@ -139,7 +147,8 @@ def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
 
 
 def without_counts(counters: Mapping[str, Measurement], why: str) -> dict[str, Measurement]:
-    """Return ``counters`` with instruction counts and the like missing, for the reason ``why``."""
+    """Return ``counters`` with all made missing, with the reason ``why``, but for those that the
+    kernel accounts (sources proc and cgroup)."""
     return {
         name: Measurement(value=None, quality=Quality.MISSING, source="none", note=why)
         if measurement.source not in {"proc", "cgroup"}

@@ -1,13 +1,14 @@
-"""Schedulers, collectors, objectives and families by name, from Berth itself and from others.
+"""Registries of plugins by name: schedulers, collectors, objectives, model families.
 
-Each kind has one group of entry points (``berth.schedulers``, ...). A room lists its own in its
-``entry_points.ini``, which ``pyproject.toml`` installs, too; other packages declare theirs in
-their ``pyproject.toml``. Nothing is imported before it is used, and installed packages are
-searched only when a name is wanted that Berth itself does not have, or when all are listed.
+Each kind of plugin has one group of entry points (``berth.schedulers``, ...). Berth's own plugins
+are listed in the ``entry_points.ini`` of their folder (``pilot/``, ``plugin/``, ...), which
+``pyproject.toml`` installs, too. Other packages declare theirs in their ``pyproject.toml``. A
+plugin is imported when it is first used. Installed packages are searched only for names that Berth
+itself lacks, or to list all names.
 
-A name of Berth's own cannot be taken by another package. A name that two other packages declare
-is refused with both named. An entry point that cannot be imported is skipped and remembered:
-:meth:`Registry.problems`, shown by ``berth site doctor``. A minimal registry::
+Another package cannot replace a name of Berth's own. A name that two other packages declare is
+refused; the error names both packages. A plugin that cannot be imported is skipped and listed by
+:meth:`Registry.problems`, which ``berth site doctor`` shows. A minimal registry::
 
     SHAPES: Registry[Shape] = Registry("berth.shapes", kind="shape", own=OWN)
     SHAPES.load("round")
@@ -29,7 +30,7 @@ DISTRIBUTION = "berth"
 
 
 class Entry(NamedTuple):
-    """One declared object: its name, ``module:attribute`` and the package that declares it."""
+    """One entry point: its name, its ``module:attribute``, and the package that declares it."""
 
     name: str
     target: str
@@ -37,7 +38,7 @@ class Entry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A declared object that cannot be used: the group, the name, one sentence."""
+    """A plugin that cannot be used: its group, its name, and the reason as one sentence."""
 
     group: str
     name: str
@@ -45,7 +46,7 @@ class Problem(NamedTuple):
 
 
 def read_groups(text: str) -> dict[str, dict[str, str]]:
-    """Read an entry-points file: group -> name -> ``module:attribute``."""
+    """Parse the text of an entry-points file; return group -> name -> ``module:attribute``."""
     groups: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     for line in map(str.strip, text.splitlines()):
@@ -59,7 +60,7 @@ def read_groups(text: str) -> dict[str, dict[str, str]]:
 
 @cache
 def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
-    """Return group -> entries of the other packages that are installed; searched once a process."""
+    """Return group -> entry points of all installed packages except Berth; cached per process."""
     from importlib.metadata import distributions  # noqa: PLC0415 - 30 ms, often not needed
 
     groups: dict[str, list[Entry]] = {}
@@ -77,11 +78,12 @@ def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
 
 
 class Registry(Generic[T]):
-    """The objects of one group by name.
+    """The plugins of one group of entry points, by name.
 
-    ``own``: a file in the form of ``entry_points.txt`` with Berth's own. ``needs``: attributes
-    that an object of another package must have to be used; a ``name`` must be the entry's.
-    ``others``: replaces the search of the installed packages (for tests).
+    ``own``: file in the format of ``entry_points.txt`` with Berth's own plugins. ``needs``:
+    attributes that a plugin of another package must have; if ``name`` is one of them, it must
+    equal the name of the entry point. ``others``: function that returns the entry points of other
+    packages, for tests; default: search the installed packages.
     """
 
     def __init__(
@@ -103,22 +105,22 @@ class Registry(Generic[T]):
         self._own: dict[str, str] | None = None
 
     def own(self) -> tuple[str, ...]:
-        """Return the names that Berth itself brings, in the order of its file."""
+        """Return the names of Berth's own plugins, in the order of their file."""
         return tuple(self._targets())
 
     def names(self) -> tuple[str, ...]:
-        """Return every name that can be asked for: Berth's own, then those of others by name.
+        """Return all usable names: Berth's own, then those of other packages, sorted.
 
-        One that turned out not to be importable, or that two packages declare, is left out.
+        Names whose import failed, and names that two packages declare, are left out.
         """
         declared = {e.name for e in self._others()}.difference(self._targets(), self._failed)
         return (*self._targets(), *sorted(declared.difference(self._ambiguous())))
 
     def load(self, name: str) -> T:
-        """Return the object of that name, imported when first asked for.
+        """Return the plugin called ``name``; it is imported at its first use.
 
-        Raises UsageError for an unknown name (the nearest is named), for a name that two
-        packages declare (both are named), and for one that cannot be imported.
+        Raises UsageError for an unknown name (with the most similar known name), for a name that
+        two packages declare (with both packages), and for a plugin that cannot be imported.
         """
         if name in self._loaded:
             return self._loaded[name]
@@ -136,14 +138,14 @@ class Registry(Generic[T]):
         return self._loaded[name]
 
     def load_all(self) -> dict[str, T]:
-        """Return every object that can be imported, by name; others are remembered as problems."""
+        """Import all plugins; return name -> plugin. Failures are kept for :meth:`problems`."""
         for entry in self._others():
             if entry.name in self.names() and entry.name not in self._loaded:
                 self._try(entry)
         return {name: self.load(name) for name in self.names()}
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what other packages declare and cannot be used. Imports what they declare."""
+        """Import all plugins; return why those of other packages that fail cannot be used."""
         self.load_all()
         taken = [
             self._problem(e, f"is Berth's own name; that of the package {e.distribution} is unused")
@@ -174,7 +176,7 @@ class Registry(Generic[T]):
         }
 
     def _try(self, entry: Entry) -> Problem | None:
-        """Import one of another package; why it cannot be used, None: it can."""
+        """Import a plugin of another package; return why it cannot be used, or None if it can."""
         try:
             loaded = _resolve(entry.target)
         except (Exception, SystemExit) as error:
@@ -214,7 +216,7 @@ class Registry(Generic[T]):
 
 
 def public_names(protocol: type) -> tuple[str, ...]:
-    """Return the attributes and methods of a Protocol: what ``needs`` of a Registry takes."""
+    """Return the public attribute and method names of a Protocol, for a Registry's ``needs``."""
     declared = {*getattr(protocol, "__annotations__", ()), *vars(protocol)}
     return tuple(sorted(name for name in declared if not name.startswith("_")))
 

@@ -1,8 +1,9 @@
-"""Each run of a pilot in a copy of the working folder of its own, as the user left it.
+"""Give each run of a pilot a fresh copy of the working folder.
 
-A pilot runs a program several times. In one folder the second run would find the files of the
-first (a database that exists already, a checkpoint to go on from) and would overwrite the user's
-results. The copies lie beside the working folder: on the same file system, and ``..`` is the same.
+A pilot runs a program several times. In a shared folder the second run would find files of the
+first run (an existing database, a checkpoint to resume from) and would overwrite the user's
+results. The copies are made in the parent of the working folder, so that they are on the same file
+system and ``..`` is the same folder.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ NAMED_FILES = 5
 COPY = re.compile(r"/\.([^/]+)-berth-[A-Za-z0-9_]{8}(?=/|$)", re.ASCII)
 
 _State = tuple[int, int]
-"""Time when a file was written last (ns), and its size."""
+"""Modification time of a file in nanoseconds, and its size in bytes."""
 
 
 def original(path: str) -> str:
-    """Return the path in the user's folder of one in a copy; any other path as it is."""
+    """Replace a copy's folder in ``path`` by the user's folder; return other paths unchanged."""
     return COPY.sub(r"/\1", path)
 
 
@@ -39,7 +40,7 @@ def why_not(folder: Path) -> str | None:
     until = time.monotonic() + MOST_LOOKING_S
     size = 0
     for files, entry in enumerate(_entries(folder)):
-        with suppress(FileNotFoundError):  # removed meanwhile
+        with suppress(FileNotFoundError):  # another process removed the file
             size += entry.stat(follow_symlinks=False).st_size
         if size > MOST_BYTES:
             return f"it holds more than {MOST_BYTES >> 20} MiB"
@@ -54,12 +55,15 @@ class PrivateFolders:
 
     folder: Path
     written: list[str] = field(default_factory=list)
-    """Files that a run made or changed in its copy, the first run's."""
+    """Files that the program created or changed in its copy, from the first run with any."""
     _copied: dict[Path, dict[str, _State]] = field(default_factory=dict)
-    """Files of each copy before the run."""
+    """Copy -> file -> its state before the run."""
 
     def enter(self) -> Path:
-        """Make a new copy, without files that others remove meanwhile. Raises OSError."""
+        """Make a copy and return its path. Raises OSError.
+
+        Files that other processes remove during the copying are left out.
+        """
         copy = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-berth-", dir=self.folder.parent))
         try:
             shutil.copytree(self.folder, copy, symlinks=True, dirs_exist_ok=True)
@@ -71,14 +75,14 @@ class PrivateFolders:
         return copy
 
     def leave(self, copy: Path) -> None:
-        """Remember what was written in the copy, then remove it."""
+        """Note which files the run wrote in the copy, then remove the copy."""
         before = self._copied.pop(copy, {})
         if not self.written:
             self.written = sorted(n for n, state in _states(copy) if before.get(n) != state)
         shutil.rmtree(copy, ignore_errors=True)
 
     def sentence(self) -> str | None:
-        """Say which files of the program are not kept; None where it wrote none."""
+        """Return a warning that names files of the program that are lost; None: it wrote none."""
         if not self.written:
             return None
         shown = ", ".join(self.written[:NAMED_FILES])
@@ -91,14 +95,14 @@ class PrivateFolders:
 
 
 def _only_gone(error: OSError) -> bool:
-    """Return whether all that a copy lacks was removed while it was made; the rest is copied."""
+    """Return whether the copying failed only for files that were removed during it."""
     if not isinstance(error, shutil.Error) or not isinstance(error.args[0], list):
         return False
     return not any(os.path.lexists(source) for source, *_ in error.args[0])
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield files below ``folder``, links not followed; what cannot be read is left out."""
+    """Yield the files below ``folder`` without following links; unreadable folders are left out."""
     try:
         entries = list(os.scandir(folder))
     except OSError:
@@ -111,10 +115,10 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _states(copy: Path) -> Iterator[tuple[str, _State]]:
-    """Yield the state of each file below a copy.
+    """Yield (relative path, state) of each file below a copy.
 
-    It is compared with the copy itself, not with the user's folder, where others write meanwhile
-    (the scheduler this pilot's log, the daemon its store).
+    States are compared within the copy, before and after the run, and not with the user's folder:
+    other processes write there during the run (the scheduler writes the pilot's log, for example).
     """
     for entry in _entries(copy):
         with suppress(FileNotFoundError):

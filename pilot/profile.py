@@ -1,7 +1,7 @@
-"""The Profile: what one run of one workload on one platform measured.
+"""The Profile: the measurements of one workload on one platform.
 
-Documented for people in ``docs/profile.md``. A value that could not be measured is *missing*
-(``value`` is None and ``note`` says why); it is never a made-up zero.
+``docs/profile.md`` describes the file for users. A value that could not be measured is *missing*
+(``value`` is None and ``note`` has the reason); it is never written as zero.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def _not_tiny(value: float) -> float:
 
 
 Positive = Annotated[float, Field(gt=0, le=1e30), AfterValidator(_not_tiny)]
-"""Above zero, and within what quotients and products of such numbers can be written in."""
+"""From 1e-30 to 1e30, so that products and quotients of two such numbers stay finite floats."""
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class Quality(StrEnum):
-    """How a number came to be."""
+    """How a value was obtained."""
 
     MEASURED = "measured"
     EMULATED = "emulated"
@@ -41,7 +41,7 @@ class Quality(StrEnum):
 
 
 class Target(StrEnum):
-    """What kind of device a program can run on."""
+    """Kind of device that a program can run on."""
 
     CPU = "cpu"
     CUDA = "cuda"
@@ -56,9 +56,9 @@ class Measurement(Document):
     source: str
     note: str | None = None
     standard_error: NonNegative | None = None
-    """Standard error of a count of which a part was simulated, in its unit; None: there is none."""
+    """Standard error, in the unit of ``value``, of a count from sampled simulation; None: exact."""
     complete: bool = True
-    """False where the run that counted it was cut short: the total is of a part of the program."""
+    """False: the run was cut short, so ``value`` covers only a part of the program."""
 
     @model_validator(mode="after")
     def _missing_has_no_value(self) -> Measurement:
@@ -76,22 +76,22 @@ class Runtime(Document):
 
 
 class RunsOn(Document):
-    """Where the program can run at all: the hard constraint of every placement."""
+    """Hardware that the program needs to run at all; every placement must provide it."""
 
     targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
     architecture: str = "x86_64"
-    """Machine of the executable (``uname -m`` terms: x86_64, aarch64, ppc64le)."""
+    """Architecture of the executable as ``uname -m`` prints it: x86_64, aarch64, ppc64le."""
     instruction_sets: tuple[str, ...] = ()
-    """Extensions that the program was seen to need (for example avx2, avx512f)."""
+    """Instruction set extensions that the program needs, such as avx2 or avx512f."""
     threads: int = Field(default=1, ge=1, le=1_000_000)
     ranks: int = Field(default=1, ge=1, le=10_000_000)
     gpus: int = Field(default=0, ge=0, le=100_000)
     container: str | None = None
     nodes: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Nodes that its ranks were on; None: one, as far as is known."""
+    """Number of nodes of the ranks; None: unknown, taken as one."""
     follows_shape: bool | None = None
-    """True: its script starts as many tasks and threads as the scheduler gives it, so that a place
-    may give it other numbers of them. None: not known, and they stay as asked."""
+    """True: the job script starts as many tasks and threads as the scheduler allocates, so that
+    Berth may request other numbers of them. None: unknown; the requested numbers are kept."""
 
 
 class SizePoint(Document):
@@ -101,7 +101,8 @@ class SizePoint(Document):
     runtime_s: Positive
     peak_memory_bytes: Positive
     peak_memory_is_bound: bool | None = None
-    """True: the program was too small to tell its peak, which is at most this."""
+    """True: ``peak_memory_bytes`` is only an upper bound, as the program's peak was below what
+    can be measured."""
 
 
 class ScalingPoint(Document):
@@ -112,28 +113,28 @@ class ScalingPoint(Document):
 
 
 class Ranks(Document):
-    """How the ranks of one parallel run differed, each from its start to its end."""
+    """Times and memory of the ranks of one parallel run, to show how the ranks differ."""
 
     count: int = Field(ge=1, le=10_000_000)
     """Number of ranks that were measured."""
     slowest_s: Positive
     mean_s: Positive
     busiest_cpu_s: NonNegative
-    """Processor time of the rank that had most; ranks that wait may compute meanwhile."""
+    """Largest processor time of a rank; it includes spinning while waiting for other ranks."""
     mean_cpu_s: NonNegative
     largest_memory_bytes: NonNegative
     mean_memory_bytes: NonNegative
     node_memory_bytes: NonNegative
-    """Largest sum over the ranks of one node."""
+    """Sum of the peak memory of a node's ranks, of the node with the largest sum."""
 
 
 class NodePoint(Document):
-    """Time of the same program on another number of nodes."""
+    """Time of the same program at another number of nodes."""
 
     nodes: int = Field(ge=1, le=1_000_000)
     ranks: int = Field(ge=1, le=10_000_000)
     size: Positive | None = None
-    """Problem size of that run, where it has one."""
+    """Problem size of that run; None: the program was run without sizes."""
     runtime_s: Positive
     spread_s: NonNegative = 0.0
     peak_memory_bytes: Positive | None = None
@@ -141,7 +142,7 @@ class NodePoint(Document):
 
 
 class CollectorReport(Document):
-    """What one collector did: used, absent or failed, and why."""
+    """Status of one collector (used, absent, failed or skipped), and the reason."""
 
     name: str
     status: str = Field(pattern="^(used|absent|failed|skipped)$")
@@ -153,12 +154,12 @@ class Workload(Document):
 
     command: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     size: Positive | None = None
-    """Problem size of the main measurement, in the program's own terms."""
+    """Problem size of the main measurement, in the program's own unit."""
     executable_sha256: str | None = None
 
 
 class Imported(Document):
-    """Which file of which tool a Profile was made from."""
+    """The file of another tool that a Profile was imported from."""
 
     tool: str
     tool_version: str = ""
@@ -167,11 +168,11 @@ class Imported(Document):
     region: str
     """Path of the region in the file, outermost first."""
     measured: str = ""
-    """Time of the measurement, as the file says it."""
+    """Time of the measurement, in the format of the file; empty: the file has none."""
 
 
 class Provenance(Document):
-    """Who measured, when, with what."""
+    """Who measured the Profile, when, and with which software and machine."""
 
     created: str
     berth_version: str
@@ -179,52 +180,53 @@ class Provenance(Document):
     kernel: str = ""
     user: str = ""
     imported: Imported | None = None
-    """The file it is from; ``created`` is then when it was imported. None: measured by Berth."""
+    """The imported file; ``created`` is then the time of the import. None: measured by Berth."""
 
 
 class Machine(Document):
-    """Where a pilot ran, as far as it may change without its platform changing."""
+    """The machine of a pilot run: properties that can differ within one platform."""
 
     host: str
     gpu_driver: str | None = None
-    """Version of NVIDIA's kernel driver; None: it was not loaded."""
+    """Version of NVIDIA's kernel driver; None: the driver was not loaded."""
 
 
 class Profile(Document):
-    """Everything that one pilot learnt about one workload."""
+    """The measurements of one workload on one platform."""
 
     schema_: str = Field(default=PROFILE_SCHEMA, alias="schema")
     name: Name
     platform: Name
-    """Name of the platform the pilot ran on: the reference of all speedups."""
+    """Name of the platform that the pilot ran on; predicted speedups are relative to it."""
     workload: Workload
     runs_on: RunsOn = RunsOn()
     exit_status: int = 0
     complete: bool = True
-    """False when the program failed, was killed or ran into the time limit."""
+    """False: the program failed, was killed or reached the time limit."""
     runtime: Runtime | None
     peak_memory_bytes: Positive | None
     peak_memory_is_bound: bool | None = None
-    """True: the program was too small to tell its peak, which is at most this."""
+    """True: ``peak_memory_bytes`` is only an upper bound, as the program's peak was below what
+    can be measured."""
     counters: dict[str, Measurement] = Field(max_length=2_000)
-    """Counters by catalogue name; totals of one complete run."""
+    """Name in the counter catalogue -> total of one run of the program."""
     sizes: tuple[SizePoint, ...] = Field(default=(), max_length=100)
     scaling: tuple[ScalingPoint, ...] = Field(default=(), max_length=1_000)
     one_thread_s: Positive | None = None
-    """Run time of a program of several threads on one, less what it waited for a processor; None:
-    not tried, or not to be had."""
+    """Runtime of a multi-threaded program on one thread, without its waits for a processor; None:
+    not measured."""
     ranks: Ranks | None = None
-    """Differences between the ranks of a parallel launch that were all measured."""
+    """Times and memory by rank; None: the ranks were not measured one by one."""
     node_scaling: tuple[NodePoint, ...] | None = Field(default=None, max_length=100)
-    """Runs on other numbers of nodes than the main one, ascending."""
+    """Runs at other numbers of nodes than the main run, in ascending order."""
     collectors: tuple[CollectorReport, ...] = Field(default=(), max_length=100)
     warnings: tuple[str, ...] = Field(default=(), max_length=1_000)
     machine: Machine | None = None
-    """The machine it ran on; None: not known, as of imported measurements."""
+    """The machine of the run; None: unknown, for example for imported profiles."""
     provenance: Provenance
 
     def value(self, counter: str) -> float | None:
-        """Return the counter's value, or None where it is missing."""
+        """Return the value of the named counter, or None if it is missing."""
         measurement = self.counters.get(counter)
         return None if measurement is None else measurement.value
 

@@ -1,7 +1,8 @@
-"""How far long work is, for a front end that shows it: where none does, nothing happens.
+"""Progress reports of long work, for a front end that shows them.
 
-Work deep inside reports by ``report``, ``steps`` or ``lasting``, as it would write a log line; a
-front end puts ``showing`` around it. Pilots, which also say what they do now, are given a ``Say``.
+Library code calls ``report``, ``steps`` or ``lasting``, as it would write a log line. A front end
+that shows progress wraps the call in ``with showing(function)``; without it, reports do nothing.
+Pilots instead get a ``Say`` function as an argument.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 Show = Callable[[str, int, int], None]
-"""Takes what is being done, how many steps of it are done, and of how many."""
+"""Function that takes the activity, the number of completed steps, and the total of steps."""
 REPORTS = 200
-"""So often long work says how far it is."""
+"""Approximate number of reports of ``steps``."""
 TICK_S = 0.5
-"""Work that nobody counts is looked at so often."""
+"""Seconds between reports of work that is reported by the clock."""
 _MILLI = 1_000
 _show: ContextVar[Show | None] = ContextVar("show", default=None)
 
 
 class Say(Protocol):
-    """Says what a pilot does now; ``of`` 0: nobody knows how many steps there are."""
+    """Function that shows the activity of a pilot; ``of`` 0: the number of steps is unknown."""
 
     def __call__(self, activity: str, /, done: int = 0, of: int = 0) -> None: ...
 
 
 def say_nothing(activity: str, done: int = 0, of: int = 0) -> None:
-    """Say nothing: for pilots that nobody watches."""
+    """Show nothing: the ``Say`` of pilots without a front end."""
 
 
 @contextmanager
 def showing(show: Show) -> Iterator[None]:
-    """Let reports within it go to ``show``."""
+    """Pass the progress reports of the ``with`` block to ``show``."""
     before = _show.set(show)
     try:
         yield
@@ -45,35 +46,36 @@ def showing(show: Show) -> Iterator[None]:
 
 
 def is_shown() -> bool:
-    """Return whether a report would be seen."""
+    """Return whether a front end shows progress reports."""
     return _show.get() is not None
 
 
 def report(activity: str, done: int, of: int) -> None:
-    """Report that ``done`` of ``of`` steps are done."""
+    """Report that ``done`` of ``of`` steps of the activity are completed."""
     show = _show.get()
     if show is not None:
         show(activity, done, of)
 
 
 def steps(activity: str, items: Sequence[T]) -> Iterator[T]:
-    """Yield the items, and report now and then how many were handed out."""
+    """Yield the items, and report about ``REPORTS`` times how many were yielded."""
     every = max(1, len(items) // REPORTS)
     try:
         for done, item in enumerate(items):
             if done % every == 0:
                 report(activity, done, len(items))
             yield item
-    finally:  # also where whoever takes them has had enough
+    finally:  # also if the caller stops before the last item
         report(activity, len(items), len(items))
 
 
 def lasting(
     activity: str, seconds: float, at_most_s: float | None = None
 ) -> AbstractContextManager[None]:
-    """Report by the clock, in milliseconds, on work within it of which only its time is known.
+    """Report the elapsed milliseconds of the ``with`` block, for work without countable steps.
 
-    ``seconds`` is expected; ``at_most_s`` what bounds it, once it takes longer than expected.
+    ``seconds``: expected duration, shown as the total. ``at_most_s``: time limit, shown as the
+    total once the work takes longer than expected.
     """
     show = _show.get()
     return nullcontext() if show is None else clocked(show, activity, seconds, at_most_s)
@@ -83,7 +85,7 @@ def lasting(
 def clocked(
     show: Show, activity: str, seconds: float, at_most_s: float | None = None
 ) -> Iterator[None]:
-    """Report to ``show`` as ``lasting`` does; nothing happens where ``show`` says nothing."""
+    """Report to ``show`` as ``lasting`` does; do nothing if ``show`` is ``say_nothing``."""
     if show is say_nothing:
         yield
         return

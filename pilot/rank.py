@@ -1,9 +1,9 @@
-"""Runs one rank of a parallel program and writes down how long it took and what it needed.
+"""Run one rank of an MPI program and write its time and memory into a file.
 
-Started in a rank's place (``python -I -S rank.py FILE COMMAND ...``); FILE is one JSON object:
-node, rank, seconds from start to end, processor seconds, peak memory in bytes, exit status.
-Signals that are meant for the rank reach it. Standard library only: thousands of them start at
-once.
+The launcher starts this file in place of the rank (``python -I -S rank.py FILE COMMAND ...``).
+FILE becomes one JSON object: node, rank, wall-clock seconds, processor seconds, peak memory in
+bytes, exit status. Signals are passed on to the rank. Only the standard library is imported,
+because thousands of these processes can start at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ RANK_VARIABLES = (
     "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK", "SLURM_PROCID",
 )  # fmt: skip
 NODE_VARIABLES = ("SLURMD_NODENAME",)
-"""Variables that name the node, else the host's name: several nodes may be on one host."""
+"""Environment variables with the node's name. They come before the host name, because in test
+clusters several nodes run on one host."""
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 NOT_FOUND = 127
 
 
 def run(command: list[str]) -> tuple[float, int]:
-    """Run the command; return the seconds that it took and its wait status."""
+    """Run the command; return its wall time in seconds and its wait status."""
     started_s = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -45,7 +46,7 @@ def run(command: list[str]) -> tuple[float, int]:
 
 
 def main(file: str, command: list[str]) -> int:
-    """Run, write, and end as the rank did."""
+    """Run the command, write the record to ``file``, and return the command's exit status."""
     seconds, status = run(command)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     code = os.waitstatus_to_exitcode(status)
@@ -64,7 +65,7 @@ def main(file: str, command: list[str]) -> int:
         with open(part, "w", encoding="ascii") as stream:
             json.dump(record, stream)
         os.rename(part, file)
-    except OSError as error:  # the program's own end counts
+    except OSError as error:  # the exit status stays that of the program
         sys.stderr.write(f"{file} cannot be written: {error.strerror}\n")
     return code if code >= 0 else 128 - code
 

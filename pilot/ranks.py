@@ -1,9 +1,10 @@
-"""The ranks of a parallel launch: each one's time and memory, and the counters of two of them.
+"""Measure the ranks of an MPI program: time and memory of all ranks, counters of two ranks.
 
-Ranks wait for each other, so each launch can run a rank once only. In a first launch rank 0 is
-run by the pilot and every other by ``rank.py``, which leaves a record: time is that of the
-slowest rank, memory that of the fullest node. A second launch counts rank 0 and the busiest other
-rank; their mean stands for all, and half their difference is its standard error.
+Ranks wait for each other, so that each launch can run a rank only once. In the first launch the
+pilot runs rank 0, and ``rank.py`` runs each other rank and writes a record. The runtime is that of
+the slowest rank; the memory is that of the node with the largest sum over its ranks. The second
+launch counts rank 0 and, of the others, the rank with most processor time. The mean of the two
+counts represents all ranks; half of their difference is taken as the standard error.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from berth.pilot.run import EMULATION_FLOOR_S
 from berth.pilot.units import whole_number
 
 EMULATORS = ("emulator", "callgrind")
-"""Tools whose single run gives instructions, memory accesses and cache misses together."""
+"""Emulators that count instructions, memory accesses and cache misses in one run."""
 RECORD = "rank-{}.json"
 COUNTS = "counts-{}.json"
 
 
 class RankRecord(Document):
-    """What ``rank.py`` wrote of one rank."""
+    """The record of one rank, as ``rank.py`` writes it."""
 
     node: str
     rank: int = Field(ge=0)
@@ -57,7 +58,7 @@ class RankRecord(Document):
 
 
 class RankCounts(Document):
-    """What one counted run of one rank gave."""
+    """The counters of one rank, from one run."""
 
     rank: int = Field(default=0, ge=0)
     counters: dict[str, Measurement] = Field(max_length=2_000)
@@ -67,7 +68,7 @@ class RankCounts(Document):
 
 
 def records_in(folder: Path) -> list[RankRecord]:
-    """Read the records that ranks left there; a broken one counts as none."""
+    """Return the records of ranks in ``folder``; unreadable records are left out."""
     records = []
     for path in sorted(folder.glob(RECORD.format("*"))):
         try:
@@ -79,15 +80,16 @@ def records_in(folder: Path) -> list[RankRecord]:
 
 
 def busiest(records: Sequence[RankRecord]) -> int:
-    """Return the rank other than 0 with most processor time; 0 where there is no other."""
+    """Return the rank with most processor time, rank 0 excluded; 0 if there is no other rank."""
     others = [record for record in records if record.rank > 0]
     return max(others, key=lambda r: (r.cpu_s, -r.rank)).rank if others else 0
 
 
 def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | None) -> Profile:
-    """Return the Profile of rank 0's run as that of all ranks; the others left ``records``.
+    """Return the Profile of the whole parallel run.
 
-    ``nodes``: of the job; None: as the records say.
+    ``profile``: that of rank 0; ``records``: those of the other ranks; ``nodes``: number of nodes
+    of the job, None: the number of different nodes in the records.
     """
     own = _of_rank_zero(profile)
     every = [r for r in records if r.rank > 0]
@@ -96,7 +98,7 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
     by_node: dict[str, float] = {}
     for record in every:
         by_node[record.node] = by_node.get(record.node, 0.0) + record.peak_memory_bytes
-    # Ranks that left no record need what the others need.
+    # Ranks without a record are assumed to need as much memory as the mean of the others.
     scale = ranks / len(every) if every else 1.0
     node_count = nodes or max(1, len(by_node))
     runs_on = profile.runs_on.model_copy(
@@ -112,7 +114,7 @@ def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | 
                 "warnings": (*profile.warnings, note) if ranks > 1 else profile.warnings,
             }
         )
-    # One host may stand for several nodes; then its ranks are taken to be shared by these.
+    # In test clusters one host can be several nodes; its ranks are then divided evenly over them.
     fullest = scale * max(by_node.values()) * len(by_node) / node_count
     slowest = max(record.seconds for record in every)
     runtime = profile.runtime
@@ -166,10 +168,11 @@ def _of_rank_zero(profile: Profile) -> RankRecord | None:
 def count_once(
     order: Order, *, rank: int, native_s: float, max_slowdown: float, left_s: float
 ) -> RankCounts:
-    """Run ``order`` exactly once, under hardware counters where they suffice, else emulated.
+    """Run ``order`` exactly once and return its counters.
 
-    ``native_s`` is its time without any tool; the emulated run is cut after ``max_slowdown``
-    times that, and in any case after ``left_s``.
+    Hardware counters are used if they give all ``REQUIRED`` counters, else emulation. The emulated
+    run is cut after ``max_slowdown`` x ``native_s`` (the time in seconds without tools), at the
+    latest after ``left_s`` seconds.
     """
     with tempfile.TemporaryDirectory(prefix="berth-rank-") as folder:
         perf = PerfCollector(Path(folder))
@@ -190,7 +193,7 @@ def count_once(
     emulated = emulate(order, tools=EMULATORS, budget_s=budget_s, jobs=1)
     used = any(report.status == "used" for report in emulated.reports)
     if all(report.status == "absent" for report in emulated.reports):
-        run_all([replace(order, time_limit_s=left_s)], jobs=1)  # the other ranks wait for this one
+        run_all([replace(order, time_limit_s=left_s)], jobs=1)  # the other ranks wait for this rank
     cut = time.monotonic() - started_s >= budget_s
     return RankCounts(
         rank=rank,
@@ -202,7 +205,10 @@ def count_once(
 
 
 def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
-    """Return ``profile`` with what one or two ranks counted, which stands for all ranks."""
+    """Return ``profile`` with counters of all ranks: mean of the counted ranks x number of ranks.
+
+    ``counts``: those of one or two ranks.
+    """
     ranks = profile.runs_on.ranks
     known = {n: m for n, m in profile.counters.items() if m.value is not None}
     counted = _mean(counts)
@@ -246,7 +252,10 @@ def _note(counts: Sequence[RankCounts], ranks: int) -> tuple[str, ...]:
 
 
 def _mean(counts: Sequence[RankCounts]) -> dict[str, Measurement]:
-    """Average what all of them counted, with half the largest difference as standard error."""
+    """Return the mean of each counter over the ranks, of counters that all ranks have.
+
+    The standard error is half of the largest difference, or the largest error of a rank if greater.
+    """
     if not counts:
         return {}
     first, *others = counts
@@ -284,7 +293,7 @@ def _times(measurement: Measurement, ranks: int) -> Measurement:
 
 
 def counts_in(folder: Path) -> list[RankCounts]:
-    """Return what the counted ranks left there, by rank."""
+    """Return the counters of ranks in ``folder``, sorted by rank; unreadable files are left out."""
     counts = []
     for path in folder.glob(COUNTS.format("*")):
         try:
@@ -295,7 +304,7 @@ def counts_in(folder: Path) -> list[RankCounts]:
 
 
 def job_nodes(env: Mapping[str, str]) -> int | None:
-    """Return the number of nodes of the job that this is run in; None: no scheduler says it."""
+    """Return the number of nodes of the Slurm or Flux job of ``env``; None: not set there."""
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES"):
         if nodes := whole_number(env.get(name, ""), 10_000_000):
             return nodes

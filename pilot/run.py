@@ -1,8 +1,8 @@
-"""``berth pilot run``: measure one program and write down what it did, as a Profile.
+"""``berth pilot run``: measure one program and return the results as a Profile.
 
 The native runs come first (time, memory, /proc, control groups, GPUs), then one run under perf
-where the machine has hardware counters, then the bounded emulated runs. Whatever goes wrong on
-the way, what was measured until then is kept and the Profile says what happened.
+where the machine has hardware counters, then emulated runs with a time limit. If a stage fails,
+the results of the other stages are kept and the Profile's warnings say what failed.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from berth.pilot.progress import Say, clocked, say_nothing
 from berth.pilot.runs_on import is_rank, ranks_of
 
 EMULATION_FLOOR_S = 10.0
-"""Emulation may take this long whatever the native time: starting valgrind takes a second."""
+"""Smallest time limit of the emulated runs, also of short programs: valgrind takes a second to
+start."""
 SAMPLED_S = 2.0
-"""Programs with more processor time than this have a part of the caches simulated."""
+"""For programs with more processor time than this, only a sample of the cache sets is simulated."""
 SLOWDOWN = 30.0
-"""Emulated over native processor time, as programs usually have it: for the time left alone."""
+"""Typical emulated time / native processor time; used only to show the remaining time."""
 TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
 ONE_THREAD_S = 60.0
-"""Programs with more processor time than this are not run on one thread, if nobody asks."""
+"""Programs with more processor time than this get no extra run on one thread."""
 ONE_BUSY = 1.1
-"""Processor time over time up to which a run was on one thread, whatever was seen of them."""
+"""Largest processor time / wall time at which a run counts as a run on one thread."""
 SHORT_S = 2.0
-"""Runs on one thread are repeated where the program itself is no longer than this."""
+"""The run on one thread is repeated only if the program's median wall time is at most this."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run_pilot(options: PilotOptions, say: Say = say_nothing) -> Profile:
-    """Measure the program. ``say`` hears what is going on.
+    """Measure the program and return its Profile; ``say`` is called with the progress.
 
     Raises:
-        UsageError: the command cannot be run, or the options make no sense.
+        UsageError: the command cannot be run, or the options contradict each other.
         PilotError: nothing could be measured.
     """
     plan = make_plan(options)
@@ -56,7 +57,7 @@ def run_pilot(options: PilotOptions, say: Say = say_nothing) -> Profile:
 
 
 class _Pilot:
-    """The stages of one pilot, and what they gave so far."""
+    """The stages of one pilot, and the results so far."""
 
     def __init__(self, plan: Plan, say: Say, folder: Path) -> None:
         self._plan = plan
@@ -66,7 +67,7 @@ class _Pilot:
         self._end = time.monotonic() + plan.options.time_limit_s
         self._extra = Extra()
         self._folders: PrivateFolders | None = None
-        # The ranks of one launch share their folder.
+        # Ranks of a parallel launch work in the user's folder, because they share files there.
         if not plan.options.in_place and not is_rank(plan.options.env):
             folder_here = Path.cwd()
             why = why_not(folder_here)
@@ -123,7 +124,7 @@ class _Pilot:
         return run_native(order, collectors, repeats=wanted, left_s=self._left_s, say=say)
 
     def _quietly(self, order: Order, repeats: int | None = None) -> Native:
-        """Run natively for a side measurement: nothing shown, nothing attached."""
+        """Run natively for another size or number of threads, without output and collectors."""
         return self._native(replace(order, discard=True), [], say_nothing, repeats)
 
     def _own_runs(self, runtime: Runtime) -> None:
@@ -185,9 +186,11 @@ class _Pilot:
         self._extra.scaling = tuple(points)
 
     def _one_thread(self, runtime: Runtime, first: Outcome) -> None:
-        """Measure how well threads share the work, on one thread: processor time does not tell it
-        of threads that wait by computing. Kept where the program took one thread as the usual
-        variables say."""
+        """Time a multi-threaded program on one thread, to learn how well its threads scale.
+
+        Processor time does not show this where waiting threads spin. The result is kept only if
+        the program obeyed ``THREAD_VARIABLES`` and computed on one thread.
+        """
         cheap = first.cpu_s <= min(ONE_THREAD_S, self._left_s() / 4)
         if self._options.threads_sweep or is_rank(self._options.env) or not cheap:
             return

@@ -1,7 +1,7 @@
-"""Where the program can run: detected from its files and its run, corrected by the user.
+"""Detect the hardware that a program needs, from its files and its run; users can override it.
 
-Evidence: ELF machine, libraries linked and mapped, sections that hold GPU code (static CUDA
-runtimes leave no library), the launcher's arguments, the environment of MPI and Slurm.
+Evidence: the architecture in the ELF header, linked and mapped libraries, ELF sections with GPU
+code (for statically linked CUDA), the launcher's arguments, environment variables of MPI and Slurm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "ch-run"
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the user says instead of what was detected; empty means detect."""
+    """Values that the user gave, which replace the detected ones; empty or None: detect."""
 
     targets: tuple[Target, ...] = ()
     needs: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def detect(
     gpus_used: int = 0,
     overrides: Overrides,
 ) -> tuple[RunsOn, tuple[str, ...]]:
-    """Return what the program runs on, and warnings where that is a guess worth checking."""
+    """Return the hardware that the program needs, and warnings about uncertain detections."""
     program = Path(command[0])
     files = [program, *(Path(name) for name in outcome.executables)]
     facts = [fact for path in dict.fromkeys(files) if (fact := read_elf(path)) is not None]
@@ -109,7 +109,7 @@ def _targets(
 
 
 def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Count the parallel job's processes by its launcher's arguments, else by the environment."""
+    """Return the number of MPI ranks: from the launcher's arguments, else from the environment."""
     name = PurePath(command[0]).name
     words = list(command[1:])
     if name == "flux" and words[:1] and words[0] in ("run", "submit"):

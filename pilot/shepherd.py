@@ -1,14 +1,19 @@
-"""Runs one program, watches its whole process tree, and leaves nothing of it behind.
+"""Run one program, sample its process tree, and end every process that it leaves behind.
 
-Started as its own small process by :mod:`berth.pilot.launch` (``python -I -S shepherd.py``), for
-three reasons: as *child subreaper* it adopts what the program orphans without touching other
-children of the caller; ``ru_maxrss`` of a child starts at the size of the process that forked it,
-so that process must be small; and when the caller dies (its end of the *leash*, our standard
-input, closes) the tree is ended all the same.
+:mod:`berth.pilot.launch` starts this file as a small process of its own, the *shepherd*
+(``python -I -S shepherd.py``), for three reasons:
 
-Protocol: one line of JSON on standard input is the order; any further line, or the end of input,
-means "cut the run short". One line of JSON on standard output is the answer. The program's own
-output goes through a pipe to our standard error as far as the order allows. Standard library only.
+- As *child subreaper* (prctl(2)) the shepherd adopts orphaned processes of the program without
+  touching other children of the caller.
+- ``ru_maxrss`` of a child starts at the memory of the process that forked it, so the forking
+  process must be small.
+- The shepherd's standard input is a pipe from the caller, the *leash*. When the caller dies, the
+  pipe closes and the shepherd ends the process tree.
+
+Protocol: one line of JSON on standard input describes the run (the *order*); any further line, or
+the end of input, means "cut the run short". The result is one line of JSON on standard output. The
+program's own output goes through a pipe to the shepherd's standard error, up to
+``forward_bytes``. This file imports only the standard library.
 """
 
 from __future__ import annotations
@@ -28,24 +33,28 @@ PR_SET_CHILD_SUBREAPER = 36
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SAMPLE_SHARE = 0.004
-"""Sampling takes at most about this share of one core,"""
+"""Largest share of one core that sampling may take, after the first samples."""
 FIRST_SAMPLES, FIRST_SHARE = 10, 0.05
-"""except for the first few samples: short programs are to be seen too."""
+"""Number of first samples, and the larger share of one core that they may take: so that short
+programs are sampled, too."""
 SLOW_SAMPLE_S = 1.0
 KILL_FOR_S = 10.0
 HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 LIBRARIES_MAX = 2_000
 THREADS_MAX = 1_000
 BUSY_SHARE = 10
-"""A thread with less than this part of the busiest one's processor time does not compute,"""
+"""Divisor: a thread counts as computing if it has at least 1/10 of the processor time of the
+busiest thread."""
 RATE_SHARE = 4
-"""nor does one that, while it was there, ran for less than this part as much of the time,"""
+"""Divisor: a computing thread also runs at least 1/4 of the highest rate. A thread's rate is its
+processor time divided by its age."""
 TEAM_SHARE = 2
-"""unless such threads together ran for at least this part as much."""
+"""Divisor: threads below ``RATE_SHARE`` count all the same if the sum of their rates is at least
+1/2 of the highest rate."""
 
 
 def read_file(path: str) -> str:
-    """Return the text of a small /proc file; empty when the process is gone or hidden from us."""
+    """Return the text of a small /proc file; empty if the process is gone or may not be read."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -62,7 +71,7 @@ def read_file(path: str) -> str:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the direct children of all threads of ``pid``."""
+    """Return the process ids of the direct children of all threads of ``pid``."""
     children: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -74,7 +83,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def parents() -> dict[int, list[int]]:
-    """Return children by parent of the whole machine: for kernels without ``children`` files."""
+    """Return parent pid -> child pids of all processes of the machine.
+
+    Used on kernels without ``/proc/PID/task/TID/children``.
+    """
     below: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isascii() and name.isdigit():
@@ -85,7 +97,7 @@ def parents() -> dict[int, list[int]]:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Return all processes below ``pid``, parents before children; zombies included."""
+    """Return the pids of all descendants of ``pid``, parents before children, with zombies."""
     descendants: list[int] = []
     frontier = [pid]
     table = None if HAS_CHILDREN_FILES else parents()
@@ -98,16 +110,16 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it: writes to pipes are cut short where a job is stopped and resumed.
+    """Write all of ``data``, in several writes where needed. Raises OSError.
 
-    Raises OSError.
+    A write to a pipe can be partial when the job is stopped and resumed.
     """
     while data:
         data = data[os.write(descriptor, data) :]
 
 
 def numbers_of(text: str) -> dict[str, int]:
-    """Read ``Key: 12 kB`` lines as numbers; lines without a number are left out."""
+    """Return key -> number of lines such as ``Key: 12 kB``; lines without a number are left out."""
     result = {}
     for line in text.splitlines():
         key, _, rest = line.partition(":")
@@ -118,7 +130,7 @@ def numbers_of(text: str) -> dict[str, int]:
 
 
 def age_of(stat: str) -> int:
-    """Return nanoseconds since the thread of this ``stat`` file started; 0: not known."""
+    """Return the age in nanoseconds of the thread whose ``stat`` file this is; 0: unknown."""
     words = read_file(stat).rpartition(")")[2].split()
     if len(words) < 20 or not (words[19].isascii() and words[19].isdigit()):
         return 0
@@ -128,7 +140,10 @@ def age_of(stat: str) -> int:
 
 
 def machine_ticks() -> dict[str, int]:
-    """Return the machine's processor time since it started, in clock ticks: busy and stolen."""
+    """Return the machine's processor time since boot in clock ticks: ``busy`` and ``stolen``.
+
+    Empty where /proc/stat does not list both.
+    """
     words = read_file("/proc/stat").split("\n", 1)[0].split()[1:]
     numbers = [int(word) for word in words if word.isascii() and word.isdigit()]
     if len(numbers) < 8:
@@ -138,7 +153,7 @@ def machine_ticks() -> dict[str, int]:
 
 
 class Tree:
-    """What was seen of the processes of one run."""
+    """Samples of the process tree of one run: peaks, sums, files, and times of threads."""
 
     def __init__(self) -> None:
         self.samples = 0
@@ -157,14 +172,15 @@ class Tree:
         self.usage: dict[str, float] = {}
         self.next_slow = 0.0
         self.threads_run: dict[tuple[int, str], tuple[int, int]] = {}
-        """Nanoseconds that each thread ran and that it waited for a processor, last seen."""
+        """(pid, thread id) -> nanoseconds run and nanoseconds waited for a processor, at the last
+        sample of the thread."""
         self.threads_age: dict[tuple[int, str], int] = {}
-        """Nanoseconds since it was started, then; of the threads of which that is known."""
+        """(pid, thread id) -> age of the thread in nanoseconds at that sample, where known."""
         self.threads_together: dict[int, set[frozenset[str]]] = {}
-        """By process: the threads that were there at one time, of each look."""
+        """Process id -> sets of thread ids that were alive at the same sample."""
 
     def sample(self) -> float:
-        """Look at every process once; returns what the look cost in seconds."""
+        """Sample every process of the tree once; return how long the sampling took in seconds."""
         before = time.perf_counter()
         slow = before >= self.next_slow
         rss = page_tables = files = processes = 0
@@ -188,7 +204,7 @@ class Tree:
         cost = time.perf_counter() - before
         self.cost_s += cost
         if slow:
-            # Often at first, when programs load their libraries; then once a second.
+            # Look closely often at first, when programs load their libraries; later once a second.
             step = min(SLOW_SAMPLE_S, 0.02 * 2 ** min(self.samples, 10))
             self.next_slow = before + max(step, cost / SAMPLE_SHARE)
         return cost
@@ -210,14 +226,18 @@ class Tree:
                     self.threads_age[pid, name] = age
 
     def threads_busy(self) -> int:
-        """Return the most threads of one process that computed at one time.
+        """Return the largest number of threads of one process that computed at the same time.
 
-        A thread computes that ran for at least a tenth of the busiest's time and, while it was
-        there, for at least a quarter as much of the time as the busiest. Uneven workers do: with
-        half of the work one runs for half of the time, and one that ended early ran until then.
-        A helper that reads or writes beside them (a tenth) takes its turns on their cores. Threads
-        below that quarter count where together they reach half of the busiest's part: they are a
-        team, of a program that is parallel for a short part of its time.
+        0: the kernel gave no times of threads. A thread computes if both hold:
+
+        - its processor time is at least 1/``BUSY_SHARE`` of that of the busiest thread;
+        - its rate (processor time / age) is at least 1/``RATE_SHARE`` of the highest rate.
+
+        Unevenly loaded workers pass: a worker with half of the work has half of the rate, and a
+        worker that ended early ran until its end. A helper thread for I/O, with about a tenth of
+        the rate, does not. Threads below the second limit count as well if the sum of their rates
+        is at least 1/``TEAM_SHARE`` of the highest rate: the program is then parallel for a short
+        part of its time.
         """
         longest = max((ran for ran, _ in self.threads_run.values()), default=0)
         if not longest:
@@ -240,7 +260,7 @@ class Tree:
         )
 
     def waited_s(self) -> float:
-        """Return the longest time that a computing thread was seen to wait for a processor."""
+        """Return the longest time in seconds that a computing thread waited for a processor."""
         longest = max((ran for ran, _ in self.threads_run.values()), default=0)
         waits = [wait for ran, wait in self.threads_run.values() if ran * BUSY_SHARE >= longest]
         return max(waits, default=0) / 1e9
@@ -262,7 +282,10 @@ class Tree:
             return 0
 
     def reap(self, pid: int) -> int:
-        """Take the exit status of a dead child and add up what it (and what it waited for) used."""
+        """Return the wait status of an ended child, and add its resource use to the totals.
+
+        The resource use includes that of the children that the child had waited for.
+        """
         io = numbers_of(read_file(f"/proc/{pid}/io"))
         if io:
             self.io_seen = True
@@ -276,7 +299,7 @@ class Tree:
 
 
 class Output:
-    """Drains the program's output: forwards the first bytes, keeps the last, drops the rest."""
+    """The program's output: forwards the first bytes to standard error and keeps the last bytes."""
 
     def __init__(self, forward_bytes: int, tail_bytes: int) -> None:
         self.forward_left = forward_bytes
@@ -299,7 +322,10 @@ class Output:
 
 
 def start(order: dict[str, Any], output_end: int) -> tuple[int, str | None]:
-    """Fork and exec the program in its own session. Returns (pid, why exec failed or None)."""
+    """Fork and exec the program in its own session.
+
+    Returns the pid, and None or the reason why exec failed as ``errno message``.
+    """
     report_read, report_write = os.pipe2(os.O_CLOEXEC)
     shepherd = os.getpid()
     pid = os.fork()
@@ -321,7 +347,7 @@ def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> No
     os.setsid()
     niceness = os.nice(order["nice"])
     try:
-        # A session of its own is scheduled as a group of its own, with a niceness of its own.
+        # Linux schedules each session as one group (autogroup), which has a niceness of its own.
         with open("/proc/self/autogroup", "w", encoding="ascii") as group:
             group.write(str(niceness))
     except OSError:
@@ -341,17 +367,17 @@ def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> No
     os.dup2(output_end, 2)
     if order["cwd"]:
         os.chdir(order["cwd"])
-    # The user's own program, which this process was forked for.
+    # Running the user's own program is the purpose of this process.
     os.execvpe(order["command"][0], order["command"], order["env"])  # nosec B606
 
 
 def prctl(option: int, value: int) -> None:
-    """Call prctl(2) with one argument; a kernel that lacks it is no reason to stop."""
+    """Call prctl(2) with one argument; a failure is ignored."""
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 class Run:
-    """One order, from fork to the last process gone."""
+    """One run of a program, from its fork to the end of its last process."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
@@ -364,8 +390,8 @@ class Run:
         self.ticks: dict[str, int] = {}
 
     def go(self) -> dict[str, Any]:
-        # A forked child's ru_maxrss starts with its parent's resident memory (not with the
-        # parent's own ru_maxrss, which is inherited through exec).
+        # The ru_maxrss of a forked child starts at the resident memory of its parent, not at the
+        # parent's ru_maxrss (which is inherited through exec).
         floor = numbers_of(read_file("/proc/self/status")).get("VmHWM", 0) * 1024
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -470,7 +496,10 @@ class Run:
                 continue
 
     def _end_the_rest(self) -> int:
-        """Wait a grace, then ask, then kill, until no descendant lives. Returns how many lived."""
+        """End the remaining processes; return how many were alive after the grace period.
+
+        Waits ``grace_s``, sends SIGTERM, and after 1 s SIGKILL until no descendant is alive.
+        """
         if not self._alive():
             return self._finish(0)
         self._until_none(0.0 if self.cut else self.order["grace_s"])
@@ -478,7 +507,7 @@ class Run:
         if leftover:
             self._signal_all(signal.SIGTERM)
             self._until_none(1.0)
-        # A process in uninterruptible sleep outlives SIGKILL for a while: there is a limit.
+        # A process in uninterruptible sleep survives SIGKILL for a while, so the loop is limited.
         until = time.monotonic() + KILL_FOR_S
         while self._alive() and time.monotonic() < until:
             self._signal_all(signal.SIGKILL)
@@ -531,7 +560,7 @@ class Run:
 
 
 def main() -> None:
-    """Read the order, run it, print the answer."""
+    """Read the order from standard input, run the program, and print the result as JSON."""
     line = b""
     while not line.endswith(b"\n"):
         part = os.read(0, 65_536)

@@ -1,10 +1,11 @@
 """The reference suite: small kernels with known work, and the machine benchmark.
 
-Names, problem sizes and the work of one repetition of sixty of them are those of the RAJA
-Performance Suite, so that what is counted here can be joined with its published times. The groups
-Integer, Irregular, Message and Single stand for what those do not: compressors, sorters, graphs,
-interpreters, small messages, molecular dynamics. Their times are a site's own. ``build_suite()``
-builds the C sources in ``pilot/kernels/`` at first use::
+Sixty kernels have the names, problem sizes and work per repetition of the RAJA Performance Suite,
+so that counts measured by Berth can be joined with the published times of that suite. The kernels
+of the groups Integer, Irregular, Message and Single represent other programs: compressors,
+sorting, graphs, interpreters, small messages, molecular dynamics. No times of these are published;
+each site measures its own. ``build_suite()`` builds the C sources in ``pilot/kernels/`` at first
+use::
 
     suite = build_suite()
     run = suite.run("Stream_TRIAD", size=1_048_576, reps=5)
@@ -35,47 +36,50 @@ class Kernel:
     """``Group_NAME``, as in published RAJA Performance Suite results."""
     group: str
     sampled: bool
-    """Whether ``fraction`` below 1 runs fewer of its outermost iterations."""
+    """Whether the kernel can run a ``fraction`` below 1 of its outermost iterations."""
     default_sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class KernelWork:
-    """The work of one whole repetition of a kernel at a size, by the suite's definitions."""
+    """The work of one whole repetition of a kernel at one size, as the suite defines it."""
 
     name: str
     target_size: int
     size: int
-    """The size that the target becomes (a square, a cube, ...)."""
+    """The actual size: ``target_size`` rounded to what the kernel supports (a square, a cube)."""
     iterations_per_rep: int
     bytes_per_rep: int
     flops_per_rep: int
     kernels_per_rep: int
-    """Parallel loops (launches on a GPU) in one repetition."""
+    """Number of parallel loops in one repetition; on a GPU, of kernel launches."""
     bytes_allocated: int
 
 
 @dataclass(frozen=True)
 class KernelRun:
-    """One run of one kernel."""
+    """The result of one run of a kernel."""
 
     work: KernelWork
     threads: int
     outer_executed: int
     outer_total: int
     seconds: tuple[float, ...]
-    """Seconds of each repetition as executed: divide by ``fraction`` for a whole one."""
+    """Measured seconds of each repetition; divided by ``fraction``, those of a whole repetition."""
     checksum: float | None
-    """Sum over the results; None where they are not finite."""
+    """Sum over the kernel's output values; None if the sum is not finite."""
 
     @property
     def fraction(self) -> float:
-        """Return the part of each repetition that was executed, exactly executed / total."""
+        """Return the executed fraction of each repetition: outer iterations executed / total."""
         return self.outer_executed / self.outer_total
 
     @property
     def rep_s(self) -> float:
-        """Return seconds of one whole repetition: the median, scaled by the fraction."""
+        """Return the median time of a whole repetition in seconds: median / ``fraction``.
+
+        Raises UsageError if the kernel was run without repetitions.
+        """
         if not self.seconds:
             raise UsageError(f"{self.work.name} was run with no repetitions: it has no time")
         return statistics.median(self.seconds) / self.fraction
@@ -96,7 +100,8 @@ class BenchResult:
     what: str
     threads: int
     value: float | None = None
-    """Result in ``unit``, all threads together; None for sweeps and where it does not apply."""
+    """Result in ``unit``, the sum over all threads; None for sweeps, whose results are ``points``,
+    and for parts that cannot be measured."""
     unit: str = ""
     points: tuple[SweepPoint, ...] = ()
     details: Mapping[str, float | None] = field(default_factory=dict)
@@ -104,7 +109,7 @@ class BenchResult:
 
 @dataclass(frozen=True)
 class Suite:
-    """The built suite. ``openmp`` is None, with the reason, where it could not be built."""
+    """The built suite. If the OpenMP build failed, ``openmp_problem`` has the reason."""
 
     build: Build
     kernels: tuple[Kernel, ...]
@@ -116,12 +121,12 @@ class Suite:
 
     @property
     def openmp(self) -> Path | None:
-        """Return the binary that runs on many threads."""
+        """Return the binary that runs on several threads; None: it could not be built."""
         return self.build.openmp
 
     @property
     def openmp_problem(self) -> str | None:
-        """Say why there is no OpenMP binary; None: there is one."""
+        """Return why there is no OpenMP binary, or None if there is one."""
         return self.build.openmp_problem
 
     def kernel(self, name: str) -> Kernel:
@@ -133,7 +138,7 @@ class Suite:
         raise UsageError(f"no kernel {name!r} in the suite", hint=f"there are: {known}")
 
     def work(self, size: int) -> dict[str, KernelWork]:
-        """Return what a repetition of each kernel does at this target size, by name."""
+        """Return kernel name -> work of one repetition at the target size ``size``."""
         entries = _ask([str(self.serial), "list", "--size", str(size)])
         return {entry["name"]: _work(entry) for entry in entries}
 
@@ -149,9 +154,11 @@ class Suite:
     ) -> list[str]:
         """Return the command that runs a kernel, for running it under a counting tool.
 
-        With ``reps=0`` it only starts, allocates and fills: subtract those counts. Counts of
-        the rest are of ``fraction`` repetitions each; the run's JSON says the exact one.
-        Raises UsageError for an unknown kernel, ToolMissing without OpenMP.
+        With ``reps=0`` the program only starts, allocates and initialises: subtract the counts of
+        such a run. Each repetition executes about ``fraction`` of a whole one; the JSON that the
+        run prints has the exact fraction.
+        Raises UsageError for an unknown kernel, ToolMissing if the OpenMP build is needed but
+        missing.
         """
         name = kernel.name if isinstance(kernel, Kernel) else self.kernel(kernel).name
         return [
@@ -171,10 +178,10 @@ class Suite:
         pinned: bool = False,
         timeout_s: float | None = None,
     ) -> KernelRun:
-        """Run a kernel here; ``openmp`` by default when there are several threads.
+        """Run a kernel on this machine and return its times.
 
-        ``pinned`` spreads the threads over the cores and keeps them there: for a machine that
-        does nothing else meanwhile.
+        ``openmp``: use the OpenMP binary; default: if ``threads`` is above 1. ``pinned``: spread
+        the threads over the cores and pin them, for a machine without other work.
         Raises UsageError, ToolMissing, or PilotError when the run fails (memory, time limit).
         """
         use_openmp = threads > 1 if openmp is None else openmp
@@ -184,7 +191,10 @@ class Suite:
     def bench(
         self, part: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
     ) -> BenchResult:
-        """Run one part of the machine benchmark, about ``seconds`` long (by default up to 1 s)."""
+        """Run one part of the machine benchmark and return its result.
+
+        ``seconds``: approximate length of the run; by default up to 1 s.
+        """
         binary = self._binary(threads, openmp=openmp or threads > 1)
         command = [str(binary), "bench", part, "--threads", str(threads)]
         if seconds is not None:
@@ -219,9 +229,9 @@ class Suite:
 
 
 def build_suite(*, sources: Path | None = None, cache: Path | None = None) -> Suite:
-    """Return the suite, built at first use (some seconds) and read from the cache afterwards.
+    """Return the suite; it is built at first use (some seconds) and cached on disk.
 
-    ``sources`` defaults to the package's own, ``cache`` to ``$BERTH_CACHE``, else
+    ``sources`` defaults to ``pilot/kernels/``, ``cache`` to ``$BERTH_CACHE``, else
     ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``. Raises ToolMissing, PilotError.
     """
     binaries = build(sources=sources, cache=cache)
@@ -262,7 +272,7 @@ _PINNED = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "spread"}
 
 
 def _ask(command: list[str], timeout_s: float | None = None, *, pinned: bool = False) -> Any:
-    """Run a kernel binary and read the JSON that it prints."""
+    """Run a kernel binary and return the JSON that it prints. Raises UsageError, PilotError."""
     doing = " ".join(command[1:3])
     environment = {**_PINNED, **os.environ} if pinned else None
     try:

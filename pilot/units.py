@@ -1,4 +1,4 @@
-"""Numbers with units, read from and shown to people. Bytes are binary (1 GiB = 2**30)."""
+"""Parse and format numbers with units. Units of bytes are binary (1 GiB = 2**30 bytes)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SIZE = re.compile(rf"\s*({_NUMBER})\s*([KMGTP]?)(?:i?B)?\s*", re.IGNORECASE)
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(rf"\s*({_NUMBER})\s*([smhd])\s*")
 _MOST_DIGITS = 20
-"""Number of digits of 2**64. Python refuses to read thousands of them."""
+"""Number of digits of 2**64. Longer texts are refused before Python's int() could raise."""
 _CLOCK = re.compile(r"\s*(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}))?\s*")
 
 
 def parse_bytes(text: str) -> int:
-    """Read ``"16G"``, ``"1.5 GiB"`` or ``"4096"`` as a number of bytes. Raises UsageError."""
+    """Return ``"16G"``, ``"1.5 GiB"`` or ``"4096"`` as a number of bytes. Raises UsageError."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a memory size", hint="write for example 512M or 16G")
@@ -26,10 +26,10 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_duration_s(text: str) -> float:
-    """Read ``"90s"``, ``"30m"``, ``"12h"``, ``"2d"`` or ``"2-12:00:00"`` as seconds.
+    """Return ``"90s"``, ``"30m"``, ``"12h"``, ``"2d"`` or ``"2-12:00:00"`` as seconds.
 
-    With days, two clock numbers are hours and minutes; without, they are refused, as Slurm reads
-    minutes and seconds and people hours and minutes. Raises ValueError with a sentence.
+    ``D-H:M`` is days, hours and minutes. ``A:B`` is refused as ambiguous: Slurm takes it as
+    minutes and seconds, many people as hours and minutes. Raises ValueError with a sentence.
     """
     simple = _DURATION.fullmatch(text)
     if simple is not None:
@@ -47,7 +47,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def whole_number(text: str, most: int = 2**64) -> int | None:
-    """Read ``"42"`` as a number; None for all but a few ASCII digits, and above ``most``."""
+    """Return ``"42"`` as 42; None if the text is not 1 to 20 ASCII digits or is above ``most``."""
     if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     number = int(text)
@@ -83,12 +83,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """Say how long a job ran, as schedulers count it: in whole seconds, so that 0 is under one."""
+    """Return the run time of a job as text; ``seconds`` is whole, so that 0 is ``under 1 s``."""
     return "under 1 s" if seconds == 0 else format_seconds(seconds)
 
 
 def format_ended(seconds: float) -> str:
-    """Say when a job ended, counted from its start: ``after 7 s``, or ``within 1 s`` for 0."""
+    """Return when a job ended after its start: ``after 7 s``, or ``within 1 s`` for 0."""
     return "within 1 s" if seconds == 0 else f"after {format_seconds(seconds)}"
 
 
