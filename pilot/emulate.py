@@ -1,12 +1,16 @@
-"""The emulated part of a pilot: Berth's own valgrind tool, or several of valgrind's, bounded.
+"""The emulated runs of a pilot, with a time limit: Berth's valgrind tool, or valgrind's own tools.
 
-Berth's tool counts everything in one run. Where it cannot be built, valgrind's own stand in, one
-after another: callgrind gives instruction mix, first and last level of cache, branches; cachegrind
-the second level (or, where instructions cannot be classified, all of it), lackey the bytes of
-loads and stores. Their counts can differ: runs are cut at different points, and some count a
-forked process's inherited past again. The rule: the first tool with an instruction count leads;
-another that saw over 1 % more or fewer instructions has its counts scaled by the ratio. Totals of
-a cut run are never extrapolated.
+Berth's tool counts everything in one run. If it cannot be built, valgrind's own tools are run one
+after another:
+
+- callgrind: instruction mix, L1 and last-level cache, branches;
+- cachegrind: L2 cache (all caches and branches where instructions cannot be classified);
+- lackey: bytes of loads and stores.
+
+Their counts can differ, because runs are cut at different points and some tools count a forked
+process's history twice. The first tool with an instruction count is the reference. Another tool
+whose instruction count differs by over 1 % has its counts scaled by the ratio. Totals of a run that
+was cut are never extrapolated.
 """
 
 from __future__ import annotations
@@ -25,16 +29,16 @@ from berth.pilot.needs import NOTHING, Executed, Sets, may_choose
 from berth.pilot.profile import CollectorReport, Measurement
 
 SAME_RUN = 0.01
-"""Instruction counts of two tools within this fraction of each other are of the same run."""
+"""Largest relative difference of instruction counts at which a tool's counts are not scaled."""
 RESERVE = 0.05
-"""Share of the budget for the tools to write, and for us to read, what was counted."""
+"""Share of the time limit that is reserved for writing and reading the results."""
 ROUGH = frozenset({"fp_ops"})
-"""Lackey's guess is worth nothing beside callgrind's exact operations, whose sum is derived."""
+"""Counters that lackey only estimates; dropped if callgrind counted the operations exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """The counters of all tools, each tool's report, and warnings."""
+    """The results of the emulated runs: merged counters, a report per tool, warnings."""
 
     counters: dict[str, Measurement]
     reports: tuple[CollectorReport, ...]
@@ -44,9 +48,10 @@ class Emulation:
 
 
 def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 1) -> Emulation:
-    """Run ``order`` under each of ``tools``, best first; ``budget_s``: wall time of all.
+    """Run ``order`` under each of ``tools`` and return the merged results.
 
-    More than one of ``jobs`` at once is for programs that write no files.
+    ``tools``: names of collectors, preferred first. ``budget_s``: wall time of all runs together.
+    ``jobs``: runs at the same time; above 1 only for programs that write no files.
     """
     with _scratch() as folder:
         collectors, reports = _usable(tools, folder)
@@ -94,7 +99,10 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
 
 
 def _seen(collector: Collector, order: Order) -> Sets | None:
-    """Return the instruction sets of a run on a plain processor; None: it failed or was stopped."""
+    """Run ``order`` on an emulated x86-64-v2 processor; return file -> executed instruction sets.
+
+    None: the run failed or was interrupted.
+    """
     try:
         [outcome] = run_all([order], jobs=1)
     except Interrupted:
@@ -103,7 +111,7 @@ def _seen(collector: Collector, order: Order) -> Sets | None:
 
 
 def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
-    """Return the warnings, each once, with the tools that gave it."""
+    """Return each different warning once, with the names of the tools that gave it."""
     tools: dict[str, list[str]] = {}
     for collector, readings in finished:
         texts = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
@@ -113,7 +121,10 @@ def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
 
 
 def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
-    """Return one value a counter, the earliest tool's, scaled to the leader's instructions."""
+    """Return one value per counter, from the first tool that has it.
+
+    Values are scaled to the instruction count of the first tool that counted instructions.
+    """
     leader: float | None = None
     result: dict[str, Measurement] = {}
     for reading in readings:
@@ -131,7 +142,7 @@ def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
 
 
 def scaled_error(measurement: Measurement, factor: float) -> float | None:
-    """Return the standard error of ``factor`` times the measurement."""
+    """Return the standard error of ``factor`` x measurement; None: the measurement is exact."""
     error = measurement.standard_error
     return None if error is None else error * factor
 

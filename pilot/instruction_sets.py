@@ -1,9 +1,9 @@
-"""One vocabulary of instruction sets: levels, single names, what each includes, other spellings.
+"""Names of instruction sets and levels, what each includes, and other spellings of them.
 
-Pilot, benchmark, platforms, site file and ``berth site init`` use these names: those of Linux'
-``/proc/cpuinfo`` with a few clearer ones (``lzcnt``, ``neon``). A level stands for all that it
-includes: x86-64-v1 to v4 (System V psABI for AMD64, section 3.1.1), Arm's armv8 to armv9 (Arm
-Architecture Reference Manual, what each version makes mandatory), IBM's power8 to power10.
+Pilot, benchmark, platforms, site file and ``berth site init`` all use these names: those of Linux'
+``/proc/cpuinfo``, except for a few clearer names (``lzcnt``, ``neon``). A level is a name for a
+group of instruction sets: x86-64-v1 to v4 (System V psABI for AMD64, section 3.1.1), Arm's armv8 to
+armv9 (mandatory features in the Arm Architecture Reference Manual), IBM's power8 to power10.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LEVELS: Mapping[str, tuple[str, ...]] = {
     "power9": ("power8", "float128"),
     "power10": ("power9", "mma"),
 }  # fmt: skip
-"""Each level's own names, the level before it included."""
+"""Level -> the next lower level and the instruction sets that the level adds."""
 _IMPLIED: Mapping[str, tuple[str, ...]] = {
     "sse4_2": ("sse4_1",),
     "sse4_1": ("ssse3",),
@@ -54,7 +54,7 @@ _IMPLIED: Mapping[str, tuple[str, ...]] = {
     "avx512_fp16": ("avx512bw",),
     "avx512_bf16": ("avx512bw",),
 }
-"""A processor with the first has the others, too; AVX-512's parts all need avx512f."""
+"""Instruction set -> others that it implies. All parts of AVX-512 imply avx512f, too."""
 _VECTOR_PARTS = frozenset(
     [
         "avx512ifma", "avx512vbmi", "avx512_vbmi2", "avx512_vnni", "avx512_bitalg",
@@ -64,7 +64,8 @@ _VECTOR_PARTS = frozenset(
         "dotprod", "fp16", "mma",
     ]
 )  # fmt: skip
-"""Beyond the levels, and what compilers use by themselves when they build for a processor."""
+"""Instruction sets outside the levels that compilers use on their own, for example for
+``-march=native``."""
 _OTHERS = frozenset(
     [
         "aes", "pclmulqdq", "vaes", "vpclmulqdq", "gfni", "sha_ni", "adx", "rdrand", "rdseed",
@@ -96,18 +97,19 @@ _MARKS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"avx2"}), "x86-64-v3"),
     (frozenset({"sse4_2"}), "x86-64-v2"),
 )
-"""The level of a processor of which only some names were listed: every server processor with AVX2
-(Haswell, Excavator, Zen and later) has all of v3, every one with SSE4.2 (Nehalem, Bulldozer) v2."""
+"""(instruction sets, level): a processor with the sets is assumed to have the whole level. Every
+server processor with AVX2 (Haswell, Excavator, Zen and later) has all of x86-64-v3, and every one
+with SSE4.2 (Nehalem, Bulldozer and later) all of x86-64-v2."""
 _PARTS_OF_LEVELS = frozenset(name for level, parts in _LEVELS.items() for name in (level, *parts))
 _PARTS_OF_X86 = frozenset(
     name for level, parts in _LEVELS.items() if level.startswith("x86") for name in (level, *parts)
 )
 KNOWN = _PARTS_OF_LEVELS | frozenset(_IMPLIED) | _VECTOR_PARTS | _OTHERS
-"""Every name of the vocabulary, levels included."""
+"""All names of instruction sets and levels."""
 
 
 class Has(Enum):
-    """Whether a place has an instruction set."""
+    """Whether a platform has an instruction set."""
 
     YES = "yes"
     NO = "no"
@@ -115,7 +117,7 @@ class Has(Enum):
 
 
 def canonical(name: str) -> str:
-    """Return the vocabulary's spelling of ``name``; one that it does not know in small letters."""
+    """Return the spelling of ``name`` used in Berth; an unknown name in lower case."""
     small = name.strip().lower()
     if small in KNOWN:
         return small
@@ -130,12 +132,12 @@ def canonical(name: str) -> str:
 
 
 def unknown(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``names`` that the vocabulary does not know, as they were written."""
+    """Return those of ``names`` that are not in ``KNOWN``, unchanged."""
     return tuple(name for name in names if canonical(name) not in KNOWN)
 
 
 def expanded(names: Iterable[str]) -> frozenset[str]:
-    """Return all that a processor with ``names`` has: levels' parts, and what each implies."""
+    """Return ``names`` with the parts of levels and all implied instruction sets."""
     return _expanded(frozenset(canonical(name) for name in names))
 
 
@@ -156,7 +158,7 @@ def _expanded(names: frozenset[str]) -> frozenset[str]:
 
 
 def compact(names: Iterable[str]) -> tuple[str, ...]:
-    """Return them with the highest complete level in place of its parts; levels first, sorted."""
+    """Return ``names`` with complete levels in place of their parts; levels first, then sorted."""
     every = set(expanded(names))
     for level, parts in _LEVELS.items():  # lower ones first
         if every.issuperset(parts):
@@ -167,7 +169,8 @@ def compact(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def needed(names: Iterable[str]) -> tuple[str, ...]:
-    """Return ``names``, canonically spelt, without what the others or the baseline include."""
+    """Return ``names`` in canonical spelling, without those that another name or the baseline
+    (x86-64-v1, armv8) includes."""
     own = frozenset(canonical(name) for name in names)
     implied = {part for name in own for part in _expanded(frozenset({name})) - {name}}
     return tuple(sorted(own - implied - _expanded(frozenset({BASELINE, "armv8"}))))
@@ -175,11 +178,12 @@ def needed(names: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def has(place: tuple[str, ...], need: str) -> Has:
-    """Return whether a place with the instruction sets ``place`` has ``need``.
+    """Return whether a platform with the instruction sets ``place`` has ``need``.
 
-    A place that names a level lacks what higher levels add and what compilers use beyond it
-    (AVX-512's parts, say) where it does not name that. Without a level, the level follows from the
-    names; of what is beyond it nothing is known. No names: nothing is known.
+    If ``place`` names a level, instruction sets of higher levels, and those outside the levels that
+    compilers use (such as parts of AVX-512), count as absent unless ``place`` names them. If it
+    names no level, the level is inferred from the names, and instruction sets beyond that level are
+    UNKNOWN. If ``place`` is empty, the result is UNKNOWN.
     """
     name = canonical(need)
     own = expanded(place)
@@ -199,13 +203,13 @@ def has(place: tuple[str, ...], need: str) -> Has:
         return Has.NO
     if not lacking:
         return Has.UNKNOWN
-    # People write avx512f alone and mean all of AVX-512.
+    # Users often write avx512f alone and mean all of AVX-512.
     named = "avx512f" in own and all(part.startswith(("avx512", "x86-64-v4")) for part in lacking)
     return Has.UNKNOWN if named else Has.NO
 
 
 def of_this_machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """Return level and further names of this machine's processor; none where Linux does not say."""
+    """Return the level and further instruction sets of this machine; empty: Linux lists none."""
     try:
         lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

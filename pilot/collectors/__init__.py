@@ -1,6 +1,7 @@
-"""The instruments of a pilot: each kind of counter source behind one :class:`Collector`.
+"""Collectors: each source of counters (perf, valgrind, NVML, ...) as a :class:`Collector`.
 
-``registry`` finds them by name; another package adds one by an entry point of ``berth.collectors``.
+``registry`` finds collectors by name. Another package adds a collector with an entry point in the
+group ``berth.collectors``.
 """
 
 from berth.pilot.collectors.base import Collector, Readings, Stage

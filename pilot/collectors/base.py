@@ -1,8 +1,8 @@
-"""What every collector offers, and what it hands back.
+"""The interface of collectors, and their result.
 
-A collector serves one launch: ``probe`` says whether this machine has it, ``prepare`` may wrap
-the command, ``watch`` is called while the program runs, ``finish`` turns what was seen into
-counters. A minimal one::
+A collector object is used for one run of the program. ``probe`` returns why it cannot be used on
+this machine, ``prepare`` may wrap the command, ``watch`` is called while the program runs, and
+``finish`` returns the counters. A minimal collector::
 
     class LoadCollector(Collector):
         name = "load"
@@ -26,96 +26,103 @@ from berth.pilot.profile import Measurement, Quality
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """A collector's results: counters by catalogue name, a word on how, and warnings."""
+    """The results of a collector: catalogue name -> counter, a detail for the report, warnings."""
 
     counters: Mapping[str, Measurement] = field(default_factory=dict)
     detail: str = ""
     warnings: tuple[str, ...] = ()
     failed: bool = False
     complete: bool = True
-    """False: of a part of the program only."""
+    """False: the counters cover only a part of the program."""
     seen: float | None = None
-    """Instructions as the tool counts them, where that is not its ``instructions`` counter."""
+    """Number of instructions as the tool counts them; None: the same as the counter
+    ``instructions``."""
     gpus_used: int = 0
-    """Number of GPUs on which the program's processes were seen."""
+    """Number of GPUs that the program's processes used."""
     sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Instruction sets that each object file executed, as ``avx2``."""
+    """Executable or library -> instruction sets that it executed, such as ``avx2``."""
     stopped: bool = False
-    """The emulator met an instruction that it does not know: its counts are worth nothing."""
+    """True: the emulator stopped at an unknown instruction, so that its counts are unusable."""
 
 
 class Stage(StrEnum):
-    """The kind of the pilot's runs that a collector works on."""
+    """Kind of run of the pilot that a collector needs."""
 
     NATIVE = "native"
-    """The first native run, whose time counts: it must not slow the program down."""
+    """The first native run, which is timed: the collector must not slow the program down."""
     OWN_RUN = "own run"
-    """A run of its own."""
+    """An extra run for this collector alone."""
     EMULATED = "emulated"
-    """A slow run of its own, beside other such runs and within their budget."""
+    """An extra slow run, which shares the time limit of all emulated runs."""
 
 
 class Collector(Protocol):
     """One source of counters. An entry point of ``berth.collectors`` names the class."""
 
     name: str
-    """Its name in the Profile and for ``--collectors``."""
+    """Name of the collector in the Profile and in ``--collectors``."""
     stage: ClassVar[Stage] = Stage.NATIVE
     why_missing: ClassVar[str] = "{name} was not used: {detail}"
-    """The reason for a missing counter of the catalogue that only such collectors give."""
+    """Template of the reason that a counter is missing which only this collector gives."""
     not_seen: ClassVar[str] = "not counted"
-    """The ``detail`` of that where it was used and saw nothing."""
+    """The ``detail`` in that reason if the collector was used but gave no such counter."""
     covered_by: tuple[str, ...] = ()
-    """Collectors whose run gives the same and more: where one is used this one is skipped."""
+    """Names of collectors that give the same counters and more; this collector is skipped if one of
+    them is used."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Take ``folder`` for the collector's files; its user makes it."""
+        """Create the collector; ``folder``: path for its files, which ``prepare`` creates."""
 
     @classmethod
     def runs(cls, folder: Path) -> Sequence[Collector]:
-        """Return the collectors of one pilot: one, or several where it needs several runs."""
+        """Return the collectors of one pilot: one for each run of the program that is needed."""
         return (cls(folder),)
 
     @abstractmethod
     def probe(self) -> str | None:
-        """Say in a sentence without final stop why it cannot be used here; None: it can."""
+        """Return why the collector cannot be used on this machine, or None if it can.
+
+        The reason is a sentence without a full stop.
+        """
         ...
 
     def prepare(self, order: Order) -> Order:
-        """Return the order to run instead: the command wrapped, the environment completed."""
+        """Return the order to run in place of ``order``, for example with the command wrapped."""
         return order
 
     def again(self, order: Order) -> Order | None:
-        """Return what to run instead of ``order``, which the program failed at; None: nothing."""
+        """Return an order to try after ``order`` failed, or None to give up."""
         return None
 
     def plainly(self, order: Order) -> Order | None:
-        """Return the run that shows what is executed on a processor of no more than x86-64-v2;
-        None: this collector has no such run."""
+        """Return the order that emulates a processor with x86-64-v2 only, to see which instruction
+        sets the program then executes. None: the collector does not support this."""
         return None
 
     def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
-        """Return the instruction sets executed in the run of ``plainly``, by file; None: it
-        failed."""
+        """Return file -> instruction sets executed in the run of ``plainly``; None: it failed."""
         return None
 
     def watch(self, shepherd_pid: int) -> None:
-        """Look at the program; called every fraction of a second while it runs."""
+        """Sample the running program; called every ``TICK_S`` seconds.
+
+        The program's processes are descendants of ``shepherd_pid``.
+        """
         return
 
     @abstractmethod
     def finish(self, outcome: Outcome) -> Readings:
-        """Read the results of the launch that ended with ``outcome``."""
+        """Return the counters of the run that ended with ``outcome``."""
         ...
 
 
 def measured(source: str, value: float, note: str | None = None) -> Measurement:
-    """Return a value that was measured on the real machine."""
+    """Return a Measurement of quality ``measured``: a value from the real machine."""
     return Measurement(value=value, quality=Quality.MEASURED, source=source, note=note)
 
 
 def emulated(source: str, value: float, note: str | None, *, complete: bool) -> Measurement:
-    """Return a value counted by an emulator."""
+    """Return a Measurement of quality ``emulated``: a value counted by an emulator."""
     return Measurement(
         value=value, quality=Quality.EMULATED, source=source, note=note, complete=complete
     )

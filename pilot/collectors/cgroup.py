@@ -1,7 +1,7 @@
-"""Memory, I/O and processor time as control groups (version 2) account them.
+"""Memory, I/O and processor time from control groups (cgroup version 2).
 
-The program runs in a child group of the pilot's own group, where the site delegates one: then
-the kernel's figures are exact for everything that the program starts.
+The program runs in a new child of the pilot's own control group, if the site delegates control.
+The kernel's figures then cover exactly the program and all its child processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAIR = re.compile(r"([a-z_]+)[= ](\d+)", re.ASCII)
 def own_group(
     membership: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo")
 ) -> Path | None:
-    """Return the folder of this process's version 2 group, or None."""
+    """Return the folder of this process's control group (version 2), or None."""
     try:
         lines = membership.read_text().splitlines()
         mounted = mounts.read_text().splitlines()
@@ -38,7 +38,7 @@ def own_group(
 
 
 def parse_pairs(text: str) -> dict[str, int]:
-    """Sum ``usage_usec 12`` and ``8:0 rbytes=1 wbytes=2`` lines by key."""
+    """Return key -> sum over lines such as ``usage_usec 12`` or ``8:0 rbytes=1 wbytes=2``."""
     total: dict[str, int] = {}
     for match in PAIR.finditer(text):
         total[match.group(1)] = total.get(match.group(1), 0) + int(match.group(2))
@@ -46,7 +46,7 @@ def parse_pairs(text: str) -> dict[str, int]:
 
 
 class CgroupCollector(Collector):
-    """Puts the program in a fresh child group and reads its accounts at the end."""
+    """Runs the program in a new child group and reads the group's counters at the end."""
 
     name = "cgroup"
     why_missing = "needs a control group: {detail}"

@@ -1,9 +1,9 @@
-"""Everything that emulation counts, in one run, by Berth's own valgrind tool.
+"""All emulated counters in one run, with Berth's own valgrind tool.
 
-It costs 5 to 30 times the program's processor time, most where loops are short; callgrind,
-cachegrind and lackey together 70 to 170 times. Instructions, bytes and branches are exact.
-Of longer programs a quarter of the data caches' sets is simulated: misses then have a standard
-error. See ``pilot/emulator/counts.c``.
+The run takes 5 to 30 times the program's processor time, most for short loops; callgrind,
+cachegrind and lackey together take 70 to 170 times. Counts of instructions, bytes and branches are
+exact. For longer programs only a quarter of the sets of the data caches is simulated, so that
+counts of misses have a standard error. See ``pilot/emulator/counts.c``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOURCE = "emulator"
 FAST = (
     "--vgdb=no",
     "--vex-guest-max-insns=100",
-    # Registers are kept for a debugger, which there is none of: a fifth of the time.
+    # Do not keep registers up to date for a debugger: saves a fifth of the time.
     "--vex-iropt-register-updates=sp-at-mem-access",
 )
 TOTALS = {
@@ -43,7 +43,7 @@ TOTALS = {
 
 
 class EmulatorCollector(Collector):
-    """One run under Berth's tool."""
+    """One run under Berth's valgrind tool."""
 
     name = "emulator"
     stage = Stage.EMULATED
@@ -71,14 +71,17 @@ class EmulatorCollector(Collector):
         self._program = str((Path(order.cwd or "") / program).resolve())
         options = [f"--tool={tool.NAME}", *FAST, f"--counts-file={self._folder}/out.%p"]
         options += ["--quarters=1"] if order.sampled else []
-        # An idle daemon of Open MPI; it starts no rank on this node.
+        # Do not emulate Open MPI's daemons: they start no rank on this node.
         options.append("--trace-children-skip=*/orted,*/prted")
         self._threads = {k: v for k, v in order.env.items() if k in valgrind.THREADS}
         wrapped = valgrind.wrap(order, options, self._folder)
         return replace(wrapped, env={**wrapped.env, "VALGRIND_LIB": str(self._tool)})
 
     def again(self, order: Order) -> Order | None:
-        """Return the run with the program's own number of threads: some refuse any other."""
+        """Return the run with the number of threads that the user set.
+
+        The first run had one thread, which some programs refuse.
+        """
         self._forget()
         env = {k: v for k, v in order.env.items() if k not in valgrind.THREADS}
         return replace(order, env=env | self._threads)

@@ -1,9 +1,10 @@
-"""The instruction mix: executions by address, times the kind of each instruction's text by objdump.
+"""The instruction mix: counts of executed instructions by kind (floating point, load, branch, ...).
 
-binutils' objdump disassembles the parts of a file that were executed, or the bytes of instructions.
-Valgrind counts each iteration of a repeated string instruction (``rep stosb`` in a memset: one for
-each byte). Processors move a vector's width at a time, so here it counts as one instruction, with
-its accesses, for each 32 bytes, and at least one for each time it was run through.
+Valgrind gives the number of executions per address, and objdump (binutils) the instruction at each
+address. Counts of repeated string instructions are corrected: valgrind counts each iteration
+(``rep stosb`` in a memset: one per byte), but processors move a vector's width at a time. Such an
+instruction therefore counts as one instruction, with its accesses, per 32 bytes, and at least once
+per execution.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TIME_LIMIT_S = 20.0
 
 
 def objdump_missing() -> str | None:
-    """Say why instructions cannot be disassembled; None: objdump is installed."""
+    """Return why instructions cannot be disassembled, or None if objdump is installed."""
     return None if shutil.which("objdump") else "objdump (binutils) is not installed"
 
 
@@ -50,7 +51,7 @@ def ranges(addresses: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (address, instruction) of each line of objdump's output that holds one."""
+    """Yield (address, instruction) for the lines of objdump's output that have an instruction."""
     for line in text.splitlines():
         match = LINE.match(line)
         if match:
@@ -78,7 +79,7 @@ def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
-    """Return instructions by their bytes (x86-64), without those that objdump cannot tell."""
+    """Return bytes of an x86-64 instruction -> its text; unknown instructions are left out."""
     ordered = sorted(set(code))
     starts: dict[int, bytes] = {}
     at = 0
@@ -101,7 +102,8 @@ def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
 
 
 ENOUGH = 0.995
-"""Objects are disassembled, largest first, until this share of the instructions is covered."""
+"""Files are disassembled, those with most executions first, until this share of the executed
+instructions is covered."""
 STRING = re.compile(r"rep\w* (?:movs|stos|lods|scas|cmps)([bwlq]?)\b(.*)")
 ACCUMULATORS = {"%al": 1, "%ax": 2, "%eax": 4, "%rax": 8}
 SUFFIXES = {"b": 1, "w": 2, "l": 4, "q": 8}
@@ -118,9 +120,9 @@ OPERATIONS = (
     "loads",
     "stores",
 )
-"""The fields of a Mix that become counters."""
+"""Fields of a Mix that become counters."""
 LEAST_CLASSIFIED = 0.95
-"""Below this classified share operations are not given; above, the rest counts as of no kind."""
+"""If a smaller share of the executed instructions was classified, these counters are missing."""
 LONGEST_INSTRUCTION_BYTES = 15
 
 Executed = dict[str, dict[int, int]]
@@ -129,11 +131,11 @@ Executed = dict[str, dict[int, int]]
 
 @dataclass(slots=True)
 class Mix:
-    """Executed instructions by kind."""
+    """Numbers of executed instructions and operations by kind."""
 
     classified: int = 0
     repeats: int = 0
-    """Iterations of string instructions that valgrind counts as instructions of their own."""
+    """Iterations of string instructions that valgrind counts as separate instructions."""
     fp32_ops: int = 0
     fp64_ops: int = 0
     fp32_instructions: int = 0
@@ -145,10 +147,10 @@ class Mix:
     loads: int = 0
     stores: int = 0
     sets: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Instruction sets of what each object file executed."""
+    """Executable or library -> instruction sets that it executed."""
 
     def add(self, kind: Kind, times: int) -> None:
-        """Count ``times`` executions of an instruction of that kind."""
+        """Add ``times`` executions of an instruction of this kind."""
         self.fp32_ops += times * kind.fp32_ops
         self.fp64_ops += times * kind.fp64_ops
         self.fp32_instructions += times * (kind.fp32_ops > 0)
@@ -162,7 +164,10 @@ class Mix:
 
 
 def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mix:
-    """Classify what ran; ``own`` are the files that are read however little of it is theirs."""
+    """Return the mix of the executed addresses, disassembled from their files.
+
+    ``own``: files that are disassembled however few instructions they executed.
+    """
     mix = Mix()
     total = sum(sum(counts.values()) for counts in executed.values())
     for path, counts in sorted(executed.items(), key=lambda item: -sum(item[1].values())):
@@ -180,7 +185,10 @@ def mix_of_code(
     executed: Mapping[str, Mapping[int, int]],
     code: Mapping[str, Mapping[int, bytes]],
 ) -> Mix:
-    """Classify what ran by the bytes of each instruction, whether or not they were in a file."""
+    """Return the mix of the executed addresses, disassembled from the bytes of each instruction.
+
+    This includes code generated at run time.
+    """
     mix = Mix()
     texts = texts_of(encoded for by_address in code.values() for encoded in by_address.values())
     for path, counts in executed.items():
@@ -191,12 +199,15 @@ def mix_of_code(
 
 
 def sets_of(texts: Iterable[str]) -> frozenset[str]:
-    """Return the instruction sets that any of these instructions is of."""
+    """Return the instruction sets (beyond x86-64-v1) of these instructions."""
     return frozenset(name for text in texts if (name := classify(text).extension) is not None)
 
 
 def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) -> None:
-    """Add the instructions of one file: times executed and text by address."""
+    """Add the instructions of one file to ``mix``.
+
+    ``counts``: address -> number of executions; ``texts``: address -> instruction.
+    """
     addresses = sorted(counts)
     for index, address in enumerate(addresses):
         text = texts.get(address)
@@ -214,7 +225,7 @@ def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) ->
 
 
 def _completions(addresses: Sequence[int], index: int, counts: Mapping[int, int]) -> int:
-    """Return how often the instruction was left behind: what follows it ran at least so often."""
+    """Return how often a repeated instruction was completed: as often as the next one ran."""
     times = counts[addresses[index]]
     if index + 1 < len(addresses):
         following = addresses[index + 1]

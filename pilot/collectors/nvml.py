@@ -1,4 +1,4 @@
-"""GPU counters through NVML (``nvidia-ml-py``): what the program's processes did on the GPUs."""
+"""GPU counters from NVML (package ``nvidia-ml-py``), for GPUs that the program's processes use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAIN_GPU_NOTE = "mean of samples, whole GPUs"
 
 
 class NvmlCollector(Collector):
-    """Samples the GPUs on which processes below the shepherd appear."""
+    """Samples the GPUs on which the program's processes run."""
 
     name = "nvml"
     why_missing = "needs a GPU: {detail}"
@@ -54,7 +54,7 @@ class NvmlCollector(Collector):
         return None if self._handles else "NVML sees no GPU"
 
     def names(self) -> tuple[str, ...]:
-        """Return what the driver calls each GPU that ``probe`` found."""
+        """Return the driver's name of each GPU that ``probe`` found."""
         driver_names = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
         return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in driver_names if n)
 
@@ -87,7 +87,7 @@ class NvmlCollector(Collector):
     def finish(self, outcome: Outcome) -> Readings:
         counters: dict[str, Measurement] = {}
         if self.gpus_used:
-            if self._memory_peak:  # 0: this driver (or MIG) does not say it of processes
+            if self._memory_peak:  # 0: the driver (or MIG) gives no memory per process
                 counters["gpu_memory_bytes"] = measured(SOURCE, self._memory_peak, "sampled")
             names = {
                 "util": "gpu_utilisation",
@@ -114,7 +114,7 @@ class NvmlCollector(Collector):
         return total
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """Return the library's answer; None: this GPU (or MIG) does not support the question."""
+        """Return the result of an NVML function; None: this GPU (or MIG) does not support it."""
         if self._nvml is None:
             return None
         try:

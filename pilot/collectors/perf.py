@@ -1,10 +1,10 @@
-"""Hardware counters: ``perf stat -x,`` as a subprocess, on whatever the processor offers.
+"""Hardware counters from ``perf stat -x,``, which runs as a subprocess.
 
-One run under perf counts all events; where the processor has fewer counters than events, perf
-multiplexes and scales, which each counter's note says. Many machines (virtual ones, containers,
-hardened kernels) have no hardware counters at all: the probe says why. Some virtual machines have
-counters that count wrongly, above all where perf multiplexes: 2^47 of an event too many, or none of
-one that every program has. They are found out by a short program, and not used.
+One run counts all events. If the processor has fewer counters than events, perf multiplexes and
+scales the counts; the note of each counter then says so. Virtual machines, containers and hardened
+kernels often have no hardware counters; ``probe`` returns the reason. Counters of some virtual
+machines are wrong, mostly with multiplexing: a count is 2^47 too high, or 0 for an event that
+every program has. ``probe`` detects this with a short program, and perf is then not used.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SOURCE = "perf"
 PROBE_TIMEOUT_S = 10.0
 TRIVIAL = ("true",)
 BUSY = ("sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
-"""Some 50 ms: long enough for perf to go through all events several times."""
+"""Runs about 50 ms: long enough for perf to multiplex all events several times."""
 ROUNDS = 3
 NEVER_NONE = frozenset(("instructions", "cycles", "branches"))
-"""Every program has some of these."""
+"""Events that are above 0 in every program."""
 TERM = re.compile(r"(?:(\d+)\*)?([A-Za-z][\w-]*)", re.ASCII)
 HYBRID = re.compile(r"(cpu_core|cpu_atom)/([^/]*)/?([a-zA-Z]*)")
 NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
@@ -41,22 +41,22 @@ WHOLE_PERCENT = 99.95
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of perf's output. ``value`` is None with ``problem`` saying why."""
+    """One line of perf's output. If ``value`` is None, ``problem`` has the reason."""
 
     name: str
     value: float | None
     problem: str | None
     share: float
-    """Share of the time in which the event was really counted (1: no multiplexing)."""
+    """Share of the run during which the event was counted (1: no multiplexing)."""
     unit: str = ""
     """The unit as perf writes it: ``msec``, ``ns``, ``Joules``; empty for counts."""
 
 
 def parse(text: str) -> list[Event]:
-    """Read the events in ``perf stat -x,`` output; lines that hold none are skipped.
+    """Return the events in the output of ``perf stat -x,``; other lines are skipped.
 
-    Fields: value, unit, event, time counted, percentage of the time counted, metric, its unit;
-    repeated runs (``-r``) put their spread after the event.
+    Fields of a line: value, unit, event, time counted, percentage of the time counted, metric, unit
+    of the metric. With repeated runs (``-r``) the spread follows the event.
     """
     events = []
     for line in text.splitlines():
@@ -82,9 +82,10 @@ def parse(text: str) -> list[Event]:
 
 
 def plain(event: str) -> str:
-    """Return the event's bare name:
+    """Return the event's name without modifiers.
 
-    ``instructions`` for ``instructions:u`` and ``cpu_core/instructions/u``.
+    ``instructions:u`` gives ``instructions``; ``cpu_core/instructions/u`` gives
+    ``cpu_core/instructions``.
     """
     hybrid = HYBRID.fullmatch(event)
     if hybrid:
@@ -93,10 +94,10 @@ def plain(event: str) -> str:
 
 
 def totals(events: list[Event]) -> dict[str, Event]:
-    """Return events by plain name, summed over both kinds of cores of a hybrid processor.
+    """Return plain name -> event, summed over both core types of a hybrid processor.
 
-    Raw codes mean different things on the two kinds of cores: of those, only the performance
-    cores' count.
+    A raw event code has different meanings on the two core types, so that raw events are taken
+    from the performance cores only.
     """
     result: dict[str, Event] = {}
     for event in events:
@@ -117,7 +118,10 @@ def totals(events: list[Event]) -> dict[str, Event]:
 
 
 def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
-    """Evaluate a catalogue formula over events: ``"r01c7 + 2*r04c7"``."""
+    """Return the value of a catalogue formula such as ``"r01c7 + 2*r04c7"`` over ``events``.
+
+    The result is a missing Measurement if an event has no value.
+    """
     total, share = 0.0, 1.0
     for weight, name in terms(formula):
         event = events.get(name)
@@ -144,7 +148,10 @@ def terms(formula: str) -> list[tuple[int, str]]:
 
 
 def family(cpuinfo: str) -> str | None:
-    """Return the catalogue's name of the processor family, from the text of /proc/cpuinfo."""
+    """Return the catalogue source of the processor, such as ``perf:intel``, or None.
+
+    ``cpuinfo``: text of /proc/cpuinfo.
+    """
     for mark, name in (
         ("GenuineIntel", "perf:intel"),
         ("AuthenticAMD", "perf:amd"),
@@ -157,7 +164,7 @@ def family(cpuinfo: str) -> str | None:
 
 
 class PerfCollector(Collector):
-    """One run under ``perf stat``, counting user mode of the whole process tree."""
+    """One run under ``perf stat``, which counts the process tree in user mode."""
 
     name = "perf"
     stage = Stage.OWN_RUN
@@ -182,7 +189,7 @@ class PerfCollector(Collector):
         if basic.value is None:
             return f"perf prints <{basic.problem}>: no hardware counters here (virtual machine?)"
         wanted = sorted({name for text in self._formulas.values() for _, name in terms(text)})
-        # perf refuses the whole list for one event that it does not know.
+        # perf refuses the whole list if it does not know one of its events.
         known = _try_out(wanted, TRIVIAL)
         self._events = wanted if known else [w for w in wanted if _try_out([w], TRIVIAL)]
         return self._wrong()
@@ -192,7 +199,7 @@ class PerfCollector(Collector):
         return all(name in self._formulas for name in counters)
 
     def _wrong(self) -> str | None:
-        """Run a short program; return why the counts here cannot be right; None: they can be."""
+        """Run a short program; return why perf's counts on this machine are wrong, or None."""
         for _ in range(ROUNDS):
             begun_s = time.monotonic()
             events = _try_out(self._events, BUSY)
@@ -221,7 +228,10 @@ class PerfCollector(Collector):
 
 
 def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
-    """Return why a program of ``cpu_s`` processor seconds cannot have had these; None: it can."""
+    """Return why these counts are impossible for a program of ``cpu_s`` processor seconds.
+
+    None: they are possible.
+    """
     most = MOST_PER_S * (cpu_s + SHORT_S)
     for event in events.values():
         if event.value is None or event.unit:
@@ -234,7 +244,7 @@ def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
 
 
 def _try_out(events: Sequence[str], command: Sequence[str]) -> list[Event]:
-    """Run perf with these events on a short program; return nothing where it refuses them."""
+    """Run perf with these events on a short program; return the counts, empty if perf fails."""
     names = ",".join(f"{name}:u" for name in events)
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the kernel accounts for every process: /proc, getrusage. Works wherever Linux runs."""
+"""Counters that Linux keeps for every process: /proc and getrusage. They need no privileges."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ IO_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class PeakMemory:
-    """Largest resident memory of the process tree in bytes, and how sure that is."""
+    """Largest resident memory of the process tree in bytes, with a note on its accuracy."""
 
     bytes: int
     note: str | None
     is_bound: bool = False
-    """The peak is at most this: the memory of what started the program hides it."""
+    """True: ``bytes`` is only an upper bound: the memory of the process that started the program
+    hides the peak."""
 
 
 def peak_memory(outcome: Outcome) -> PeakMemory | None:
-    """Return the peak resident memory of the process tree.
+    """Return the peak resident memory of the process tree; None: unknown.
 
-    ``ru_maxrss`` is exact for the largest single process, but never below the memory of the
-    process that forked it; the sampled sum covers several processes. The larger one counts.
+    It is the larger of two values: ``ru_maxrss``, which is exact for the largest single process but
+    never below the memory of the process that forked it, and the sampled sum over all processes.
     """
     exact = int(outcome.usage.get("ru_maxrss", 0))
     summed = outcome.rss_peak if outcome.processes_peak > 1 or not exact else 0
@@ -50,7 +51,7 @@ def peak_memory(outcome: Outcome) -> PeakMemory | None:
 
 
 class ProcCollector(Collector):
-    """Reads what the shepherd saw in /proc and got from wait4."""
+    """Returns the values that the shepherd sampled in /proc and got from wait4(2)."""
 
     name = "proc"
     why_missing = "the program ended before it was seen, or the kernel did not say"
@@ -94,7 +95,7 @@ class ProcCollector(Collector):
 
 
 def page_table_levels(cpuinfo: Path = Path("/proc/cpuinfo")) -> int | None:
-    """Return the levels of the page table on x86-64; None elsewhere."""
+    """Return the number of page table levels on x86-64 (4 or 5); None on other architectures."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
             flags = next((line for line in stream if line.startswith("flags")), "")

@@ -17,15 +17,15 @@ COLLECTORS: Registry[type[Collector]] = Registry(
 
 
 def names_of(stage: Stage) -> tuple[str, ...]:
-    """Return every collector of that stage that can be imported, best first.
+    """Return the names of all importable collectors of a stage, in order of precedence.
 
-    Where two give the same counter, the earlier one's stands: Berth's own before others.
+    If two collectors give the same counter, the earlier one is used. Berth's own come first.
     """
     return tuple(name for name, kind in COLLECTORS.load_all().items() if kind.stage is stage)
 
 
 def collectors_of(name: str, folder: Path) -> list[Collector]:
-    """Return the collectors of one pilot under that name. Raises UsageError for an unknown one."""
+    """Return the collectors called ``name`` for one pilot. Raises UsageError for unknown names."""
     collectors = list(COLLECTORS.load(name).runs(folder / name))
     return (
         collectors if name in COLLECTORS.own() else [Guarded(collector) for collector in collectors]
@@ -33,7 +33,7 @@ def collectors_of(name: str, folder: Path) -> list[Collector]:
 
 
 class Guarded(Collector):
-    """A collector of another package: an exception fails that collector and not the pilot."""
+    """Wrapper of another package's collector: its exceptions do not stop the pilot."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
@@ -42,14 +42,14 @@ class Guarded(Collector):
         self._failure: str | None = None
 
     def probe(self) -> str | None:
-        """Ask the collector; an exception is the reason why it cannot be used."""
+        """Return the collector's probe result; an exception counts as the reason against it."""
         try:
             return self._collector.probe()
         except Exception as error:
             return _said(error)
 
     def prepare(self, order: Order) -> Order:
-        """Ask the collector; after an exception the order stays as it is."""
+        """Return the collector's order; after an exception, ``order`` unchanged."""
         try:
             return self._collector.prepare(order)
         except Exception as error:
@@ -57,7 +57,7 @@ class Guarded(Collector):
             return order
 
     def watch(self, shepherd_pid: int) -> None:
-        """Let the collector watch; it is not called again once it has failed."""
+        """Call the collector's ``watch``, unless an earlier call of the collector failed."""
         if self._failure is None:
             try:
                 self._collector.watch(shepherd_pid)
@@ -65,7 +65,7 @@ class Guarded(Collector):
                 self._failure = _said(error)
 
     def finish(self, outcome: Outcome) -> Readings:
-        """Ask the collector; after an exception it has failed."""
+        """Return the collector's final counters; an exception marks it as failed."""
         if self._failure is None:
             try:
                 return self._collector.finish(outcome)

@@ -1,7 +1,7 @@
-"""What the valgrind collectors share: the environment, the launch, the logs, the cut.
+"""Functions shared by the valgrind collectors: environment, command line, logs, warnings.
 
-Emulated counts are deterministic when the program is: the caches are pinned, threads are one,
-and the environment is cleaned of what changes from shell to shell.
+Emulated counts of a deterministic program are the same in every run: the simulated caches have
+fixed sizes, the program gets one thread, and variables that differ between shells are removed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ VOLATILE = re.compile(
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 PINNED = {**dict.fromkeys(THREADS, "1"), "OMP_WAIT_POLICY": "passive", "PYTHONHASHSEED": "0"}
 CUT_GRACE_S = 15.0
-"""Writing the results at the end takes a while under valgrind."""
+"""Seconds between SIGTERM and SIGKILL: valgrind needs time to write its results."""
 
 
 def pinned_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` without what differs from shell to shell, in fixed order, with one thread."""
+    """Return ``env`` sorted, with one thread, without variables that differ between shells."""
     stable = {key: value for key, value in env.items() if not VOLATILE.fullmatch(key)}
     return dict(sorted((stable | PINNED).items()))
 
 
 def probe() -> str | None:
-    """Say why valgrind cannot be used; None: it is installed."""
+    """Return why valgrind cannot be used, or None if it is installed."""
     return None if shutil.which("valgrind") else "valgrind is not installed"
 
 
@@ -58,7 +58,7 @@ def wrap(order: Order, tool: list[str], folder: Path) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One emulated process: its id, its parent's and its command, from the log's head."""
+    """One emulated process, from its log: process id, parent's id, command, text of the log."""
 
     pid: int
     parent: int
@@ -67,7 +67,7 @@ class Process:
 
 
 def processes(folder: Path) -> list[Process]:
-    """Return the processes that logged, in order of their ids."""
+    """Return the processes that have a log in ``folder``, sorted by process id."""
     logged = []
     for path in folder.glob("log.*"):
         suffix = path.name.removeprefix("log.")
@@ -81,7 +81,10 @@ def processes(folder: Path) -> list[Process]:
 
 
 def forked_without_exec(logged: Sequence[Process]) -> int:
-    """Count processes that went on with their parent's program, and began with its counts."""
+    """Return the number of processes that forked without exec.
+
+    Their counts include those of their parent before the fork.
+    """
     commands = {process.pid: process.command for process in logged}
     return sum(
         1
@@ -91,7 +94,7 @@ def forked_without_exec(logged: Sequence[Process]) -> int:
 
 
 def illegal_instruction(logged: Sequence[Process]) -> str | None:
-    """Say that valgrind met an instruction that it cannot emulate; None: it did not."""
+    """Return a sentence about an instruction that valgrind could not emulate, or None."""
     for process in logged:
         head = _first(r"unhandled instruction bytes: (.*)$", process.text)
         if head is None and "Illegal opcode" not in process.text:
@@ -115,14 +118,14 @@ def needs_avx512(logged: Sequence[Process]) -> bool:
 def with_avx512(
     sets: Mapping[str, frozenset[str]], program: str, logged: Sequence[Process]
 ) -> dict[str, frozenset[str]]:
-    """Return ``sets`` with AVX-512 for the program, where valgrind met such an instruction."""
+    """Return ``sets``, with avx512f for ``program`` if valgrind stopped at such an instruction."""
     if not needs_avx512(logged):
         return dict(sets)
     return {**sets, program: sets.get(program, frozenset()) | {"avx512f"}}
 
 
 def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
-    """Return the note for every counter of this run; None: it was a whole run."""
+    """Return a note why the counters are incomplete, or None if the program ran to its end."""
     illegal = illegal_instruction(logged)
     if illegal:
         return illegal
@@ -137,7 +140,7 @@ def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
 
 
 def notices(note: str | None, logged: Sequence[Process] = ()) -> tuple[str, ...]:
-    """Return the warnings of one tool's run: how it ended, and forks that made it count twice."""
+    """Return the warnings of one run: ``note``, and forked processes that are counted twice."""
     forked = forked_without_exec(logged)
     twice = (
         f"{forked} processes forked without exec, and what their parent did before the "
