@@ -22,7 +22,7 @@ def prepared(command: click.Command) -> click.Command:
     _put_example_first(command)
     for option in command.params:
         if isinstance(option, click.Option) and option.show_default is None:
-            option.show_default = True
+            option.show_default = option.default not in ("", (), [])
     for below in getattr(command, "commands", {}).values():
         prepared(below)
     return command

@@ -57,7 +57,8 @@ class Listed(click.ParamType[tuple[Any, ...]]):
         if isinstance(value, tuple):
             return value
         try:
-            values = [self._read(word.strip()) for word in value.split(",") if word.strip()]
+            words = [word.strip() for word in value.split(",")]
+            values = [self._read(word) for word in words if word or self._read is not str]
         except ValueError:
             self.fail(f"{value!r} is {self._expected}", param, ctx)
         return tuple(sorted(set(values)) if self._is_set else values)
