@@ -1,7 +1,7 @@
-"""Schedulers: what is asked of any of them, and where they are found by name.
+"""The interface between Berth and a scheduler, and the registry of schedulers by name.
 
 ``facts`` and ``jobs`` hold the values, ``protocol`` the methods, ``registry`` the names. Each
-scheduler is a folder of its own beside this one, or a package of somebody else's.
+scheduler is implemented in a folder of its own beside this one, or in another package.
 """
 
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts, ReservationFacts

@@ -1,4 +1,4 @@
-"""A cluster as a scheduler describes it, in no scheduler's own terms: queues and nodes."""
+"""A cluster's queues and nodes, in terms that are the same for every scheduler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth.policies.values import DefaultMemory, QueueBounds
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. Cores are physical ones; ``gpus`` counts by the scheduler's type name."""
+    """One node. Cores are physical; GPUs are counted by the scheduler's name of their type."""
 
     name: str
     queues: tuple[str, ...]
@@ -25,16 +25,18 @@ class NodeFacts:
     """GPUs by type, for example ``{"gpu:h200": 4}``."""
     idle_gpus: Mapping[str, int] = field(default_factory=dict)
     system: str | None = None
-    """Operating system and kernel as the node reports them; None: the scheduler does not say."""
+    """Operating system and kernel as the node reports them; None: the scheduler does not report
+    them.
+    """
     used_memory_bytes: int = 0
-    """Given to jobs; 0 also where the scheduler does not share out memory."""
+    """Memory allocated to jobs; 0 also where the scheduler does not allocate memory."""
     cpus_per_core: int = 1
-    """Hardware threads of a core, where the scheduler gives jobs those."""
+    """Hardware threads of a core, where the scheduler allocates threads; else 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """One partition or queue. ``None`` lists mean everybody."""
+    """One partition or queue. None for ``allowed_accounts`` or ``allowed_qos`` means everybody."""
 
     name: str
     up: bool
@@ -46,18 +48,18 @@ class QueueFacts:
     pending_jobs: int = 0
     bounds: QueueBounds = field(default_factory=QueueBounds)
     qos: str | None = None
-    """Quality of service whose limits hold for all jobs of the queue."""
+    """Name of the quality of service (QOS) whose limits hold for all jobs of the queue."""
     not_for_users: str | None = None
-    """Why it is not offered to users, in the scheduler's word: ``hidden``, ``RootOnly``."""
+    """The scheduler's reason why users may not use the queue: ``Hidden=YES``, ``RootOnly=YES``."""
     closed: str | None = None
-    """The scheduler's word for a queue that is not up, and what it means for jobs."""
+    """The scheduler's word for a queue that is not up, and its consequence for jobs."""
     default_memory: DefaultMemory | None = None
-    """The memory of a job that asks for none; None: memory is not shared out."""
+    """The memory of a job that requests none; None: the scheduler does not allocate memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationFacts:
-    """Nodes that are kept from jobs for a time. Times are Unix seconds."""
+    """A reservation: nodes that other jobs may not use for a time. Times are Unix seconds."""
 
     name: str
     nodes: frozenset[str]
@@ -67,7 +69,7 @@ class ReservationFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """One reading of the whole cluster, at Unix time ``as_of_s``."""
+    """The state of the whole cluster, read at Unix time ``as_of_s``."""
 
     name: str
     version: str
@@ -75,6 +77,6 @@ class ClusterFacts:
     queues: Mapping[str, QueueFacts]
     nodes: tuple[NodeFacts, ...]
     owner: str | None = None
-    """The user that the scheduler runs as, where it says so."""
+    """The user that the scheduler runs as; None: the scheduler does not report that user."""
     rights: Rights | None = None
     """Limits of users and accounts; None: the scheduler enforces none."""

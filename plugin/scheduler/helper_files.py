@@ -1,4 +1,6 @@
-"""Small JSON files in which the helper that puts jobs back and the daemon leave each other word."""
+"""Small JSON files shared by the daemon and the helper that returns moved jobs to their first
+queue.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ T = TypeVar("T")
 
 
 def read_helper_file(path: Path, form: TypeAdapter[T], absent: T) -> T:
-    """Return what a file holds; ``absent`` where there is no file. Raises DocumentError."""
+    """Return the content of a JSON file; ``absent`` where the file does not exist. Raises
+    DocumentError.
+    """
     try:
         with path.open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -41,7 +45,7 @@ def read_helper_file(path: Path, form: TypeAdapter[T], absent: T) -> T:
 def write_helper_file(
     path: Path, form: TypeAdapter[T], value: T, *, mode: int | None = 0o644, durable: bool = False
 ) -> None:
-    """Write a file at once, surely on disk where ``durable``. Raises DocumentError."""
+    """Write a JSON file atomically; ``durable`` also syncs it to disk. Raises DocumentError."""
     try:
         write_bytes(path, form.dump_json(value, indent=1) + b"\n", mode=mode, durable=durable)
     except OSError as error:

@@ -1,4 +1,6 @@
-"""Jobs as they are submitted, and what became of them."""
+"""Jobs before, during and after their run: as submitted, as the scheduler lists them, as they
+ended.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be run: a batch script with arguments, or a command."""
+    """The program that a user submits: a batch script with arguments, or a command."""
 
     words: tuple[str, ...]
     is_script: bool
@@ -20,7 +22,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class NodeJob:
-    """A script that runs alone on one named node, or on two of them, to measure."""
+    """A script that measures one named node, or a pair of nodes, with no other job on them."""
 
     name: str
     script: Path
@@ -29,16 +31,16 @@ class NodeJob:
     node: str
     time_limit_s: float
     gres: str | None = None
-    """GPUs to hold, with their count."""
+    """GPUs to allocate, with their count, in the scheduler's notation."""
     account: str | None = None
     qos: str | None = None
     second_node: str | None = None
-    """Held with the first, which the script starts on."""
+    """A second node to allocate; the script starts on the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersJob:
-    """Copies of a script, independent of each other; a copy that is lost may be started again."""
+    """Copies of a script, independent of each other; a copy that fails may be started again."""
 
     name: str
     script: Path
@@ -54,12 +56,14 @@ class WorkersJob:
 
 
 ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
-"""States of a job that runs no more."""
+"""States of a job that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job. None: the scheduler does not say. Times are Unix seconds."""
+    """State and measured use of a job. None: the scheduler does not report it. Times are Unix
+    seconds.
+    """
 
     job_id: str
     state: str
@@ -67,46 +71,47 @@ class Outcome:
     ``cancelled`` or ``unknown``."""
     queue: str
     elapsed_s: float
-    """Seconds from its start to its end, or until now; without the time it was suspended."""
+    """Seconds from the job's start to its end, or until now, without the time it was suspended."""
     nodes: str = ""
     peak_memory_bytes: int | None = None
-    """The most host memory that a node held."""
+    """The highest host memory on any one node, in bytes."""
     peak_gpu_memory_bytes: int | None = None
-    """The most that a GPU or slice held; None also: it had none."""
+    """The highest memory of any one GPU or slice, in bytes; None also where the job had no GPU."""
     user: str = ""
     decision: str | None = None
-    """Id of the decision whose stamp the job carries."""
+    """Id of Berth's decision, read from the comment that Berth wrote into the job (the stamp)."""
     exit_status: int | None = None
     submit_s: float | None = None
     start_s: float | None = None
     end_s: float | None = None
     node_count: int | None = None
     cores: int | None = None
-    """Cores as the scheduler counts them: on Slurm hardware threads, where the site counts
-    those."""
+    """CPUs as the scheduler counts them: on Slurm these are hardware threads where the site counts
+    threads.
+    """
     gpus: int | None = None
-    """Whole GPUs or slices of all nodes together."""
+    """Number of whole GPUs or slices on all nodes together."""
     time_limit_s: float | None = None
     energy_j: float | None = None
     stamp_lost: bool = False
-    """Something else stands where the scheduler keeps stamps."""
+    """True: the field where the scheduler keeps Berth's stamp holds other text."""
 
 
 NO_WAITING_ENDS = "never starts as it is"
-"""How ``JobNow.waits_for`` begins where the job waits in vain."""
+"""Start of ``JobNow.waits_for`` for a job that can never start as submitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobNow:
-    """A job that the scheduler knows at present. None: it does not say. Times are Unix seconds."""
+    """A job at present. None: the scheduler does not report it. Times are Unix seconds."""
 
     state: str
-    """The state as ``Outcome`` names it."""
+    """The job's state, one of the words of ``Outcome.state``."""
     queue: str
     waits_for: str | None = None
-    """Why it waits, in a few words that a user understands, with the scheduler's own word."""
+    """Why the job waits, in a few words for its user, with the scheduler's own reason."""
     start_s: float | None = None
-    """When it started, or by the scheduler's own estimate will start."""
+    """When the job started, or will start by the scheduler's own estimate."""
     nodes: str = ""
     elapsed_s: float | None = None
     time_limit_s: float | None = None
@@ -114,56 +119,56 @@ class JobNow:
 
 @dataclass(frozen=True, slots=True)
 class PresentJob:
-    """A job that runs or waits, as the scheduler has it at present. Times are Unix seconds."""
+    """A job that runs or waits, as the scheduler lists it now. Times are Unix seconds."""
 
     job_id: str
     user: str
     queues: tuple[str, ...]
-    """The queues where it runs, or may start."""
+    """The queues where the job may start, or the queue where it runs."""
     running: bool
     cores: int
-    """Cores of all nodes together, as the scheduler counts them."""
+    """CPUs on all nodes together, as the scheduler counts them."""
     submit_s: float
     may_start: bool = True
-    """False: it is held, or waits for something else than its turn, room and ``after``."""
+    """False: the job is held, or waits for a reason other than priority, resources or ``after``."""
     account: str = ""
     name: str = ""
     nodes: int = 1
     gpus: int = 0
-    """Whole GPUs or slices of all nodes together."""
+    """Number of whole GPUs or slices on all nodes together."""
     node_names: tuple[str, ...] = ()
-    """The nodes that it runs on."""
+    """The nodes that the job runs on."""
     priority: float = 0.0
-    """Larger ones start first."""
+    """Jobs with a larger number start first."""
     time_limit_s: float | None = None
     start_s: float | None = None
-    """When it started; None: it waits."""
+    """When the job started; None: it is pending."""
     decision: str | None = None
-    """Id of the decision whose stamp it carries."""
+    """Id of Berth's decision, from the stamp in the job's comment."""
     memory_bytes: int = 0
-    """Asked for on each node, or held there; 0: the scheduler does not say."""
+    """Memory requested or allocated per node; 0: the scheduler does not report it."""
     after: tuple[str, ...] = ()
-    """Jobs that must end before it may start."""
+    """Ids of jobs that must end before this job may start."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndedJobs:
-    """Jobs that ended, with Berth's stamp or without."""
+    """Jobs that ended, whether Berth placed them or not."""
 
     outcomes: tuple[Outcome, ...]
     problem: str | None = None
-    """Why some that ended are not here, in one sentence; None: all are."""
+    """Why some ended jobs could not be read, in one sentence; None: all were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """The result of placing one pending job anew."""
+    """The result of one new decision for a pending job."""
 
     job: str
     queue: str
-    """The queue where it waited."""
+    """The queue where the job was pending."""
     to: str | None
-    """The queue where it should go; None: it stays."""
+    """The queue where the job should go; None: it stays."""
     moved: bool
     decision: str | None
     """Id of the new decision."""
@@ -171,7 +176,7 @@ class Replacing:
 
 
 def berth_command() -> str:
-    """Return this program's own path; the compute nodes must have it at the same place."""
+    """Return the path of the ``berth`` command; compute nodes must have the same path."""
     beside = Path(sys.executable).with_name("berth")
     return str(beside) if beside.exists() else shutil.which("berth") or "berth"
 
@@ -180,6 +185,6 @@ _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})(?![0-9a-z])")
 
 
 def stamped_decision(text: str) -> str | None:
-    """Return the id in a stamp (``berth/1 id=...``) somewhere in ``text``; None: there is none."""
+    """Return the decision id of a stamp (``berth/1 id=...``) in ``text``; None: it has no stamp."""
     match = _STAMP.search(text)
     return None if match is None else match[1]

@@ -1,11 +1,11 @@
-"""What Berth asks of a scheduler, in nobody's own terms.
+"""The interface that every scheduler implements, in terms that are the same for all schedulers.
 
-A scheduler is read as ``ClusterFacts`` (queues and nodes as they are now); from these come the
-candidates' states and a first site file. Jobs go out as a command that ``render`` makes and
-``submit`` runs; what became of them comes back as Outcomes. What only some schedulers have
-(a jobspec, moving pending jobs, pilot jobs, MIG slices) has a default here that says so in one
-sentence. The smallest scheduler names itself and writes the five methods of the first part;
-``docs/extending.md`` has one.
+A scheduler is read as ``ClusterFacts`` (queues and nodes as they are now), from which Berth
+computes the candidates' states and a first site file. ``render`` returns the command that submits
+a job, and ``submit`` runs that command; ``outcomes`` returns how jobs ended. Features that only
+some schedulers have (a jobspec, moving pending jobs, pilot jobs, MIG slices) have a default method
+here, which raises UsageError with one sentence. The smallest scheduler sets its name and implements
+the five methods of the first part; ``docs/extending.md`` shows an example.
 """
 
 from __future__ import annotations
@@ -40,116 +40,134 @@ if TYPE_CHECKING:
 
 
 class PilotPlan(Protocol):
-    """A pilot job, and the real job that waits for it, ready to be submitted."""
+    """A pilot job, and the job that depends on it, ready to be submitted."""
 
     name: str
-    """The name of the profile to be."""
+    """The name of the profile that the pilot job will write."""
     profile: Path
 
     def shown(self) -> str:
-        """Return scripts and commands as shell, for ``--dry-run``."""
+        """Return the scripts and commands as shell text, for ``--dry-run``."""
         ...
 
     def submit(self) -> tuple[tuple[str, ...], str | None]:
-        """Submit; the ids of the pilot jobs and of the waiting job, where one is asked for."""
+        """Submit; return the ids of the pilot jobs, and of the dependent job or None."""
         ...
 
 
 class NoSettings(Document):
-    """Settings of schedulers without a table of their own in the site file."""
+    """The settings of a scheduler that has no table of its own in the site file."""
 
 
 class Scheduler(Protocol):
-    """One kind of scheduler. Its class is what an entry point of ``berth.schedulers`` names.
+    """One kind of scheduler. An entry point of the group ``berth.schedulers`` names its class.
 
-    All methods raise SchedulerError or ToolMissing where the scheduler cannot be asked, and
-    UsageError for what it does not have.
+    All methods raise SchedulerError or ToolMissing where the scheduler cannot be reached, and
+    UsageError for a feature that the scheduler lacks.
     """
 
     name: ClassVar[str]
-    """Its name in the site file and in the submit protocol: lower case, one word."""
+    """The scheduler's name in the site file and the submit protocol: lower case, one word."""
     title: ClassVar[str]
-    """Its name in sentences, for example ``Slurm``."""
+    """The scheduler's name in sentences, for example ``Slurm``."""
     queue_word: ClassVar[str] = "queue"
-    """Its word for a queue: ``partition``, ``queue``; ``--WORD=auto`` asks Berth to choose."""
+    """The scheduler's word for a queue, such as ``partition``; ``--WORD=auto`` lets Berth choose.
+    """
     config_file: ClassVar[str] = "the scheduler's configuration"
-    """The name, in words, of the file where its queues are defined."""
+    """What sentences call the file that defines the queues, for example ``slurm.conf``."""
     daemon_users: ClassVar[tuple[str, ...]] = ()
-    """Users that ask the daemon where the site file names none; empty: this scheduler's name."""
+    """Users that may query the daemon if the site file names none; empty: the user named ``name``.
+    """
     opt_out: ClassVar[str] = "BERTH_WORKLOAD=off"
-    """The words that a submitter writes so that Berth leaves one job alone."""
+    """What a submitter writes so that Berth leaves that one job unchanged."""
     typed_gpus: ClassVar[bool] = False
-    """GPUs and slices have types (``gpu:h100``); else all of a node are counted as ``gpu``."""
+    """GPUs and slices have types (``gpu:h100``); if False all GPUs of a node are counted as
+    ``gpu``.
+    """
     lists_queues: ClassVar[bool] = False
-    """A job may name several queues, separated by commas, and starts where it can first."""
+    """A job may name several queues, separated by commas, and starts in the first that has room."""
     stamps_are_private: ClassVar[bool] = False
-    """No user can write, or copy to another job, the stamp that ties a job to its decision."""
+    """Users can neither write the stamp (Berth's comment with a decision's id) nor copy it to a
+    job.
+    """
     replayed_as: ClassVar[str] = "easy"
-    """Which backfill of ``policies.replay`` is most like its own."""
+    """The backfill algorithm of ``policies.replay`` that is closest to this scheduler's."""
     pair_launcher: ClassVar[str | None] = None
-    """Starts a command on both nodes of a job of two, with ``{ranks}`` in all and ``{each}``."""
+    """Command that starts ranks on both nodes of a two-node job: ``{ranks}`` in all, ``{each}`` per
+    node.
+    """
     job_variable: ClassVar[str | None] = None
-    """Environment variable of a running job with its id."""
+    """Environment variable that holds a running job's id."""
     settings_type: ClassVar[type[Document]] = NoSettings
-    """Its own table in the site file, which bears its name."""
+    """The type of the scheduler's own table in the site file; the table bears the scheduler's name.
+    """
 
     def __init__(self, settings: Any = None) -> None:
-        """Take settings of ``settings_type``; None: its defaults."""
+        """Take settings of ``settings_type``; None: the default settings."""
 
     # Methods that every scheduler implements
 
     @abstractmethod
     def read(self, *, full: bool = True) -> ClusterFacts:
-        """Read the cluster as it is now.
+        """Read queues and nodes as they are now.
 
-        Not ``full``: without what takes long and does not change, the cluster's name and the
-        nodes' memory; the daemon reads so every few seconds.
+        ``full=False`` leaves out facts that are slow to read and do not change: the cluster's name
+        and
+        the nodes' memory. The daemon reads this short form every few seconds.
         """
         ...
 
     @abstractmethod
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-        """Return the submitting command: the request as asked, with the edit put in."""
+        """Return the submit command for the request, with the decision's edit applied."""
         ...
 
     @abstractmethod
     def submit(self, command: Sequence[str]) -> str:
-        """Run a command that ``render`` made; the new job's id."""
+        """Run a command that ``render`` returned; return the new job's id."""
         ...
 
     @abstractmethod
     def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
-        """Return what is known of these jobs; ids that the scheduler has forgotten are absent."""
+        """Return the outcomes of these jobs by id; forgotten ids are absent."""
         ...
 
     @abstractmethod
     def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
-        """Return jobs of all users that ended between two Unix times, as far as it remembers.
+        """Return jobs of all users that ended between two Unix times, as far as the scheduler
+        knows.
 
-        ``known``: Unix time of the end by job id. A job that ended at that time is left out, so
-        that what is costly to ask of a job is asked once.
+        ``known``: Unix time of the end by job id. A job that ended at its known time is left out,
+        so
+        that details which are slow to read are read once per job.
         """
         ...
 
     # Methods with a default
 
     def is_here(self) -> bool:
-        """Return whether this machine has its commands: ``berth site init`` asks the first that is
-        here."""
+        """Return whether this machine has the scheduler's commands.
+
+        ``berth site init`` uses the first scheduler that returns True.
+        """
         return False
 
     def job_id(self, text: str) -> str | None:
-        """Return the id that ``text`` is, as the store has it; None: it is no id of this
-        scheduler."""
+        """Return ``text`` as a job id in the store's form; None: ``text`` is no id of this
+        scheduler.
+        """
         return None
 
     def stamped(self, job_id: str) -> str | None:
-        """Return the id of the decision whose stamp the job carries; None: none, or no longer
-        known."""
+        """Return the decision id from the stamp in the job's comment; None: no stamp, or no such
+        job.
+        """
         return None
 
     def job_now(self, job_id: str) -> JobNow | None:
-        """Return how a job stands, by one short question; None: the scheduler knows it no more."""
+        """Return a job's present state by one fast query; None: the scheduler no longer knows the
+        job.
+        """
         outcome = self.outcomes([job_id]).get(job_id)
         if outcome is None or outcome.state == "unknown":
             return None
@@ -163,59 +181,73 @@ class Scheduler(Protocol):
         )
 
     def present_jobs(self) -> tuple[PresentJob, ...]:
-        """Return all jobs that run or wait, of all users, as far as we may see them."""
+        """Return all running and pending jobs of all users, as far as this user may see them."""
         raise UsageError(f"{self.title} cannot be asked for the jobs that run and wait")
 
     def reservations(self) -> tuple[ReservationFacts, ...]:
-        """Return nodes that are kept from jobs, now or later; none where it has no such thing."""
+        """Return present and future reservations of nodes; empty where the scheduler has none."""
         return ()
 
     def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
-        """Return jobs that ended after a Unix time, Berth's and others', from its accounting."""
+        """Return all jobs that ended after a Unix time, placed by Berth or not, from the
+        accounting.
+        """
         raise UsageError(
             f"{self.title} cannot be asked for past jobs", hint="give a file that it wrote"
         )
 
     def add_scripts(self, read: ReadJobs) -> None:
-        """Add digests of the texts of their scripts to jobs of ``past_jobs``, where it has them."""
+        """Add digests of the job scripts to the jobs of ``past_jobs``, where the scheduler stores
+        them.
+        """
 
     def begins_past_jobs(self, line: str) -> bool:
-        """Return whether a file whose first line this is holds past jobs as its accounting writes
-        them."""
+        """Return whether ``line`` is the first line of a file in this scheduler's accounting
+        format.
+        """
         return False
 
     def read_past_jobs(
         self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
     ) -> ReadJobs:
-        """Return past jobs from such a file; ``utc``: its times are not this machine's local ones.
+        """Return past jobs from a file of accounting records; ``utc``: times are UTC, else local
+        time.
 
         Raises DocumentError.
         """
         raise UsageError(f"Berth reads no accounting files of {self.title}")
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
-        """Return lines for ``config_file`` that make a queue ``name`` with the nodes of
-        ``like``."""
+        """Return lines for ``config_file`` that define a queue ``name`` with the nodes of queue
+        ``like``.
+        """
         return ()
 
     def check_filter(self, site: Site) -> Findings:
-        """Check that the submit filter is installed as the site file says (``site doctor``)."""
+        """Check for ``berth site doctor`` that the submit filter is installed as the site file
+        says.
+        """
         return iter(())
 
     def check_setup(self, site: Site) -> Findings:
-        """Check for ``berth site doctor`` that the scheduler is configured so that Berth can serve
-        it."""
+        """Check for ``berth site doctor`` that the scheduler's configuration allows Berth to place
+        jobs.
+        """
         return iter(())
 
     def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
-        """Return the job as the scheduler's own document, checked by it where it is here."""
+        """Return the job as a document in the scheduler's format, validated by the scheduler if
+        installed.
+        """
         raise UsageError(f"{self.title} has no jobspec")
 
     def replace_pending(
         self, jobs: Sequence[str], site: Site, *, apply: bool
     ) -> Iterator[Replacing]:
-        """Ask the daemon again about pending jobs, all that Berth placed where none is named,
-        and move them where ``apply``."""
+        """Request a new decision for each pending job, and move the job if ``apply``.
+
+        ``jobs`` empty: all pending jobs that Berth placed.
+        """
         raise UsageError(
             f"pending jobs of {self.title} cannot be placed anew",
             hint="cancel the job and submit it again",
@@ -224,17 +256,18 @@ class Scheduler(Protocol):
     def plan_pilot(
         self, site: Site, command: tuple[str, ...], options: Mapping[str, Any]
     ) -> PilotPlan:
-        """Plan the jobs of ``berth pilot submit``; ``options``: as its command line has them."""
+        """Plan the jobs of ``berth pilot submit``; ``options``: that command's options by name."""
         raise UsageError(
             f"pilot jobs cannot be submitted to {self.title}",
             hint="run berth pilot run inside a job, then berth workload add",
         )
 
     def slice_config(self, nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
-        """Return the configuration of nodes (``cores`` cores each) that are cut into slices: GPUs
-        by node.
+        """Return the scheduler's configuration for nodes whose GPUs are partitioned into slices.
 
-        Raises UsageError, or PlanRefused for a node that jobs could not choose.
+        ``nodes``: the layout of each GPU, by node name; ``cores``: cores per node. Raises
+        UsageError, or
+        PlanRefused for a node that jobs could not select.
         """
         raise UsageError(
             f"{self.title} needs no configuration of its own for a plan",
@@ -242,34 +275,42 @@ class Scheduler(Protocol):
         )
 
     def node_command(self, job: NodeJob) -> tuple[str, ...]:
-        """Return the command for ``submit`` that runs a script alone on one node, or on two."""
+        """Return the command for ``submit`` that runs a script alone on one node, or on a pair of
+        nodes.
+        """
         raise UsageError(
             f"nodes of {self.title} cannot be measured by jobs",
             hint="run berth pilot node there, then berth site calibrate --measured FILE",
         )
 
     def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
-        """Return the commands for ``submit`` that run copies of a script: one array, or a job
-        each."""
+        """Return commands for ``submit`` that run copies of a script: one array, or one job per
+        copy.
+        """
         raise UsageError(
             f"workers cannot be submitted to {self.title}",
             hint="start them by hand, on any machine that sees the folder",
         )
 
     def any_left(self, job_ids: Sequence[str]) -> bool:
-        """Return whether any of these jobs, or any task of those that are arrays, waits or runs."""
+        """Return whether any of these jobs, or any task of a job array among them, is pending or
+        running.
+        """
         known = self.outcomes(job_ids)
         return any(known[job].state not in ENDED if job in known else True for job in job_ids)
 
     def waiting_for(self, pilot_job: str) -> str | None:
-        """Return the pending job of this user that waits for the pilot job's end; None: there is
-        none."""
+        """Return this user's pending job that depends on the pilot job's end; None: no such job."""
         return None
 
     def change_waiting(self, job_id: str, request: Request, edit: Edit) -> None:
-        """Put ``edit`` into a pending job, or leave it as it is and raise SchedulerError."""
+        """Apply ``edit`` to a pending job. On failure the job is unchanged and SchedulerError is
+        raised.
+        """
         raise UsageError(f"pending jobs of {self.title} cannot be changed")
 
     def mig_settings(self) -> type[NodeSettings]:
-        """Return its table in ``mig.toml``: how a node of this scheduler gives out MIG slices."""
+        """Return the type of the scheduler's table in ``mig.toml``: how a node offers slices to
+        jobs.
+        """
         raise UsageError(f"Berth does not cut the GPUs of nodes under {self.title}")

@@ -20,13 +20,13 @@ SCHEDULERS: Registry[type[Scheduler]] = Registry(
     needs=public_names(Scheduler),
 )
 DEFAULT = SCHEDULERS.own()[0]
-"""The scheduler of a site file which names none."""
+"""The scheduler of a site file that names none."""
 
 
 def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
-    """Return the table that bears a scheduler's name, checked by that scheduler's own document.
+    """Return the site file's table of the scheduler ``name``, validated against ``model``.
 
-    Raises DocumentError naming the key at fault below ``name``.
+    Raises DocumentError whose key is the faulty key, prefixed by ``name``.
     """
     try:
         return validate(table, model, source=source)
@@ -36,15 +36,15 @@ def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
 
 
 def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:
-    """Return the scheduler of that name, with its own settings from the site file.
+    """Return the scheduler of that name, with its settings from the site file.
 
-    Raises UsageError for a name that is not known, or that cannot be imported.
+    Raises UsageError for a name that is unknown, or whose module cannot be imported.
     """
     return SCHEDULERS.load(name)(settings)
 
 
 def open_scheduler(site: Site, name: str | None = None) -> Scheduler:
-    """Return the site's scheduler with its settings; of another ``name``: with its defaults.
+    """Return the site's scheduler with the site's settings, or scheduler ``name`` with defaults.
 
     Raises UsageError for an unknown name.
     """

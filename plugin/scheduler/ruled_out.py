@@ -1,4 +1,7 @@
-"""Places that jobs were put back from, in one small file: the helper writes, the daemon reads."""
+"""Candidates that are ruled out because jobs had to be moved back from them.
+
+They are kept in one small file: the helper that moves jobs back writes it, the daemon reads it.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,29 @@ from berth.plugin.scheduler.states import Reading, ReadStates
 from berth.policies.values import RuledOut
 
 MOST = 1_000
-"""Entries; the oldest go first."""
+"""Maximum number of entries; the oldest are dropped first."""
 _FORM = TypeAdapter(tuple[RuledOut, ...])
 
 __all__ = ["RuledOut", "add", "clear", "load", "with_ruled_out"]
 
 
 def load(path: Path) -> tuple[RuledOut, ...]:
-    """Return the candidates that are ruled out; none where there is no file. Raises
-    DocumentError."""
+    """Return the candidates that are ruled out; empty where the file is absent. Raises
+    DocumentError.
+    """
     return read_helper_file(path, _FORM, ())
 
 
 def add(path: Path, entry: RuledOut) -> None:
-    """Write one more down. Raises DocumentError."""
+    """Append an entry; it replaces one of the same candidate, user and workload. Raises
+    DocumentError.
+    """
     others = [r for r in load(path) if _key(r) != _key(entry)]
     write_helper_file(path, _FORM, tuple([*others, entry][-MOST:]))
 
 
 def clear(path: Path, candidate: str | None) -> int:
-    """Forget those of ``candidate`` (None: all); how many there were. Raises DocumentError."""
+    """Remove the entries of ``candidate`` (None: all) and return how many. Raises DocumentError."""
     before = load(path)
     left = [r for r in before if candidate is not None and r.candidate != candidate]
     if len(left) != len(before):
@@ -41,7 +47,7 @@ def clear(path: Path, candidate: str | None) -> int:
 
 
 def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
-    """Return a reader of states that knows which candidates are ruled out."""
+    """Return a function that reads the candidates' states and marks those that are ruled out."""
 
     def both() -> Reading:
         reading, entries = read(), load(path)

@@ -1,4 +1,4 @@
-"""The candidates' present states, from a reading of the cluster."""
+"""Compute the candidates' present states from the scheduler's queues and nodes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from berth.policies.values import Candidate, CandidateState, DefaultMemory, Queu
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One reading of the cluster, as decisions need it."""
+    """The candidates' states and the default memory at one moment: the input of a decision."""
 
     states: Mapping[str, CandidateState]
     """Present states of the candidates, by name."""
     default_memory: Mapping[str | None, DefaultMemory] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """The memory of a job that asks for none, by queue (None: the job names no queue); queues where
-    memory is not shared out are left out."""
+    """Default memory of jobs by queue (None: no queue named); only queues that allocate memory."""
 
 
 ReadStates = Callable[[], Reading]
-"""Reads the candidates' states. Raises SchedulerError or ToolMissing."""
+"""A function that reads the candidates' states. Raises SchedulerError or ToolMissing."""
 
 
 def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadStates:
-    """Return what the daemon calls every few seconds."""
+    """Return the function that reads the states, which the daemon calls every few seconds."""
     wanted = tuple(candidates)
 
     def read() -> Reading:
@@ -40,7 +39,7 @@ def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadS
 
 
 def default_memory_of(facts: ClusterFacts) -> Mapping[str | None, DefaultMemory]:
-    """Return the memory that jobs hold without asking for any, by queue; None: the default one."""
+    """Return the memory of jobs that request none, by queue; key None: the default queue."""
     by_queue: dict[str | None, DefaultMemory] = {}
     for queue in facts.queues.values():
         if queue.default_memory is not None:
@@ -51,7 +50,7 @@ def default_memory_of(facts: ClusterFacts) -> Mapping[str | None, DefaultMemory]
 
 
 def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[str, CandidateState]:
-    """Return each candidate's state, read-only; a candidate whose queue is not there is down."""
+    """Return a read-only map of each candidate's state; a candidate without its queue is down."""
     by_queue: dict[str, list[NodeFacts]] = {}
     for node in facts.nodes:
         for queue in node.queues:
@@ -60,12 +59,12 @@ def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[s
 
 
 def nodes_of(candidate: Candidate, facts: ClusterFacts) -> tuple[NodeFacts, ...]:
-    """Return the nodes of a candidate, also those that are down or drained."""
+    """Return all nodes of a candidate, including nodes that are down or drained."""
     return tuple(n for n in facts.nodes if candidate.queue in n.queues and _is_of(candidate, n))
 
 
 def room_of(candidate: Candidate, nodes: Iterable[NodeFacts]) -> tuple[int, int, int, int]:
-    """Return the candidate's cores and GPUs on these nodes, and how many of each are idle."""
+    """Return (cores, GPUs, idle cores, idle GPUs) of the candidate on these nodes."""
     cores = gpus = idle_cores = idle_gpus = 0
     for node in nodes:
         cores, idle_cores = cores + node.cores, idle_cores + node.idle_cores
@@ -101,9 +100,9 @@ def _is_of(candidate: Candidate, node: NodeFacts) -> bool:
 
 
 def selects(node: NodeFacts, constraint: str | None, gres: str | None) -> bool:
-    """Return whether a job that asks for these features and that GPU type may get the node.
+    """Return whether a job that requests these features and that GPU type may run on the node.
 
-    A job that asks for no GPU (``gres`` None) may get a node with GPUs.
+    A job that requests no GPU (``gres`` None) may run on a node with GPUs.
     """
     if gres is not None and _count(node.gpus, gres) == 0:
         return False
@@ -111,7 +110,7 @@ def selects(node: NodeFacts, constraint: str | None, gres: str | None) -> bool:
 
 
 def _count(gpus: Mapping[str, int], gres: str | None) -> int:
-    """Count the GPUs of that type; of any type where none, or only ``gpu``, is named."""
+    """Return the number of GPUs of type ``gres``; ``gpu`` or None: of all types."""
     return sum(
         count
         for name, count in gpus.items()

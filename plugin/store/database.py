@@ -1,8 +1,7 @@
-"""One connection factory for both databases, and their errors as sentences.
+"""Connections to SQLite and PostgreSQL; their errors become StoreError with one sentence.
 
-SQLite connections are opened per use (``NullPool``, ``mode=rw``): a database that was deleted or
-replaced while we run is then noticed at once, where a kept connection would go on writing into
-an unlinked file.
+Each use opens a new SQLite connection (``NullPool``, ``mode=rw``), so that a deleted or replaced
+database file is noticed at once: an open connection would go on writing to the unlinked file.
 """
 
 from __future__ import annotations
@@ -25,17 +24,21 @@ from berth.pilot.errors import StoreError, ToolMissing, UsageError
 
 BUSY_TIMEOUT_S = 5.0
 CHECKED_BYTES = 64 * 1024 * 1024
-"""A larger SQLite file is not searched for damage when it is opened; doctor searches a part."""
+"""A larger SQLite file is not checked for damage when it is opened; ``site doctor`` checks a part.
+"""
 _GROWING = frozenset(("decisions", "rankings", "outcomes", "past_jobs", "evidence"))
 """Tables that grow with every job."""
 _FILE_MODE = 0o660
-"""Never readable for others: the store holds who submitted what. The umask decides about the
-group."""
+"""Never readable for other users: the store says who submitted which job. The umask decides
+whether the group may read it.
+"""
 _STATEMENT_TIMEOUT_MS = 15_000
 
 
 class Database:
-    """A database by URL (``sqlite:////path``, ``postgresql://...``) or path of a SQLite file."""
+    """A database given by URL (``sqlite:////path``, ``postgresql://...``) or by path of a SQLite
+    file.
+    """
 
     def __init__(self, url: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.url = _parse(url)
@@ -48,15 +51,15 @@ class Database:
 
     @property
     def name(self) -> str:
-        """Return how messages call it: the file, or the URL without its password."""
+        """Return the database's name in messages: the file, or the URL without its password."""
         if self.path:
             return str(self.path)
         return self.url.difference_update_query(("password",)).render_as_string(hide_password=True)
 
     def create_file(self) -> None:
-        """Make the SQLite file if it is not there yet, for its owner and group only.
+        """Create the SQLite file if it is absent, readable for its owner and group only.
 
-        What root makes in another user's folder is that user's: the daemon's, who must write to it.
+        A file that root creates gets the folder's owner: the daemon's user, who must write to it.
         """
         if self.path is None or self.path.exists():
             return
@@ -75,7 +78,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for one consistent reading. Raises StoreError."""
+        """Open a connection for reads in one consistent snapshot. Raises StoreError."""
         with self.errors(), self.engine.connect() as connection:
             yield connection
 
@@ -85,13 +88,13 @@ class Database:
             return connection.execute(query).all()
 
     def value(self, query: Select[Any]) -> Any:
-        """Return the first value of the first row; None: there is no row. Raises StoreError."""
+        """Return the first value of the first row; None: no row. Raises StoreError."""
         with self.read() as connection:
             return connection.execute(query).scalar()
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Open a transaction that is committed at the end, or rolled back. Raises StoreError."""
+        """Open a transaction; commit at the end, or roll back on error. Raises StoreError."""
         with self.errors(), self.engine.connect() as connection:
             writer = connection.execution_options(berth_writes=True)
             with writer.begin():
@@ -99,7 +102,7 @@ class Database:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise StoreError for database errors inside."""
+        """Turn database errors raised inside the ``with`` block into StoreError."""
         try:
             yield
         except DBAPIError as error:
@@ -108,7 +111,7 @@ class Database:
             raise self.explain(error) from None
 
     def explain(self, error: BaseException) -> StoreError:
-        """Return one sentence and a hint for a driver's error."""
+        """Return a StoreError with one sentence and a hint for the driver's error."""
         text = " ".join(str(error).split())
         if self.path is not None:
             text = _explained_for_file(self.path, text)
@@ -119,14 +122,15 @@ class Database:
 
     @property
     def is_large(self) -> bool:
-        """Return whether the database takes too long to read as a whole."""
+        """Return whether the file exceeds ``CHECKED_BYTES``, too large to be checked in full."""
         return self.path is not None and self.path.stat().st_size > CHECKED_BYTES
 
     def integrity_problem(self) -> str | None:
-        """Return the first damage that SQLite finds in its file (None: sound, or not SQLite).
+        """Return the first damage that SQLite finds in its file (None: intact, or not SQLite).
 
-        Of a large file only the tables are searched that do not grow with every job: the whole of
-        1 GB takes SQLite 5 s.
+        In a large file, only tables that do not grow with every job are checked: SQLite takes 5 s
+        to
+        check 1 GB.
         """
         if self.path is None:
             return None
@@ -144,8 +148,7 @@ class Database:
 
 
 def _explained_for_file(path: Path, text: str) -> str:
-    """Return SQLite's error, in other words where the state of the file says more than SQLite
-    does."""
+    """Return SQLite's error text, or a more exact one from the state of the file."""
     with suppress(OSError):
         if "unable to open" in text and path.exists():
             return "may not be opened"
@@ -241,8 +244,10 @@ def _parse(url: str | Path) -> URL:
 
 
 def _make(path: Path) -> None:
-    """Make the file, never through a link: the folder's owner could have root make, and give away,
-    any file."""
+    """Create the file, and fail if the path is a link.
+
+    Through a link, the folder's owner could have root create any file and give it away.
+    """
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE)
     try:
         folder = path.parent.stat()
@@ -253,7 +258,7 @@ def _make(path: Path) -> None:
 
 
 def _set_orphans_aside(path: Path) -> None:
-    """Rename the log of a deleted database, which must not be replayed into a new one."""
+    """Rename the log of a deleted database: SQLite would replay it into a new database."""
     for suffix in ("-wal", "-shm"):
         orphan = path.with_name(path.name + suffix)
         if orphan.exists():
@@ -268,7 +273,8 @@ def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
     uri = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
-        # We begin transactions ourselves: the driver would leave DDL and reads outside of them.
+        # We begin transactions ourselves, because the driver would run DDL and reads outside of
+        # them.
         connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")

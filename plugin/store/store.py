@@ -1,4 +1,4 @@
-"""The store as the rest of Berth sees it: open, add, look up, list."""
+"""The database as the rest of Berth uses it: open, add, look up, list."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a daemon needs to bring its look-up tables up to ``revision``."""
+    """All that a daemon needs to bring its cache of the database up to ``revision``."""
 
     identity: int
     revision: int
     workloads: frozenset[str]
-    """All names there are now."""
+    """The names of all workloads now in the store."""
     without_forecast: frozenset[str]
     forecasts: tuple[ForecastRecord, ...]
-    """The newest one of each workload whose forecast changed."""
+    """The newest forecast of each workload whose forecast changed."""
     fingerprints: tuple[FingerprintRecord, ...]
-    """All of them."""
+    """All fingerprints of scripts in the store."""
     learnt: tuple[LearntRecord, ...] = ()
-    """The learnt forecasts that changed."""
+    """The forecasts learnt from past runs that changed."""
     learnt_keys: frozenset[tuple[str, str]] = frozenset()
-    """Workload and user of all that hold."""
+    """Workload and user of each learnt forecast that is still valid."""
     memory_needs: tuple[MemoryNeedRecord, ...] = ()
-    """All of them."""
+    """The memory needs of all workloads in the store."""
 
 
 class Store:
     """Workloads, forecasts, fingerprints, decisions and outcomes in one database.
 
-    Every method raises StoreError with a sentence when the database is locked, gone, damaged,
-    read-only or of a newer schema; nothing is half written.
+    Every method raises StoreError with a sentence when the database is locked, absent, damaged,
+    read-only or of a newer schema; no change is then written in part.
     """
 
     def __init__(self, database: Database) -> None:
@@ -73,7 +73,11 @@ class Store:
         check: bool = True,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> Store:
-        """Open a store; with ``create`` make or upgrade it first; ``check`` looks for damage."""
+        """Open a store.
+
+        ``create``: first create the database or upgrade its schema; ``check``: search it for
+        damage.
+        """
         database = Database(url, busy_timeout_s=busy_timeout_s)
         if create:
             database.create_file()
@@ -95,17 +99,20 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Return the store's name in messages."""
+        """Return what messages call the store: the file, or the URL without its password."""
         return self.database.name
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close all database connections."""
         self.database.engine.dispose()
 
     # Workloads, their forecasts and the scripts attached to them
 
     def add(self, record: WorkloadRecord, *, replace: bool = False) -> None:
-        """Store a workload. One of the same name is replaced only if asked, or if it is equal."""
+        """Store a workload.
+
+        Raises UsageError where a different workload of that name is stored, unless ``replace``.
+        """
         with self.database.write() as connection:
             next_revision(connection)
             stored_digest = connection.execute(
@@ -125,7 +132,8 @@ class Store:
                     connection.execute(
                         update(table).where(table.c.name == record.name).values(values)
                     )
-                    if stored_digest != record.digest:  # its forecasts are for the old content
+                    # the stored forecasts are for the old content
+                    if stored_digest != record.digest:
                         connection.execute(
                             delete(tables.forecasts).where(
                                 tables.forecasts.c.workload == record.name
@@ -143,25 +151,27 @@ class Store:
         return next(iter(self._workloads(select(table).where(table.c.name == name))), None)
 
     def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
-        """Return those of these names that are there."""
+        """Return those of the named workloads that are in the store."""
         table = tables.workloads
         queries = (select(table).where(table.c.name.in_(piece)) for piece in in_pieces(names))
         return [record for query in queries for record in self._workloads(query)]
 
     def workloads(self) -> list[WorkloadRecord]:
-        """Return all workloads by name."""
+        """Return all workloads, sorted by name."""
         return self._workloads(select(tables.workloads).order_by(tables.workloads.c.name))
 
     def _workloads(self, query: Select[Any]) -> list[WorkloadRecord]:
         return [WorkloadRecord(**row._mapping) for row in self.database.rows(query)]
 
     def names(self) -> list[str]:
-        """Return the names of all workloads, in order."""
+        """Return the names of all workloads, sorted."""
         query = select(tables.workloads.c.name).order_by(tables.workloads.c.name)
         return [row.name for row in self.database.rows(query)]
 
     def ask_to_share(self, name: str, asked_s: float) -> bool:
-        """Note that a workload's owner wants it shared; False: there is none of that name."""
+        """Record that a workload's owner wants it shared; return False if no workload has that
+        name.
+        """
         table = tables.workloads
         with self.database.write() as connection:
             updated = connection.execute(
@@ -170,7 +180,7 @@ class Store:
         return bool(updated.rowcount)
 
     def count_of(self, owner: str) -> int:
-        """Return how many workloads bear the owner's name."""
+        """Return how many workloads are named ``OWNER/...``."""
         table = tables.workloads
         own = table.c.name.startswith(owner + "/", autoescape=True)
         return int(self.database.value(select(func.count()).select_from(table).where(own)))
@@ -182,8 +192,10 @@ class Store:
         return int(self.database.value(query))
 
     def workloads_after(self, name: str, user: str | None, count: int) -> list[WorkloadRecord]:
-        """Return the next ``count`` by name after ``name``: the user's own and shared ones; None:
-        all."""
+        """Return the next ``count`` workloads by name after ``name``.
+
+        ``user``: only that user's own workloads and shared ones; None: all.
+        """
         table = tables.workloads
         query = select(table).where(table.c.name > name).order_by(table.c.name).limit(count)
         if user is not None:
@@ -192,7 +204,7 @@ class Store:
         return self._workloads(query)
 
     def bundles(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Return by which bundles these workloads are predicted, newest first."""
+        """Return the bundles that made each workload's forecasts by workload name, newest first."""
         table = tables.forecasts
         by_workload: dict[str, list[str]] = {}
         with self.database.read() as connection:
@@ -203,7 +215,9 @@ class Store:
         return by_workload
 
     def remove_workload(self, name: str) -> bool:
-        """Remove a workload with its forecasts and fingerprints; False: there was none."""
+        """Remove a workload with its forecasts and fingerprints; return whether it was in the
+        store.
+        """
         with self.database.write() as connection:
             next_revision(connection)
             deleted = connection.execute(
@@ -212,7 +226,7 @@ class Store:
         return bool(deleted.rowcount)
 
     def put_forecast(self, record: ForecastRecord) -> None:
-        """Store a forecast; an older one by the same bundle is replaced."""
+        """Store a forecast, replacing the workload's older forecast by the same model bundle."""
         with self.database.write() as connection:
             values = columns_of(record) | {"revision": next_revision(connection)}
             try:
@@ -233,7 +247,7 @@ class Store:
         ]
 
     def forecasts_of(self, workloads: Collection[str]) -> dict[str, ForecastRecord]:
-        """Return the newest forecast of those of these workloads that have one."""
+        """Return the newest forecast of each of these workloads that has one, by name."""
         table = tables.forecasts
         newest: dict[str, ForecastRecord] = {}
         with self.database.read() as connection:
@@ -243,9 +257,9 @@ class Store:
         return newest
 
     def attach_script(self, record: FingerprintRecord) -> None:
-        """Let a script's fingerprint stand for a workload for its owner's jobs.
+        """Map a script's fingerprint to a workload for jobs of the fingerprint's owner.
 
-        Another meaning that it had for that owner is replaced.
+        Replaces the workload that the owner mapped this fingerprint to before.
         """
         with self.database.write() as connection:
             next_revision(connection)
@@ -257,21 +271,20 @@ class Store:
                 raise UsageError(f"no workload named {record.workload!r} is in the store") from None
 
     def fingerprints(self, workload: str) -> list[FingerprintRecord]:
-        """Return the scripts attached to a workload."""
+        """Return the fingerprints of scripts attached to a workload."""
         table = tables.fingerprints
         query = select(table).where(table.c.workload == workload).order_by(table.c.created_s)
         return [FingerprintRecord(**row._mapping) for row in self.database.rows(query)]
 
-    # What the daemon watches
+    # Changes that the daemon polls for
 
     def revision(self) -> int:
-        """Return the revision, which goes up with every change of workloads, forecasts or
-        fingerprints."""
+        """Return the revision, which rises when a workload, forecast or fingerprint changes."""
         with self.database.read() as connection:
             return counter(connection, "revision")
 
     def identity_and_revision(self) -> tuple[int, int]:
-        """Return the store's identity (another store has another) and its revision."""
+        """Return the store's identity (unique to each store) and its revision."""
         with self.database.read() as connection:
             return counter(connection, "identity"), counter(connection, "revision")
 
