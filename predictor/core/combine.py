@@ -1,15 +1,15 @@
-"""Combination: several predictions of a workload become one, and agree with the order of hardware.
+"""Combine several predictions of a workload into one, and make them agree with the hardware order.
 
-Each source has the error that it showed on held-out data in the situation at hand, as the half
-width of its own 90 % interval, in log time. Weights are those of least variance where the errors of
-any two sources go together, as of sources that saw the same data (Bates and Granger, "The
-combination of forecasts", 1969). A measurement is taken alone; a source that abstains counts only
-where all do.
+Each source's error is the half width of its own 90 % interval in log time, as measured on held-out
+data in the situation at hand. The weights minimise the variance of the combined log time, with
+correlated errors between any two sources, because sources were trained on the same data (Bates and
+Granger, "The combination of forecasts", 1969). A measurement is used alone. A source that abstains
+is used only where all sources abstain.
 
-A platform at least as good in every respect is not predicted slower (dominance). Predictions are
-moved as little as possible, in log time and weighed by how sure they are, until they agree with the
-order (isotonic regression on a partial order; Dykstra's projections: Boyle and Dykstra, 1986).
-Predictions that agree already stay as they are.
+A platform that is at least as good as another in every respect is not predicted slower (dominance).
+Predictions are moved as little as possible, in log time and with wide intervals moved most, until
+they agree with this partial order (isotonic regression; Dykstra's projections: Boyle and Dykstra,
+1986). Predictions that already agree are unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.prediction import Basis, Interval
 
 SHARED_ERROR = 0.3
-"""Correlation of two sources' errors: what they have in common is not averaged away."""
+"""Correlation of two sources' errors; averaging does not reduce this common part."""
 LEAST_LOG_WIDTH = 0.01
 
 
@@ -39,13 +39,13 @@ class SourceEstimate:
 
     @property
     def log_width(self) -> float:
-        """Return the half width of the 90 % interval in log."""
+        """Return the half width of the 90 % interval in log time."""
         return max(self.seconds.log_width, LEAST_LOG_WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The one prediction, and the sources that it is from."""
+    """The combined prediction and the weights of its sources."""
 
     seconds: Interval
     basis: Basis
@@ -54,7 +54,7 @@ class Combined:
 
 
 def combine(estimates: Sequence[SourceEstimate]) -> Combined:
-    """Combine at least one estimate; their order does not matter."""
+    """Combine at least one estimate into one; their order does not matter."""
     ordered = sorted(estimates, key=lambda estimate: (estimate.basis.rank, estimate.source))
     used = [estimate for estimate in ordered if estimate.abstained is None] or ordered
     if used[0].basis is Basis.MEASURED:
@@ -86,10 +86,11 @@ def combine(estimates: Sequence[SourceEstimate]) -> Combined:
 
 
 def _weights(deviations: Sequence[float]) -> list[float]:
-    """Return weights of least variance with ``SHARED_ERROR`` between any two, none below 0, sum 1.
+    """Return the weights of least variance for correlation ``SHARED_ERROR`` between any two
+    sources.
 
-    A source beyond ``1 / SHARED_ERROR`` times as wide as the best one gets nothing: what it does
-    not share is lost in what it errs.
+    Weights are at least 0 and sum to 1. A source whose interval is more than ``1 / SHARED_ERROR``
+    times as wide as the best source's gets weight 0.
     """
     used = list(range(len(deviations)))
     while True:
@@ -105,7 +106,7 @@ def _weights(deviations: Sequence[float]) -> list[float]:
 
 
 def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:
-    """Return the variance of the weighted mean, with ``SHARED_ERROR`` between any two."""
+    """Return the variance of the weighted mean for correlation ``SHARED_ERROR`` between sources."""
     parts = [w * d for w, d in zip(weights, deviations, strict=True)]
     own = sum(part**2 for part in parts)
     return (1 - SHARED_ERROR) * own + SHARED_ERROR * sum(parts) ** 2
@@ -116,9 +117,11 @@ _AGREED = 1e-9
 
 
 def ordered(times: Mapping[str, Interval], pairs: Iterable[tuple[str, str]]) -> dict[str, Interval]:
-    """Return ``times`` by platform, in each of ``pairs`` (better, worse) the better not slower.
+    """Return ``times`` by platform, changed so that in each pair (better, worse) of ``pairs`` the
+    better platform is not slower.
 
-    Pairs with a platform that has no time are left out. Intervals move with their middles.
+    Pairs with a platform that has no time are left out. Each interval is scaled together with its
+    middle.
     """
     known = sorted({(a, b) for a, b in pairs if a in times and b in times and a != b})
     logs = {name: math.log(interval.mid) for name, interval in times.items()}
@@ -153,7 +156,7 @@ def _projected(
 
 
 def _exact(logs: dict[str, float], pairs: list[tuple[str, str]]) -> None:
-    """Raise the worse one to the better one's time where rounding left it below."""
+    """Raise the worse platform's time to the better one's where rounding left it below."""
     for _ in range(len(logs)):
         wrong = [(a, b) for a, b in pairs if logs[a] > logs[b]]
         if not wrong:

@@ -1,7 +1,8 @@
 """A Family: one way to predict one or more kinds of workload.
 
-Found by entry point (group ``berth.families``): an importable ``FamilyEntry``, whose module must be
-light, since its ``load`` is called only when a workload of one of its kinds comes.
+Families are found by entry point (group ``berth.families``), which names a ``FamilyEntry``. The
+module of that entry must import quickly: heavy imports belong in ``load``, which is called only
+when a workload of one of the family's kinds is predicted.
 """
 
 from __future__ import annotations
@@ -25,57 +26,60 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to a family: one workload on platforms, with everything known beside them."""
+    """A prediction request to a family: one workload, the platforms, and all other known platforms."""
 
     workload: Workload
     platforms: Mapping[str, Platform]
     """Platforms to predict for."""
     known: Mapping[str, Platform]
-    """All platforms of the site and of Berth: parents of slices, the reference. Numbers may
-    depend on these, never on which others are asked for."""
+    """All platforms of the site and those shipped with Berth, such as the GPUs that slices belong
+    to and the reference. A prediction may depend on these, but never on which other platforms are
+    requested."""
     references: tuple[Platform, ...] = ()
-    """The platform where it was measured; else those that speedups may be over, the wanted
-    first."""
+    """The platform where the workload was measured; else candidates for the reference of speedups,
+    most wanted first."""
 
     def document(self, kind: type[D]) -> D:
-        """Return the workload's document; ``kind`` is what the family has accepted."""
+        """Return the workload's document, of the type ``kind`` that the family's ``accepts``
+        approved."""
         document = self.workload.document
         assert isinstance(document, kind)  # noqa: S101 - ``accepts`` was asked
         return document
 
     @property
     def measured_on(self) -> Platform | None:
-        """Return the platform that the workload's document names; None: unknown, or none."""
+        """Return the platform that the workload's document names; None: no platform named, or
+        unknown."""
         name = getattr(self.workload.document, "platform", None)
         return next((platform for platform in self.references if platform.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One family's predictions, each of the workload's own unit (a step, a token, a job)."""
+    """One family's predictions, each per workload unit (a step, a token, a job)."""
 
     bundle: str
-    """Ids of the bundles it used, joined by ``+``."""
+    """Ids of the bundles that the family used, joined by ``+``."""
     curves: Mapping[str, PredictionCurve]
-    """Predictions by platform; a platform that the family knows nothing of is absent."""
+    """Predictions by platform; platforms that the family cannot predict are absent."""
     sizes: SizeGrowth = field(default_factory=lambda: SizeGrowth(None, None))
     sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
-    """Sources by platform, where the family combined several."""
+    """Sources by platform, where the family combined several sources."""
     reference_s: float | None = None
-    """Measured on the reference platform, in the workload's unit."""
+    """Time measured on the reference platform, in seconds per workload unit."""
     reference: str | None = None
-    """Name of that platform; None: the one that the workload's document names."""
+    """Name of the reference platform; None: the platform that the workload's document names."""
     nodes: NodeScaling | None = None
-    """Change of time and memory with the number of nodes, where that is looked at."""
+    """Change of time and memory with the number of nodes; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One thing that moves a prediction, or bounds it."""
+    """One cause that changes a prediction, or a bound on it."""
 
     what: str
     factor: float
-    """Factor on the predicted time: below 1 makes it faster."""
+    """Factor on the predicted time; below 1: faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Explanation:
     """The reasons for a prediction."""
 
     summary: str
-    """One sentence: what limits the workload there."""
+    """One sentence that says which resource limits the workload on the platform."""
     effects: tuple[Effect, ...] = ()
     """Largest first."""
 
@@ -93,38 +97,38 @@ class Family(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name of its entry point."""
+        """Return the name of the family's entry point."""
         ...
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it can predict this workload at all (of a kind that its entry names)."""
+        """Return whether the family can predict this workload, whose kind its entry names."""
         ...
 
     def forecast(self, question: Question) -> Answer:
-        """Predict where it knows something.
+        """Return predictions for the platforms that the family can predict.
 
-        Raises UsageError for a workload that nothing can be predicted of, in one sentence.
+        Raises UsageError with one sentence for a workload that the family cannot predict anywhere.
         """
         ...
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Explain why the prediction for that platform is as it is."""
+        """Return the reasons for the family's prediction on that platform."""
         ...
 
 
 @runtime_checkable
 class ExplainsSeveral(Protocol):
-    """A family that explains several platforms in less time than one after another."""
+    """A family that explains several platforms together faster than one after another."""
 
     def explain_each(
         self, question: Question, platforms: Sequence[Platform]
     ) -> Sequence[Explanation]:
-        """Explain each platform, in their order, as ``Family.explain`` does."""
+        """Return ``Family.explain`` of each platform, in the order of ``platforms``."""
         ...
 
 
 Bundles = Mapping[str, Path]
-"""Bundle folders by the schema of their manifest; those that a site named."""
+"""Bundle folders that the site named, by the schema of each manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,21 +145,22 @@ class FamilyEntry:
 
     name: str
     kinds: tuple[str, ...]
-    """Kinds of workload that it may accept."""
+    """Kinds of workload that the family may accept."""
     load: Callable[[Bundles], Family | None]
-    """Makes the family from the site's bundles (the shipped one where its schema is absent); None:
-    it has nothing to predict with. Raises DocumentError for a broken bundle."""
+    """Returns the family, made from the site's bundles (the shipped bundle where the site has none
+    of its schema); None: there is no bundle to predict with. Raises DocumentError for a broken
+    bundle."""
     adjust: Callable[[Question, Bundles, Adjusted], Adjusted] | None = None
-    """Adjusts workloads of other kinds by what this family knows of platforms, for example that a
-    slice is never faster than its GPU."""
+    """Adjusts predictions for workloads of other kinds using this family's knowledge of platforms,
+    for example that a slice is never faster than its GPU."""
     bundle_readers: Mapping[str, str] = field(default_factory=dict)
-    """Modules by schema of the bundles that it can be made from; their ``verify(folder)`` and
-    ``load(folder)`` read one."""
+    """Module names by bundle schema. Each module's ``verify(folder)`` and ``load(folder)`` read a
+    bundle of that schema."""
 
 
 def load_from(module: str, name: str) -> Callable[[Bundles], Family | None]:
-    """Return a loader that imports ``module`` when it is called: its class ``name`` loads itself
-    from the site's bundles."""
+    """Return a loader that imports ``module`` when called and returns ``name.load(bundles)`` for
+    the class ``name`` there."""
 
     def load(bundles: Bundles) -> Family | None:
         family: Family | None = getattr(import_module(module), name).load(bundles)

@@ -1,8 +1,8 @@
-"""The Forecast: everything predicted for one workload, frozen, ready for a look-up.
+"""The Forecast: all predictions for one workload, stored as JSON and looked up at job submission.
 
-Made once when a workload is added to the store or a bundle changes; the daemon loads it from JSON
-and asks it at submit time. Plain dataclasses and the standard library only: loading one must cost
-microseconds, not a model.
+Berth computes a Forecast when a workload is added to the store or a bundle changes. The daemon
+loads the JSON and queries the Forecast at submit time. This module needs plain dataclasses and the
+standard library only: loading a Forecast costs microseconds and loads no model.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FORECAST_SCHEMA = "berth.forecast/1"
 
 
 class Unit(StrEnum):
-    """The unit of work that a predicted time is of."""
+    """The unit of work that a predicted time refers to."""
 
     JOB = "job"
-    """The whole job: the only unit that time limits are judged by."""
+    """The whole job. Only times of this unit are compared with a job's time limit."""
     EPOCH = "epoch"
     STEP = "step"
     """One training step, or one inference of a batch."""
@@ -45,29 +45,31 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceShare:
-    """One source of a combined prediction."""
+    """One predictor whose estimate entered a combined prediction, with its weight."""
 
     source: str
-    """Family and method, for example ``graph: operators``."""
+    """Name of the family and its method, for example ``graph: operators``."""
     weight: float
-    """Its part of the combined log time, 0 to 1."""
+    """Weight of this source in the mean of log times, 0 to 1."""
     log_width: float
-    """Half width of its own 90 % interval, in log."""
+    """Half width of this source's own 90 % interval, in natural log of time."""
     situation: str
-    """Situation that its error was measured in, for example ``unseen family``."""
+    """Situation in which this source's error was measured, for example ``unseen family``."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predictions of one workload over platforms, resources and sizes, with what it runs on."""
+    """Predictions for one workload by platform, cores or GPUs, and problem size; and the devices
+    and resources that the workload needs."""
 
     workload: str
     kind: str
-    """``program``, ``model-graph``, ``language-model``, ``slices``, ``history`` ..."""
+    """Kind of workload: ``program``, ``model-graph``, ``language-model``, ``slices``, ``history``
+    ..."""
     digest: str
-    """``sha256:`` of the workload's content; a changed workload needs a new forecast."""
+    """``sha256:`` digest of the workload's document. A changed document needs a new forecast."""
     bundle: str
-    """Ids of the bundles that made it, joined by ``+``."""
+    """Ids of the bundles that the predictions were computed with, joined by ``+``."""
     targets: tuple[str, ...]
     """Devices that the program runs on: ``cpu``, ``cuda``, ``hip``."""
     architecture: str
@@ -82,41 +84,48 @@ class Forecast:
     curves: Mapping[str, PredictionCurve]
     """Predictions by platform name."""
     unit: Unit = Unit.JOB
-    """Unit of every predicted time; ``JOB`` where the amount of work is known."""
+    """Unit of every predicted time; ``JOB`` where the workload states its amount of work."""
     families: tuple[str, ...] = ()
-    """Families that answered."""
+    """Names of the families that predicted the workload."""
     sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
-    """Sources that each platform's prediction is combined from, most weight first."""
+    """The combined sources of each platform's prediction, by platform, largest weight first."""
     doubted: Mapping[str, str] = field(default_factory=dict)
-    """Platforms on which intervals have failed of late, each with a sentence."""
+    """Platforms where recent jobs of the workload fell outside their 90 % intervals too often, each
+    with a sentence that says so."""
     follows_shape: bool = False
-    """Its script takes the number of tasks and cores that the scheduler gives it."""
+    """Whether the program's script adapts to the number of tasks and cores that the scheduler
+    allocates."""
     ran_on: tuple[str, ...] = ()
-    """Platforms that the program ran on: it runs there, whatever it seems to need."""
+    """Platforms on which the program has run. They count as compatible even where its stated
+    requirements say otherwise."""
     nodes: several.NodeScaling | None = None
-    """Change of time and memory with the number of nodes; None: it is not known, and the number of
-    nodes is not looked at."""
+    """Change of time and memory with the number of nodes. None: unknown; predictions then ignore
+    the number of nodes."""
 
     @cached_property
     def content_digest(self) -> str:
-        """Return a digest of all that the forecast says; the same in every process."""
+        """Return a digest of the whole forecast; equal forecasts have equal digests in every
+        process."""
         text = json.dumps(self._as_data(), separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property
     def whole_job(self) -> bool:
-        """Return whether times are of the whole job; only such are held against time limits."""
+        """Return whether predicted times refer to the whole job; only such times are compared with
+        time limits."""
         return self.unit is Unit.JOB
 
     @property
     def main_nodes(self) -> int:
-        """Return the nodes that the curves' times are of, each with a point's cores or GPUs."""
+        """Return the number of nodes that the times in ``curves`` refer to; the cores or GPUs of a
+        grid point are those of each node."""
         return 1 if self.nodes is None else self.nodes.base
 
     def prediction(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
-        """Return the grid point at or below ``units`` (cores, or GPUs, of all nodes together).
+        """Return the prediction at the largest grid point that does not exceed ``units``.
 
-        None: platform not forecast.
+        ``units``: cores, or GPUs, of all nodes together. Returns None where the platform was not
+        forecast.
         """
         curve = self.curves.get(platform)
         if curve is None:
@@ -131,13 +140,15 @@ class Forecast:
     ) -> Interval | None:
         """Return the time with ``units`` cores (CPU platforms) or GPUs in all, on ``nodes`` nodes.
 
-        ``size``: of the problem (None: as profiled; where it grew with the nodes, as it did).
+        ``size``: the problem size. None: the size of the profile's main run, multiplied by the
+        ratio of nodes where the profiled problem grew with the number of nodes. Returns None where
+        the platform was not forecast.
         """
         time = self._time_at(platform, units, nodes)
         return time if time is None or size is None else self.growth(size, nodes).runtime(time)
 
     def _time_at(self, platform: str, units: int, nodes: int) -> Interval | None:
-        """Return the time of ``runtime_at`` at the profiled size."""
+        """Return the time of ``runtime_at`` at the profiled problem size."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
@@ -150,13 +161,14 @@ class Forecast:
         return time
 
     def growth(self, size: float | None, nodes: int = 1) -> Growth:
-        """Return what problem ``size`` (None: as profiled) does on ``nodes`` nodes."""
+        """Return the effect of problem ``size`` (None: as profiled) on time and memory on ``nodes``
+        nodes."""
         if self.nodes is not None:
             size = self.nodes.size(size, nodes)
         return growth_to(self.sizes, size)
 
     def at(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
-        """Return the prediction with exactly so many cores or GPUs; None: platform not forecast."""
+        """Return the prediction with exactly ``units`` cores or GPUs; None: platform not forecast."""
         point = self.prediction(platform, units, nodes)
         runtime = self.runtime_at(platform, units, nodes=nodes)
         if point is None or runtime is None:
@@ -173,7 +185,11 @@ class Forecast:
     def memory_at(
         self, platform: str, size: float | None = None, nodes: int = 1
     ) -> MemoryUse | None:
-        """Return peak memory of all nodes, and of all GPUs, at a size (None: as profiled)."""
+        """Return the peak memory of all nodes together, and of all GPUs together, at a problem size
+        (None: as profiled).
+
+        Returns None where the platform was not forecast.
+        """
         curve = self.curves.get(platform)
         if curve is None:
             return None
@@ -182,7 +198,8 @@ class Forecast:
         return memory_with(curve.points[0].memory, growth, ratio)
 
     def profiled_memory(self, platform: str, units: int, nodes: int = 1) -> MemoryUse | None:
-        """Return memory of the main run with so many cores or GPUs in all; None: not forecast."""
+        """Return the peak memory of the profile's main run with ``units`` cores or GPUs in all;
+        None: platform not forecast."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
@@ -190,11 +207,13 @@ class Forecast:
         return curve.nearest(own).memory
 
     def memory_ratio(self, platform: str, nodes: int) -> Interval | None:
-        """Return memory of all nodes over that of the main run's; None: nodes are not looked at."""
+        """Return the ratio of memory on ``nodes`` nodes (of all nodes together) to the main run's
+        memory; None: the effect of nodes is unknown."""
         return None if self.nodes is None else self.nodes.ratio(platform, nodes).memory
 
     def source_of(self, platform: str) -> str:
-        """Return ``graph: measured models 62 %, graph: operators 38 %``; empty: not known."""
+        """Return the sources of the platform's prediction as text, for example ``graph: measured
+        models 62 %, graph: operators 38 %``; empty: unknown."""
         shares = self.sources.get(platform, ())
         if len(shares) == 1:
             return shares[0].source
@@ -205,7 +224,7 @@ class Forecast:
         return json.dumps(self._as_data(), separators=(",", ":"), allow_nan=False)
 
     def _as_data(self) -> dict[str, Any]:
-        """Return the forecast as JSON holds it."""
+        """Return the forecast as a JSON-serialisable dictionary."""
         return {
             "schema": FORECAST_SCHEMA,
             "workload": self.workload,
@@ -248,7 +267,7 @@ class Forecast:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Forecast:
-        """Read what ``to_json`` wrote. Raises DocumentError where it is anything else."""
+        """Parse text that ``to_json`` wrote. Raises DocumentError for any other text."""
         try:
             data = json.loads(text)
             schema = data["schema"]

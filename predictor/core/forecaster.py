@@ -1,10 +1,10 @@
-"""One entry for every prediction: any workload on any platforms, through its families.
+"""The Forecaster: one entry point that predicts any workload on any platforms, using all families.
 
     forecast = Forecaster(bundles).forecast(workload, platforms, known)
 
-Loads a family when the first workload of one of its kinds comes. The number for a workload on a
-platform depends on the workload, the installed bundles and what is known of the hardware, never on
-which other platforms are asked for.
+A family is loaded when the first workload of one of its kinds is predicted. The prediction for a
+workload on a platform depends on the workload, the installed bundles and the known hardware, never
+on which other platforms are requested in the same call.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.hardware.mig.slices import relatives
 
 DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
-"""Default references for speedups of workloads that were measured nowhere, unless a site names one:
-the first that is predicted (no family predicts a language model on a CPU)."""
+"""Default reference platforms for speedups of workloads that were never measured, unless the site
+names another. The first platform with a prediction is used (no family predicts a language model on
+a CPU)."""
 
 T = TypeVar("T")
 
 
 class Forecaster:
-    """Predicts with the installed families and a site's bundles. Safe to share between threads."""
+    """Predicts using the installed families and a site's bundles. Safe to share between threads."""
 
     def __init__(self, bundles: Sequence[Path] = (), families: Sequence[str] | None = None) -> None:
-        """Take ``bundles``: folders, each in place of the shipped one of its schema.
+        """Take bundle folders, each of which replaces the shipped bundle of the same schema.
 
-        ``families``: names of those to ask; default: all. Raises DocumentError for a folder that
-        is no bundle and UsageError for one that no family takes.
+        ``families``: names of the families to use; default: all. Raises DocumentError for a folder
+        that is not a bundle, and UsageError for a bundle whose schema no family reads.
         """
         every = FAMILIES.load_all()
         names = tuple(every) if families is None else families
@@ -68,9 +69,9 @@ class Forecaster:
     ) -> Forecast:
         """Predict everything for ``workload`` on ``platforms``.
 
-        ``known``: all platforms there are (default: ``platforms``); ``reference``: what speedups
-        are relative to where the workload itself does not say. Raises UsageError where no family
-        can predict it.
+        ``known``: all platforms that exist (default: ``platforms``). ``reference``: the platform
+        that speedups are relative to, where the workload's document names none. Raises UsageError
+        where no family can predict the workload.
         """
         question = self._question(workload, platforms, known, reference)
         answers = _each(self.families(workload), lambda family: family.forecast(question))
@@ -118,7 +119,7 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> Mapping[str, Explanation]:
-        """Explain, by family, why its prediction for that platform is as it is."""
+        """Return each family's explanation of its prediction for the platform, by family name."""
         return self.explain_each(workload, [platform], known, reference=reference)[0]
 
     def explain_each(
@@ -129,9 +130,9 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> list[Mapping[str, Explanation]]:
-        """Explain several platforms, in their order.
+        """Return the explanations by family name for each platform, in the order of ``platforms``.
 
-        Raises UsageError where one has no explanation.
+        Raises UsageError where a platform has no explanation from any family.
         """
         if not platforms:
             return []
@@ -216,9 +217,9 @@ class Forecaster:
 def _explained(
     family: Family, question: Question, platforms: Sequence[Platform]
 ) -> Sequence[Explanation | UsageError]:
-    """Return the family's explanation of each platform, or why there is none of it."""
+    """Return, for each platform, the family's explanation or the error that says why there is none."""
     if isinstance(family, ExplainsSeveral):
-        with suppress(UsageError):  # which of them it is of is found one by one
+        with suppress(UsageError):  # on failure, explain one platform at a time
             return family.explain_each(question, platforms)
     explanations: list[Explanation | UsageError] = []
     for platform in platforms:
@@ -232,9 +233,9 @@ def _explained(
 def _given(
     by_family: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
 ) -> Explanation:
-    """Return a family's explanation of the platform of this number.
+    """Return a family's explanation of the platform with index ``number``.
 
-    Raises UsageError where there is none.
+    Raises UsageError where the family has no explanation.
     """
     explanation = by_family[family.name][number]
     if isinstance(explanation, UsageError):
@@ -243,9 +244,9 @@ def _given(
 
 
 def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:
-    """Return what the families answer, without those that can say nothing of this workload.
+    """Return the result of ``ask`` for each family, leaving out families that raise UsageError.
 
-    Raises UsageError, the first one's, where none can.
+    Raises the first family's UsageError where every family raised one.
     """
     answers: list[tuple[Family, T]] = []
     refusals: list[UsageError] = []
@@ -284,7 +285,8 @@ def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
 def _merged(
     platform: str, answers: Sequence[tuple[Family, Answer]]
 ) -> tuple[PredictionCurve, tuple[SourceShare, ...]]:
-    """Combine the answers at the units of the best basis, where the others are read, too."""
+    """Combine the answers on the grid of the answer with the best basis; the other answers are read
+    at the grid's core or GPU counts."""
     best = min(answers, key=lambda pair: pair[1].curves[platform].points[0].basis.rank)[1]
     points: list[Prediction] = []
     shares: tuple[SourceShare, ...] = ()
@@ -319,7 +321,8 @@ def _reference_time(
     answers: Sequence[tuple[Family, Answer]],
     curves: Mapping[str, PredictionCurve],
 ) -> tuple[str, float | None, bool]:
-    """Return the reference's name, the seconds there, and whether a run measured them."""
+    """Return the reference platform's name, the time there in seconds, and whether that time was
+    measured."""
     measured = next((a for _, a in answers if a.reference_s is not None), None)
     on = getattr(question.workload.document, "platform", None)
     named = on if isinstance(on, str) else ""
@@ -333,20 +336,22 @@ def _reference_time(
 
 
 def _ran_on(workload: Workload) -> tuple[str, ...]:
-    """Return the platform of a program's pilot; of what was not run here nothing is known."""
+    """Return the platform of a program's pilot run, or nothing for a workload without a complete
+    profile."""
     profile = workload.document
     return (profile.platform,) if isinstance(profile, Profile) and profile.complete else ()
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
-    """Return the curve with speedups over a time on the reference."""
+    """Return the curve with each speedup computed as ``reference_s`` divided by the predicted time."""
     return PredictionCurve(
         tuple(replace(p, speedup=p.runtime_s.over(reference_s)) for p in curve.points)
     )
 
 
 def _of_whole_job(forecast: Forecast, workload: Workload) -> Forecast:
-    """Return the forecast in seconds of the whole job, where the workload says how much it does."""
+    """Return the forecast in seconds per job where the workload states its amount of work;
+    otherwise return it unchanged."""
     steps = workload.amount.steps
     if steps is None or workload.amount.unit is Unit.JOB:
         return forecast

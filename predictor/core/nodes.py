@@ -1,7 +1,7 @@
-"""How one program's time and memory change with the number of nodes, ready for a look-up.
+"""How a program's time and memory change with the number of nodes: tables that are looked up.
 
-Tables by platform, made with the forecast (``families/program/node_scaling.py``): the submit path
-only looks them up. Standard library only.
+``families/program/node_scaling.py`` computes the tables together with the forecast. At job
+submission Berth only looks values up. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 from berth.predictor.core.prediction import Basis, Interval, Prediction, rounded
 
 REACH = 2.0
-"""Times are known up to so many times the largest number of nodes that was measured."""
+"""Times count as known up to this multiple of the largest number of nodes that was measured."""
 PILOT_MORE = "berth pilot submit --nodes 1,2,4, then berth workload add of the profiles"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRatio:
-    """One number of nodes, over the number that the program's main run was on."""
+    """Time and memory on ``nodes`` nodes, divided by those on the number of nodes of the program's
+    main run."""
 
     nodes: int
     time: Interval
@@ -31,45 +32,48 @@ class NodeRatio:
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """The time on one number of nodes that finished jobs show."""
+    """The time on one number of nodes, as finished jobs show."""
 
     nodes: int
     units: int
-    """Cores or GPUs of each node."""
+    """Cores or GPUs per node."""
     runtime_s: Interval
     """Time at the profiled size."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeScaling:
-    """The knowledge of a program on several nodes."""
+    """How one program's time and memory change with the number of nodes, by platform."""
 
     measured: tuple[int, ...]
-    """Numbers of nodes that it ran on, ascending; the first is that of the main run."""
+    """Numbers of nodes that the program was piloted on, ascending; the first is the main run's."""
     weak: bool = False
-    """The problem grew with the nodes."""
+    """Whether the problem size grew in proportion to the nodes (weak scaling)."""
     measured_on: str = ""
-    """Platform of those runs."""
+    """Platform of the runs in ``measured``."""
     ratios: Mapping[str, tuple[NodeRatio, ...]] = field(default_factory=dict)
-    """Ratios by platform, ascending by nodes; empty where it ran on one number of nodes only."""
+    """Ratios by platform, ascending by nodes; empty where the program ran on one number of nodes
+    only."""
     learnt: Mapping[str, tuple[NodeTime, ...]] = field(default_factory=dict)
-    """Times by platform on numbers of nodes, other than the main run's, that jobs finished on."""
+    """Times from finished jobs by platform, for numbers of nodes other than the main run's."""
 
     @property
     def base(self) -> int:
-        """Return the nodes of the main run, which all ratios are over."""
+        """Return the number of nodes of the main run, the baseline of all ratios."""
         return self.measured[0]
 
     def units(self, units: int, nodes: int) -> int:
-        """Return the cores or GPUs of one node, of ``units`` on ``nodes`` nodes."""
+        """Return the cores or GPUs per node when ``units`` are spread over ``nodes`` nodes, rounded
+        up."""
         return max(1, math.ceil(units / nodes))
 
     def size(self, size: float | None, nodes: int) -> float | None:
-        """Return the main run's size that ``size`` on ``nodes`` nodes stands for."""
+        """Return the main run's problem size that corresponds to ``size`` on ``nodes`` nodes."""
         return size * self.base / nodes if self.weak and size is not None else size
 
     def ratio(self, platform: str, nodes: int) -> NodeRatio:
-        """Return time and memory over the main run's; where unknown, the ends of what can be."""
+        """Return time and memory on ``nodes`` nodes divided by the main run's; where unknown, the
+        widest plausible range."""
         if nodes == self.base:
             return NodeRatio(nodes, _ONE, _ONE)
         table = self.ratios.get(platform, ())
@@ -84,14 +88,16 @@ class NodeScaling:
         return _between(table[index - 1], right, nodes)
 
     def learnt_at(self, platform: str, units: int, nodes: int) -> Interval | None:
-        """Return the time on ``nodes`` nodes with ``units`` cores or GPUs each; None: no job."""
+        """Return the time that finished jobs show on ``nodes`` nodes with ``units`` cores or GPUs
+        per node; None: no such job."""
         for job in self.learnt.get(platform, ()):
             if (job.nodes, job.units) == (nodes, units):
                 return job.runtime_s
         return None
 
     def why_not(self, platform: str, nodes: int) -> str | None:
-        """Say why nothing is known of so many nodes; None: it is known."""
+        """Return a sentence that says why the effect of ``nodes`` nodes is unknown; None: it is
+        known."""
         if nodes == self.base:
             return None
         if len(self.measured) < 2:
@@ -112,9 +118,10 @@ class NodeScaling:
         return None
 
     def moved(self, point: Prediction, nodes: int, units: int) -> Prediction:
-        """Return a prediction for each of the main run's nodes as one on ``nodes`` nodes.
+        """Return the prediction on ``nodes`` nodes, given a prediction per node of the main run.
 
-        ``units``: cores or GPUs of each that are asked for, of which ``point`` may be the nearest.
+        ``units``: requested cores or GPUs per node; ``point`` may be the nearest grid point
+        instead.
         """
         if nodes == self.base == 1:
             return point
@@ -143,7 +150,7 @@ class NodeScaling:
         )
 
     def _ran(self, point: Prediction, nodes: int, units: int, time: Interval) -> Prediction:
-        """Return the prediction as jobs ran on so many nodes."""
+        """Return the prediction on ``nodes`` nodes from the ``time`` that finished jobs show there."""
         reference_s, energy = point.speedup.mid * point.runtime_s.mid, point.energy_j
         grown = nodes * units / (point.gpus or point.cores) * time.mid / point.runtime_s.mid
         return replace(
@@ -164,7 +171,8 @@ _ONE = Interval(1.0, 1.0, 1.0)
 
 
 def _unknown(nodes: int, base: int) -> NodeRatio:
-    """Return the range from a perfect gain to none, in memory from shared to repeated data."""
+    """Return the widest plausible ratios: time from perfect speedup to none, memory from shared
+    data to a copy per node."""
     less, more = sorted((base / nodes, 1.0))
     return NodeRatio(
         nodes,
@@ -174,7 +182,7 @@ def _unknown(nodes: int, base: int) -> NodeRatio:
 
 
 def _beyond(last: NodeRatio, nodes: int) -> NodeRatio:
-    """Extend the table's last entry to more nodes, with no further gain at the upper end."""
+    """Extend the table's last entry to more nodes: at the upper end without further speedup."""
     factor = nodes / last.nodes
     time, memory = last.time, last.memory
     return NodeRatio(
@@ -194,7 +202,7 @@ def _between(left: NodeRatio, right: NodeRatio, nodes: int) -> NodeRatio:
 
 
 def to_data(scaling: NodeScaling) -> dict[str, Any]:
-    """Return the scaling as a forecast's JSON holds it."""
+    """Return the scaling as JSON-serialisable data, as stored in a forecast."""
     return {
         "measured": scaling.measured,
         "weak": scaling.weak,
@@ -211,7 +219,8 @@ def to_data(scaling: NodeScaling) -> dict[str, Any]:
 
 
 def from_data(data: Any) -> NodeScaling:
-    """Read what ``to_data`` made. Raises KeyError, TypeError or ValueError for anything else."""
+    """Parse data that ``to_data`` returned. Raises KeyError, TypeError or ValueError for other
+    data."""
     measured = tuple(int(n) for n in data["measured"])
     if not measured or min(measured) < 1:
         raise ValueError("no number of nodes was measured")

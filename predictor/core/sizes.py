@@ -1,19 +1,21 @@
 """How time and peak memory change with the problem size, and peak memory on another platform.
 
-``y(n) = a + b * n**p`` through the measured points: two points fix a pure power law, three or
-more also the constant. One point gives none: another size then widens the interval until it
-says nothing. Upper bounds are what keeps a job from being killed, so they are never below what
-was measured. Away from the measured sizes they span every exponent that fits these as well (a
-program that has hardly left its constant part may grow with the cube from here), and beyond ten
-times the largest measured size memory is unknown.
+The model is ``y(n) = a + b * n**p``: ``y`` is the time in seconds or the peak memory in bytes,
+``n`` the problem size, and ``a``, ``b`` and ``p`` are fitted to the measured runs. Two runs fix
+``b`` and ``p`` with ``a = 0``; three or more also fix ``a``. With one run nothing can be fitted,
+and the interval widens quickly with the distance from the measured size.
 
-On another platform host memory is what the program needed on the reference, on a GPU's node, too.
-Device memory is what the pilot measured there, where it ran on a GPU. Of a program that ran on
-CPUs only, the same data is assumed to live in device memory, beside the runtime's own context; that
-is an assumption about a build that was never seen, so the interval is wide: down to half of the
-host's peak (what is not resident on the device) and up to the host's upper bound and a large
-context. Where a program ran on a GPU and nobody measured its device memory, all that is known is
-the GPU that it ran on.
+Upper bounds of memory protect a job from being killed, so they are never below the measured peak.
+Outside the measured sizes an interval covers every exponent that fits the measured runs as well as
+``p`` does: a program whose constant part still dominates may grow with the cube of the size later
+on. Beyond ten times the largest measured size memory is unknown.
+
+On another platform, GPU platforms included, host memory is the program's peak on the reference. GPU
+memory is the pilot's measurement where the program ran on a GPU. For a program that ran on CPUs
+only, Berth assumes that its data moves to GPU memory and that the GPU runtime's context is added.
+That build was never seen, so the interval is wide: from half of the host's lower bound (some data
+stays on the host) to the host's upper bound plus a large context. Where a program ran on a GPU
+without a measurement of GPU memory, only the model of that GPU is known.
 """
 
 from __future__ import annotations
@@ -30,31 +32,38 @@ from berth.pilot.profile import Profile, Target
 from berth.predictor.core.prediction import Interval, MemoryUse
 
 MEASURED_MARGIN = 1.10
-"""Upper bound over a peak measured at this very size: allocators and inputs vary between runs."""
+"""Ratio of the memory's upper bound to a peak measured at the same size: allocators and inputs vary
+between runs.
+"""
 SINGLE_SIZE_MARGIN = 1.25
-"""Upper bound where only one run at one size is known."""
+"""Ratio of the memory's upper bound to the measured peak where only one size was run."""
 FURTHEST = 10.0
-"""Memory is unknown beyond this many times the largest measured size."""
+"""Memory is unknown beyond this multiple of the largest measured size."""
 NOISE = 0.02
-"""Peaks and times of the same run differ by so much: exponents that fit within it are possible."""
+"""Relative difference between the times or peaks of identical runs. Exponents that fit within this
+tolerance are possible.
+"""
 _SLOPE_UNCERTAINTY = 0.15
-"""Doubt in the exponent when extrapolating, per unit of log(size / nearest measured size)."""
+"""Uncertainty of the exponent outside the measured sizes, per unit of log(size / nearest measured
+size).
+"""
 _POSSIBLE_EXPONENTS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _UNKNOWN_EXPONENTS = (0.0, 1.0, 3.0)
-"""Exponents with one size only: at best constant, most likely linear, at worst cubic (dense
+"""Exponents assumed with one measured size: constant (low), linear (middle), and cubic (high; dense
 solvers)."""
 _MAX_EXPONENT = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
-    """``constant + factor * size**exponent``, and how far off it is at the measured sizes."""
+    """The power law ``constant + factor * size**exponent`` and its largest error at the measured
+    sizes."""
 
     constant: float
     factor: float
     exponent: float
     misfit: float
-    """Largest absolute log ratio of measured to fitted."""
+    """Largest absolute log of the ratio of measured to fitted values."""
 
     def __call__(self, size: float) -> float:
         """Return the fitted value at ``size``."""
@@ -63,11 +72,11 @@ class PowerLaw:
 
 @dataclass(frozen=True, slots=True)
 class SizeGrowth:
-    """Time and memory of one program over its problem size.
+    """Time and memory of one program as functions of its problem size.
 
-    ``size`` is that of the profile's main run (None: the program has no size, and any request
-    for one is answered by the main run as it is, with the words of ``doubt``); ``measured`` are
-    all sizes that were run, ascending.
+    ``size``: the size of the profile's main run. None: the program has no size; requests that name
+    one get the main run's numbers and the sentence of ``doubt``. ``measured``: all sizes that were
+    run, ascending.
     """
 
     size: float | None
@@ -76,9 +85,11 @@ class SizeGrowth:
     runtime: PowerLaw | None = None
     memory: PowerLaw | None = None
     peak_is_bound: bool = False
-    """The program was too small to tell its peak from that of what started it."""
+    """Whether the measured peak is only an upper bound: the program was too small to separate its
+    memory from that of its launcher."""
     gpu_peak_bytes: float | None = None
-    """Peak of all its GPUs together, at ``size``; None: not measured, or it used none."""
+    """Peak memory of all GPUs together at ``size``; None: not measured, or the program used no GPU.
+    """
 
     @classmethod
     def fit(
@@ -90,10 +101,11 @@ class SizeGrowth:
         bounds: Collection[float | None] = (),
         gpu_peak_bytes: float | None = None,
     ) -> SizeGrowth:
-        """Fit ``(size, runtime_s, peak_memory_bytes)`` points and the main run's own numbers.
+        """Fit ``(size, runtime_s, peak_memory_bytes)`` points; ``size`` and the peaks are the main
+        run's.
 
-        ``bounds`` are the sizes whose peak is an upper bound only: nothing is fitted through them.
-        Raises UsageError where a number is not positive and finite.
+        ``bounds``: the sizes whose peak is only an upper bound; these peaks are left out of the
+        memory fit. Raises UsageError where a number is not positive and finite.
         """
         for point in points:
             if not all(math.isfinite(v) and v > 0 for v in point):
@@ -127,16 +139,17 @@ class SizeGrowth:
         )
 
     def runtime_factor(self, size: float | None) -> Interval:
-        """Return time at ``size`` over time at the profile's own size; 1 exactly for that size."""
+        """Return the ratio of the time at ``size`` to the time at the profile's own size; exactly 1
+        for that size."""
         if size is None or self.size is None or size == self.size:
             return Interval(1.0, 1.0, 1.0)
         return self._ratio(self.runtime, size, self.size)
 
     @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
     def memory_bytes(self, size: float | None = None) -> Interval | None:
-        """Return the peak host memory at ``size`` (default: the profile's own).
+        """Return the peak host memory at ``size`` (default: the profile's own size).
 
-        None where none was measured, and where nothing is known of that size.
+        Returns None where no peak was measured, or where memory at that size is unknown.
         """
         if self.peak_memory_bytes is None:
             return None
@@ -153,7 +166,11 @@ class SizeGrowth:
 
     @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
     def gpu_memory_bytes(self, size: float | None = None) -> Interval | None:
-        """Return the peak memory of the GPUs at ``size``; it was measured at one size only."""
+        """Return the peak memory of all GPUs together at ``size``, which was measured at one size
+        only.
+
+        Returns None where no peak was measured, and beyond ``FURTHEST`` times the measured size.
+        """
         peak = self.gpu_peak_bytes
         if peak is None:
             return None
@@ -169,7 +186,8 @@ class SizeGrowth:
         )
 
     def doubt(self, size: float | None) -> str | None:
-        """Say what a person who asks for ``size`` should know of the answer; None where nothing."""
+        """Return a warning about the prediction at ``size``, for the user; None where there is
+        none."""
         if size is None:
             return None
         if self.size is None:
@@ -193,7 +211,7 @@ class SizeGrowth:
             )
         return None
 
-    # A decision asks the same of every candidate: the answer is worked out once.
+    # One decision needs the same ratio for every candidate platform, so the ratio is cached.
     @lru_cache(maxsize=4096)  # noqa: B019 - they are small, frozen values and few
     def _ratio(self, growth: PowerLaw | None, size: float, own: float) -> Interval:
         if not (math.isfinite(size) and size > 0):
@@ -213,34 +231,35 @@ class SizeGrowth:
 
 
 class Needs(NamedTuple):
-    """Memory that runs of a program show, each at the profiled size and at another; None: not
-    known."""
+    """A program's memory as a pair: at the profiled size, and at another size. None: unknown."""
 
     host: tuple[Interval | None, Interval | None]
     gpu: tuple[Interval | None, Interval | None]
-    """Measured, else as the host's: that is what the GPU memory of programs that ran on CPUs only
-    is taken from."""
+    """Measured GPU memory; else the host memory, which is what GPU memory is estimated from for
+    programs that ran on CPUs only."""
 
 
 class Growth(NamedTuple):
-    """The effect of another problem size on time and memory: the same on every platform."""
+    """The effect of another problem size on time and memory, which is the same on every platform."""
 
     time: Interval
-    """Over the time at the profiled size."""
+    """Ratio of the time at this size to the time at the profiled size."""
     needs: Needs | None
-    """The program's memory at the profiled size, and at this one; None: no run measured any, and
-    what a platform's prediction says does not grow."""
+    """The program's memory at the profiled size and at this size. None: no memory was measured, and
+    predicted memory does not change with the size."""
     larger: bool = False
-    """The size is above the profiled one."""
+    """Whether this size is above the profiled size."""
 
     def runtime(self, as_profiled: Interval) -> Interval:
-        """Return the time on a platform, from that at the profiled size."""
+        """Return the time at this size on a platform, given the time at the profiled size there."""
         return as_profiled.times(self.time)
 
     def memory(self, as_profiled: MemoryUse) -> MemoryUse:
-        """Return the memory likewise: what a platform adds (a GPU's context, say) does not grow.
+        """Return the memory at this size on a platform, given the memory at the profiled size
+        there.
 
-        None where nothing is known of the size.
+        Memory that the platform adds (a GPU's context, for example) does not grow. A need is None
+        where memory at this size is unknown.
         """
         held_in = None if self.larger else as_profiled.gpu_held_in_bytes
         if self.needs is None:
@@ -252,7 +271,8 @@ class Growth(NamedTuple):
 
 
 def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
-    """Return what problem ``size`` (None: as profiled) does on every platform."""
+    """Return the effect of problem ``size`` (None: as profiled) on time and memory on every
+    platform."""
     time = sizes.runtime_factor(size)
     if size is None:
         return Growth(time, None)
@@ -271,19 +291,22 @@ def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> 
 
 
 def memory_with(own: MemoryUse, growth: Growth | None, ratio: Interval | None) -> MemoryUse:
-    """Return memory from that of the main run.
+    """Return the memory at another size and number of nodes, given the main run's memory ``own``.
 
-    ``growth``: to another size; ``ratio``: to other nodes.
+    ``growth``: effect of the size; ``ratio``: memory on these nodes divided by the main run's.
+    None: leave out that effect.
     """
     grown = own if growth is None else growth.memory(own)
     return grown if ratio is None else grown.times(ratio)
 
 
 def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
-    """Return values at ``size`` of a constant plus a power, for every power that fits as well.
+    """Return the values at ``size`` of every ``constant + slope * size**exponent`` that fits the
+    measured sizes within NOISE.
 
-    Fitted to the values of ``growth``, so that one from a store gives the same as a fresh one. The
-    last value may be off by NOISE, which counts where the program has hardly grown.
+    The curves are fitted to the values of ``growth`` instead of the raw measurements, so that a law
+    read from the store gives the same result as a fresh fit. The last value may be off by NOISE,
+    which matters where the program has hardly grown.
     """
     first, last = measured[0], measured[-1]
     values = [growth(at) for at in measured]
@@ -303,10 +326,10 @@ def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[
 
 
 def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:
-    """Fit by least squares in log space over a grid of constants below the smallest value."""
+    """Fit by least squares on logs, trying constants below the smallest value."""
     smallest = min(value for _, value in points)
     if len(points) == 2:
-        # Two points cannot tell a constant from an exponent: assume none.
+        # Two points cannot separate a constant from an exponent: assume no constant.
         return _fit_power(points, 0.0)
     best = _best(points, smallest, [i / 10 for i in range(10)])
     near = best.constant / smallest
@@ -343,7 +366,7 @@ def memory_on(
 ) -> MemoryUse:
     """Return the peak memory of a piloted program on a platform, at the profile's own size.
 
-    ``ran_on``: where the pilot ran; None: not known.
+    ``ran_on``: the platform of the pilot run; None: unknown.
     """
     host = sizes.memory_bytes()
     if not platform.is_gpu:
@@ -355,7 +378,7 @@ def memory_on(
 
 
 def ran_on_gpu(profile: Profile) -> bool:
-    """Return whether the pilot used a GPU: its host memory then says nothing of the device's."""
+    """Return whether the pilot used a GPU; its host memory then tells nothing about GPU memory."""
     return profile.runs_on.gpus > 0 or Target.CPU not in profile.runs_on.targets
 
 

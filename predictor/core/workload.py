@@ -1,8 +1,8 @@
-"""The Workload: what is to be placed, told apart by its document's schema.
+"""The Workload: what Berth predicts and places. The schema of its document determines its kind.
 
-A kind of workload is a document (a pydantic model with a ``schema``) and a function that
-describes it. The kinds that Berth knows, and those of installed packages (entry points of the
-group ``berth.workloads``, named as their schema), are in ``KINDS``.
+A kind of workload is a document (a pydantic model with a ``schema``) and a function that describes
+the document as a Workload. ``KINDS`` holds Berth's own kinds and those of installed packages (entry
+points of the group ``berth.workloads``, each named as its schema).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from berth.predictor.core.forecast import Unit
 
 
 class Amount(Document):
-    """The amount of work of one job, in the units that predictions are made in."""
+    """The amount of work per job, in the unit that predictions use."""
 
     unit: Unit
     count: Positive | None = None
-    """Number of units; None: not known, so that platforms are only ranked by relative time."""
+    """Number of units; None: unknown, so that platforms are only ranked by relative time."""
     steps_per_epoch: Positive | None = Field(default=None)
-    """Factor on a predicted step with unit ``epoch``."""
+    """Steps per epoch: the factor from a predicted step to an epoch with unit ``epoch``."""
 
     @property
     def steps(self) -> float | None:
-        """Return how often the predicted unit is done in a job; None: not known."""
+        """Return how many predicted units one job executes; None: unknown."""
         if self.count is None or self.unit is not Unit.EPOCH:
             return self.count
         return None if self.steps_per_epoch is None else self.count * self.steps_per_epoch
@@ -44,15 +44,16 @@ WHOLE_JOB = Amount(unit=Unit.JOB, count=1)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One thing to place: what every part of Berth may know of it, and its document."""
+    """One workload: the fields that all of Berth uses, and the document that only its family reads."""
 
     kind: str
-    """``program``, ``model-graph``, ``language-model``, ``slices``, ``history`` ..."""
+    """Kind of workload: ``program``, ``model-graph``, ``language-model``, ``slices``, ``history``
+    ..."""
     name: str
     digest: str
-    """``sha256:`` of the document's content."""
+    """``sha256:`` digest of the document's content."""
     runs_on: RunsOn
-    """Devices, machine, instruction sets, and the shape: threads, ranks, GPUs."""
+    """Devices, architecture and instruction sets that it needs, and its threads, ranks and GPUs."""
     amount: Amount
     document: Document
 
@@ -64,7 +65,7 @@ class Kind:
     name: str
     model: type[Document]
     describe: Callable[[Any], Workload]
-    """Makes the workload from a document of ``model``."""
+    """Returns the Workload that a document of type ``model`` describes."""
 
 
 OWN_ENTRY_POINTS = Path(__file__).parents[1] / "entry_points.ini"
@@ -90,7 +91,7 @@ def kind_of(schema: str) -> Kind:
 
 
 def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
-    """Return the workload in a JSON text. Raises DocumentError in one sentence."""
+    """Parse a workload from JSON text. Raises DocumentError with one sentence."""
     data = json_data(text, source=source)
     named = data.get("schema") if isinstance(data, dict) else None
     schema = named if isinstance(named, str) else ""
@@ -101,7 +102,7 @@ def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
 
 
 def read_workload(path: Path) -> Workload:
-    """Return the workload in a JSON file, or a TOML file of slices. Raises DocumentError."""
+    """Read a workload from a JSON file, or from a TOML file of slices. Raises DocumentError."""
     if path.suffix == ".toml":
         kind = KINDS.load("berth.slice-workload/1")
         return kind.describe(read_toml(path, kind.model))
@@ -116,6 +117,6 @@ def read_workload(path: Path) -> Workload:
 
 
 def _unknown_schema(source: str | Path, schema: str) -> DocumentError:
-    """Return the error for a document that is no workload."""
+    """Return the error for a document whose schema is not a workload's."""
     problem = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
     return DocumentError(source, problem, key="schema", hint=f"known: {', '.join(KINDS.names())}")
