@@ -26,7 +26,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A prediction request to a family: one workload, the platforms, and all other known platforms."""
+    """A prediction request to a family: one workload, and the platforms to predict it on."""
 
     workload: Workload
     platforms: Mapping[str, Platform]

@@ -148,7 +148,7 @@ class Forecast:
         return time if time is None or size is None else self.growth(size, nodes).runtime(time)
 
     def _time_at(self, platform: str, units: int, nodes: int) -> Interval | None:
-        """Return the time of ``runtime_at`` at the profiled problem size."""
+        """Return the time that ``runtime_at`` gives at the profiled problem size."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
@@ -168,7 +168,7 @@ class Forecast:
         return growth_to(self.sizes, size)
 
     def at(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
-        """Return the prediction with exactly ``units`` cores or GPUs; None: platform not forecast."""
+        """Return the prediction with ``units`` cores or GPUs; None: platform not forecast."""
         point = self.prediction(platform, units, nodes)
         runtime = self.runtime_at(platform, units, nodes=nodes)
         if point is None or runtime is None:

@@ -217,7 +217,7 @@ class Forecaster:
 def _explained(
     family: Family, question: Question, platforms: Sequence[Platform]
 ) -> Sequence[Explanation | UsageError]:
-    """Return, for each platform, the family's explanation or the error that says why there is none."""
+    """Return, for each platform, the family's explanation, or the error where there is none."""
     if isinstance(family, ExplainsSeveral):
         with suppress(UsageError):  # on failure, explain one platform at a time
             return family.explain_each(question, platforms)
@@ -343,7 +343,7 @@ def _ran_on(workload: Workload) -> tuple[str, ...]:
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
-    """Return the curve with each speedup computed as ``reference_s`` divided by the predicted time."""
+    """Return the curve with each speedup as ``reference_s`` divided by the predicted time."""
     return PredictionCurve(
         tuple(replace(p, speedup=p.runtime_s.over(reference_s)) for p in curve.points)
     )

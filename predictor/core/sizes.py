@@ -240,7 +240,7 @@ class Needs(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """The effect of another problem size on time and memory, which is the same on every platform."""
+    """The effect of another problem size on time and memory; the same on every platform."""
 
     time: Interval
     """Ratio of the time at this size to the time at the profiled size."""

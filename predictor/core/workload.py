@@ -44,7 +44,7 @@ WHOLE_JOB = Amount(unit=Unit.JOB, count=1)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One workload: the fields that all of Berth uses, and the document that only its family reads."""
+    """One workload: the fields that all of Berth uses, and its document."""
 
     kind: str
     """Kind of workload: ``program``, ``model-graph``, ``language-model``, ``slices``, ``history``
