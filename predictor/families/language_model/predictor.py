@@ -1,9 +1,10 @@
 """Predictions of served language models on devices, with intervals, basis and abstention.
 
-Offline throughput comes from the head that was measured on the device: ``offline`` (a batch of
-equal requests) or ``ttft`` and ``tpot`` (a server under a closed load, where throughput is
-``batch x (input + output) / (ttft + (output - 1) x tpot)``). Where neither was, it is physics with
-the framework's effects: a prior, and an abstention.
+A head is the learnt model of one quantity. Throughput comes from the head whose measurements
+resemble the request most: ``offline`` (a batch of equal requests), or ``ttft`` and ``tpot`` (time
+to first token and time per output token of a server under a closed load, where throughput is
+``batch x (input + output) / (ttft + (output - 1) x tpot)``). A device that was not measured gets
+the physical model with the framework's fitted factors; such predictions abstain.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ from berth.predictor.hardware.dominance import dominates
 from berth.predictor.hardware.unit import Unit, unit_named
 
 SERVING = "serving"
-"""Source of a throughput from first and further tokens."""
+"""Name of the source that computes throughput from ``ttft`` and ``tpot``."""
 _SERVED = frozenset(Precision) - {Precision.FP64, Precision.TF32, Precision.INT8}
-"""Precisions that language models are computed in."""
+"""Precisions that language models are served in."""
 UNVERIFIED = "unverified: no public measurements to check it against"
 DRAWN_SHARE = Interval(0.4, 0.7, 1.0)
-"""Share of its rated power that a busy accelerator draws: a rule, not a measurement."""
+"""Share of its rated power that a busy accelerator draws: an assumption, not a measurement."""
 WIDEST = math.log(3.0)
-"""Half width in log beyond which a prediction is not one to act on."""
+"""Half width in log time above which the predictor abstains."""
 _BASIS = {
     Situation.BLOCK: Basis.CALIBRATED,
     Situation.PAIR: Basis.CALIBRATED,
@@ -70,57 +71,59 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A quantity in seconds, what it stands on, and what bounds it."""
+    """A time in seconds, its situation (closeness to the measurements) and its bound."""
 
     seconds: Interval
     situation: Situation
     bound: Bound
     by_sibling: bool = False
-    """The accelerator is unmeasured and has the effects of its nearest sibling."""
+    """Whether the accelerator is unmeasured and uses the factors of its nearest measured
+    sibling."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingPrediction:
-    """One model under one load on one device."""
+    """The prediction for one model under one load on one device."""
 
     device: str
     gpus: int
     framework: str
     throughput: Interval
-    """Tokens a second, input and output together."""
+    """Tokens per second, input and output together."""
     ttft_s: Interval
     tpot_s: Interval
     memory: Memory
     memory_bytes: float
-    """Memory of one GPU."""
+    """Memory of one GPU, in bytes."""
     resident: float
-    """Sequences of a replica whose cache fits at a time."""
+    """Number of sequences per replica whose cache fits at the same time."""
     fits: bool
-    """Whether the upper end of what it needs to run at all fits."""
+    """Whether the upper end of the least memory needed fits on the GPU."""
     energy_j_per_token: Interval | None
-    """Unverified."""
+    """Not verified by measurements."""
     price_per_million: Interval | None
-    """Price of a million tokens, in the site's currency."""
+    """Price per million tokens, in the site's currency."""
     carbon_g_per_million: Interval | None
-    """Carbon of a million tokens; unverified."""
+    """Grams of carbon per million tokens; not verified by measurements."""
     basis: Basis
     latency_basis: Basis
     """Basis of ``ttft_s`` and ``tpot_s``."""
     bound: Bound
     source: str
-    """The head that throughput is from."""
+    """Name of the head, or ``serving``, that the throughput comes from."""
     abstained: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class LlmPredictor:
-    """A loaded bundle."""
+    """A predictor that uses one loaded bundle."""
 
     model: LlmModel
 
     @classmethod
     def load(cls, folder: Path | None = None) -> LlmPredictor:
-        """Load the shipped bundle, or one of a folder. Raises DocumentError."""
+        """Return a predictor with the shipped bundle, or with that in ``folder``. Raises
+        DocumentError."""
         return cls(_shipped() if folder is None else load(folder))
 
     @property
@@ -130,7 +133,7 @@ class LlmPredictor:
 
     @property
     def accelerators(self) -> frozenset[str]:
-        """Return all accelerators that were measured, by their names in the hardware catalogue."""
+        """Return the hardware-catalogue names of all accelerators that were measured."""
         return frozenset(a for h in self.model.heads.values() for a in h.codes.accelerators)
 
     def predict(
@@ -141,7 +144,8 @@ class LlmPredictor:
         framework: str = "vllm",
         carbon_g_per_kwh: float | None = None,
     ) -> list[ServingPrediction]:
-        """Return one prediction a device, in their order. Raises UsageError (``Load.check``)."""
+        """Return one prediction per device, in the same order. Raises UsageError
+        (``Load.check``)."""
         work.check(model)
         if not devices:
             return []
@@ -162,10 +166,11 @@ class LlmPredictor:
         ]  # fmt: skip
 
     def _in_order(self, head: Head, case: Case, framework: str, log_time: float) -> float:
-        """Return a log time that is not slower than that of the accelerator whose effects it has
-        where it has more of everything.
+        """Return ``log_time``, limited by the time of the whole sibling whose factors the device
+        uses.
 
-        And not faster where it has less of everything, as a slice has.
+        A device with more of every resource than that sibling is not slower; a device with less of
+        every resource, such as a slice, is not faster.
         """
         near = stands_for(case.device, head.codes.accelerators)
         if not near or (near == case.device.sheet.name and case.device.whole):
@@ -189,7 +194,7 @@ class LlmPredictor:
             for c in cases
         ])  # fmt: skip
         log_time, shares = combine(terms, effects)
-        # One model under one load: only the accelerator differs.
+        # All cases are one model under one load: only the accelerator differs.
         tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
         tied[:, 0] = [head.codes.accelerator(c) for c in cases]
         situations = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
@@ -222,7 +227,8 @@ def _has_sibling(head: Head, case: Case) -> bool:
 
 
 def _both(offline: Interval, serving: Interval, basis: Basis) -> Interval:
-    """Combine two estimates of the same seconds that resemble what was measured equally."""
+    """Return the combination of two estimates of the same time with equally similar
+    measurements."""
     combined = combine_estimates(
         (SourceEstimate(OFFLINE, offline, basis), SourceEstimate(SERVING, serving, basis))
     )
@@ -244,7 +250,8 @@ def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situ
 
 
 def _alias(framework: str, head: Head) -> str:
-    """Return the framework's other name: the two data sets name TensorRT-LLM differently."""
+    """Return the framework's other name if only that is known: two data sets name TensorRT-LLM
+    differently."""
     other = {"tensorrt-llm": "trtllm", "trtllm": "tensorrt-llm"}.get(framework, framework)
     return other if other in head.codes.frameworks else framework
 
@@ -278,7 +285,7 @@ def _join(
         whole = _both(offline.seconds, served, _BASIS[worse])
     else:
         whole = offline.seconds if source == OFFLINE else served
-    # Both are of the same work: the parts are scaled so that they add up to the whole.
+    # Both estimates are of the same work: scale the parts so that they add up to the whole.
     agree = whole.mid / served.mid
     first, further = ttft.seconds.scaled(agree), tpot.seconds.scaled(agree)
     rate = whole.over(tokens)

@@ -1,8 +1,8 @@
-"""The Bundle: a trained predictor as data: JSON manifest, ONNX models, range data. No pickles.
+"""The Bundle of a trained predictor: JSON manifest, ONNX models, range data; no pickles.
 
-A folder. ``manifest.json`` names every other file with its SHA-256; the bundle's id is the digest
-of all that its predictions depend on, so that the same data, seed and code give the same id.
-Loading checks everything before a model is built from it.
+A bundle is a folder. ``manifest.json`` names every other file with its SHA-256. The bundle's id is
+the digest of all data that its predictions depend on, so the same data, seed and code give the same
+id. Loading verifies all files before it builds a model.
 """
 
 from __future__ import annotations
@@ -43,19 +43,25 @@ DEFAULT_BUNDLE = SHIPPED_BUNDLES / "default"
 
 
 class Calibration(Document):
-    """How the roofline becomes a time.
+    """Constants that turn roofline times into a predicted time.
 
     ``t = fixed + reduction_s * reductions + parallel * exp(bias) * efficiency**carry``, where
-    ``efficiency`` is the measured reference time over its own roofline: ``carry`` is the share of
-    it (in log) that goes along to the other platform.
+
+    - ``fixed`` (s): roofline time of launches and contended atomic updates;
+    - ``parallel`` (s): roofline time of everything else;
+    - ``reductions``: number of reductions (``Work.reductions``);
+    - ``efficiency``: measured time on the reference over its roofline time there;
+    - ``carry``: fitted exponent (1: the efficiency is the same on the other platform).
     """
 
     bias: float
     carry: float
     reduction_s: float = Field(ge=0)
-    """Fetching the result of one reduction (GPU)."""
+    """Seconds to fetch the result of one reduction (GPU)."""
     score_quantile: Positive
-    """90 % quantile of ``|log error| / difficulty`` of this prior alone, see ``core.intervals``."""
+    """90 % quantile of ``
+    log error
+    / difficulty`` without the learnt residual, see ``core.intervals``."""
 
 
 class Labelled(Document):
@@ -67,23 +73,26 @@ class Labelled(Document):
     rows: int = Field(ge=1)
     kernels: int = Field(ge=1)
     label: str
-    """Which rows of which data set the times are."""
+    """Data set and rows that the measured times come from."""
     model: str
     prior: Calibration
     dead_zone: float = Field(ge=0)
-    """Residuals below this are taken for noise, see ``firm``."""
+    """Residuals below this value are treated as noise, see ``firm``."""
     score_quantile: Positive
-    """90 % quantile of ``|log error| / difficulty`` of prior and residual together."""
+    """90 % quantile of ``
+    log error
+    / difficulty`` with the learnt residual applied."""
     hardware: Platform
-    """The platform as it was described when the model was trained."""
+    """The platform as described when the model was trained."""
     reference: Name | None = None
-    """Platform that its programs were measured on, where that is not the bundle's."""
+    """Platform that the training programs were measured on; None: the bundle's reference."""
     range_file: str | None = None
-    """Range data of what was timed there; None: the bundle's."""
+    """Range data of the programs that were timed on this platform; None: the bundle's range
+    data."""
 
 
 class Training(Document):
-    """What the bundle was made of and how."""
+    """The data, settings and libraries that the bundle was trained with."""
 
     profiles_sha256: str
     labels_sha256: str
@@ -96,7 +105,7 @@ class Training(Document):
 
 
 class Manifest(BundleManifest):
-    """``manifest.json``."""
+    """The document ``manifest.json``."""
 
     schema_: str = Field(default=BUNDLE_SCHEMA, alias="schema")
     reference: Name
@@ -104,9 +113,9 @@ class Manifest(BundleManifest):
     features: tuple[str, ...]
     labelled: tuple[Labelled, ...] = Field(min_length=1)
     typical_log_efficiency: float
-    """Mean log of measured reference time over its roofline, in training."""
+    """Mean over the training kernels of log(measured reference time / roofline time)."""
     priors: dict[str, Calibration]
-    """Calibrations for platforms without labels, by kind: ``cpu`` and ``gpu``."""
+    """Calibrations for platforms without measured times, by kind: ``cpu`` and ``gpu``."""
     training: Training
 
 
@@ -117,16 +126,16 @@ class Bundle:
     folder: Path
     manifest: Manifest
     models: Mapping[str, onnxruntime.InferenceSession]
-    """Sessions by labelled platform."""
+    """ONNX sessions by labelled platform."""
     dead_zones: Mapping[str, float]
     range_check: RangeCheck
     own_ranges: Mapping[str, RangeCheck]
-    """Range data of labelled platforms on which other programs were timed than the bundle was
-    trained on."""
+    """Range data of the labelled platforms on which other programs were timed than those that the
+    bundle was trained on."""
 
     @property
     def id(self) -> str:
-        """Return the bundle's digest."""
+        """Return the bundle's id, a digest."""
         return self.manifest.id
 
     def residual(self, platform: str, rows: Floats) -> Floats:
@@ -135,7 +144,8 @@ class Bundle:
 
 
 def firm(residuals: Floats, dead_zone: float) -> Floats:
-    """Shrink residuals firmly: nothing below ``dead_zone``, all beyond twice that, linear between.
+    """Return the residuals after firm shrinkage: 0 below ``dead_zone``, unchanged above twice that,
+    linear between.
 
     Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
@@ -145,7 +155,7 @@ def firm(residuals: Floats, dead_zone: float) -> Floats:
 
 
 def verify(folder: Path) -> Manifest:
-    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest after verifying every checksum. Raises DocumentError."""
     manifest = read_manifest(folder, Manifest)
     check_complete(folder, manifest, files_of(manifest.labelled))
     check_features(folder, same=manifest.features == FEATURES, key="features")
@@ -153,14 +163,13 @@ def verify(folder: Path) -> Manifest:
 
 
 def files_of(labelled: Iterable[Labelled]) -> set[str]:
-    """Return the names of the files that a bundle with these platforms consists of, besides its
-    manifest and card."""
+    """Return the names of the files in a bundle with these platforms, without manifest and card."""
     entries = tuple(labelled)
     return {RANGE, *(e.model for e in entries), *(e.range_file for e in entries if e.range_file)}
 
 
 def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
-    """Verify and load a bundle. Raises DocumentError where anything about it is wrong."""
+    """Return the bundle after verifying it. Raises DocumentError for a missing or invalid file."""
     manifest = verify(folder)
     models = {entry.platform: open_model(folder / entry.model) for entry in manifest.labelled}
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
@@ -183,7 +192,7 @@ def write_range(check: RangeCheck) -> str:
 
 
 def read_range(path: Path) -> RangeCheck:
-    """Read what ``write_range`` wrote. Raises DocumentError."""
+    """Return the range data from a file that ``write_range`` wrote. Raises DocumentError."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
         check = RangeCheck(

@@ -1,9 +1,9 @@
-"""Estimates: log time, width and basis of one profile at every point of a ceiling table.
+"""Estimates: log time, interval width and basis of one profile at every point of a ceiling table.
 
-The basis decides how: measured points are what was measured; a labelled platform gets the
-learnt residual (at the labelled core count as calibrated, elsewhere moved by the roofline); any
-other platform gets the calibrated roofline alone. Each step away from what was measured widens
-the interval, by the constants below.
+Points that the profile measured get the measured time. A labelled platform (one with measured
+training times in the bundle) gets the calibrated roofline with the learnt residual; at other core
+counts the basis is ``scaled``. Any other platform gets the calibrated roofline alone. Each step
+away from measured points widens the interval by the constants below.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ from berth.predictor.families.program.work import ThreadScaling, Work, work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5
-"""Factor on the prior's log interval where the platform has no label: its own bias is unknown."""
+"""Factor on the log interval for a platform without measured times, whose bias is unknown."""
 SCALED_WIDENING = 0.2
-"""Share added to the log interval for each doubling between labelled and asked core count."""
+"""Relative widening of the log interval for each doubling between labelled and requested cores."""
 GUESSED_SCALING_WIDENING = 0.5
-"""The same where the program was never run with another number of threads."""
+"""The same widening for a program that was never run with another number of threads."""
 PARTIAL_WIDENING = 1.25
-"""Factor where the counters are of a part of the run only."""
+"""Factor on the log interval if only a part of the run was counted."""
 OTHER_REFERENCE_WIDENING = 1.25
-"""Factor where the profile is of another platform than the bundle's training profiles are."""
+"""Factor on the log interval if the profile was measured on another platform than the training
+profiles."""
 UNKNOWN_DIFFICULTY = 1.0
-"""Difficulty where no labelled platform can tell: nothing is anchored on the measured run."""
+"""Difficulty used if no labelled platform gives one, because the measured run anchors nothing."""
 CALIBRATED_KERNELS = 9
-"""Kernels below which a labelled platform has no interval of its own: its basis stays a prior."""
+"""Least number of kernels for the basis CALIBRATED; with fewer, a labelled platform's basis is
+PRIOR."""
 LEAST_LOG_WIDTH = math.log(1.03)
-"""Runs repeat to within a few per cent at best."""
+"""Least half width in log time: repeated runs differ by a few per cent at best."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Log time of one point, half the width of its log interval, and what it stands on."""
+    """The log time of one point, half the width of its log interval, and its basis."""
 
     log_time: float
     log_width: float
@@ -53,20 +55,21 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A ceiling table: the points asked for, then the reference, then labelled platforms' own."""
+    """A ceiling table: the requested points, then the reference, then the labelled platforms'
+    points."""
 
     table: Ceilings
     count: int
-    """Number of points that were asked for."""
+    """Number of requested points."""
     reference: int
-    """Row of the reference; -1: its platform has no signature."""
+    """Row of the reference in the table; -1: the reference platform is not known."""
     labelled: dict[str, int]
     """Row of each labelled platform, as the bundle describes it, at its labelled core count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A profile as the estimator sees it."""
+    """A profile in the form that the estimator uses."""
 
     profile: Profile
     work: Work
@@ -75,18 +78,20 @@ class Reading:
     roofs: Times
     log_roofs: Floats
     log_efficiency: float
-    """Measured reference time over its roofline; NaN where the reference has no signature."""
+    """Log of the measured reference time over its roofline time; NaN: the reference is not
+    known."""
 
     @property
     def work_features(self) -> Floats:
-        """Return what the range test looks at."""
+        """Return the features that the range check uses."""
         return np.array(work_features(self.work, self.scaling))
 
 
 def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
-    """Read work and rooflines of a profile. ``typical`` is the training set's mean log efficiency.
+    """Return the work and roofline times of a profile.
 
-    Counters of a part of a run are scaled so that the whole has the typical efficiency.
+    ``typical`` is the training set's mean log efficiency. Counters of a part of a run are scaled so
+    that the whole run has this efficiency.
     """
     known = layout.reference >= 0
     home = layout.table.points[layout.reference].platform if known else None
@@ -94,7 +99,8 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
     run = Reference(runtime_s, layout.reference)
     roofs = times(work, layout.table, scaling)
     if not work.complete:
-        # Without a reference by a platform of the bundle: never by what else is asked for.
+        # Without a reference, use a platform of the bundle: the result must not depend on the other
+        # requested points.
         anchor = layout.reference if layout.reference >= 0 else min(layout.labelled.values())
         wanted = math.exp(math.log(runtime_s) - typical)
         work = work.scaled(wanted / float(roofs.total[anchor]))
@@ -105,10 +111,10 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
 
 
 def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Floats:
-    """Return [readings, points] ``Estimate.log_time`` of several, which ``estimate`` computes one
-    by one.
+    """Return [readings, points]: the ``Estimate.log_time`` of several readings.
 
-    Readings may differ in all but profile and scaling: models run once over all of them.
+    Same values as from ``estimate``. Readings must share profile and scaling; each ONNX model runs
+    once for all of them.
     """
     points = layout.table.points[: layout.count]
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
@@ -140,7 +146,7 @@ def _features(reading: Reading, index: int) -> Floats:
 
 
 def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
-    """Return one estimate for each point asked for, in their order."""
+    """Return one estimate for each requested point, in the same order."""
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
@@ -194,8 +200,8 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
 
 
 def counting_error(profile: Profile) -> float:
-    """Return the largest relative standard error of the misses: time is at most proportional to
-    them."""
+    """Return the largest relative standard error of the cache-miss counters; the time's own
+    relative error is at most this."""
     return max(
         (
             m.standard_error / m.value
@@ -213,8 +219,7 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 
 
 def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
-    """Return the learnt log residual of each labelled platform; none where nothing can be
-    anchored."""
+    """Return the learnt log residual of each labelled platform; empty without a reference."""
     if layout.reference < 0:
         return {}
     residuals = {}
@@ -226,7 +231,8 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
 def _difficulties(
     reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
 ) -> dict[str, float]:
-    """Return the difficulty by labelled platform, and by kind for the platforms without labels."""
+    """Return the difficulty by labelled platform and, for other platforms, by kind (``cpu``,
+    ``gpu``)."""
     difficulties = {}
     for entry in bundle.manifest.labelled:
         if entry.platform not in residuals:
@@ -247,7 +253,7 @@ def _calibrated(prior: Calibration, reading: Reading, index: int, residual: floa
 
 
 def _measured_log_times(profile: Profile) -> dict[int, float]:
-    """Return log times on the profile's own platform by cores: its runs, where they were made."""
+    """Return the measured log times on the profile's own platform, by number of cores."""
     log_times_by_cores = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
     if profile.runtime is not None:
         declared = profile.runs_on.threads * profile.runs_on.ranks
@@ -258,7 +264,7 @@ def _measured_log_times(profile: Profile) -> dict[int, float]:
 def _at_home(
     reading: Reading, point: Point, measured: dict[int, float], log_roof: float, doubling: float
 ) -> Estimate:
-    """Return the measurement on the profile's own platform, or an estimate moved from it."""
+    """Return the measured time on the profile's own platform, or an estimate scaled from it."""
     runtime = reading.profile.runtime
     spread = runtime.spread_s / runtime.median_s if runtime else 0.0
     width = max(LEAST_LOG_WIDTH, 2 * spread)

@@ -1,11 +1,11 @@
-"""Why a program is that much faster on a platform, in counters and in words.
+"""Explanations of a program's speedup on a platform, in counters and in words.
 
-The effects are Shapley values on the log speedup (``attribution``) of what the program does for
-each instruction, its footprint, and how far from its own roofline it ran on the reference. The
-background is the median of each over the bundle's training kernels. Counterfactual programs, with
-some counters those of a typical one, go through the very code that serves, so that the effects add
-up to the prediction that is shown. The bound is the roofline's: which part of the time there is
-largest.
+An effect is the Shapley value (``attribution``) of a group of inputs on the log speedup. The inputs
+are the program's counters per instruction, its footprint, and its efficiency on the reference
+(measured time over roofline time). The baseline is the median of each input over the bundle's
+training kernels. Counterfactual programs, with some inputs set to that baseline, go through the
+same code as predictions do, so the effects add up to the prediction that is shown. The bound is the
+largest part of the roofline's time on the platform.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from berth.predictor.hardware.ceilings import Point
 
 SHOWN = 3
 LEAST_EFFECT = 0.01
-"""Log of the least effect that is worth a word: one per cent."""
+"""Log of the smallest effect that is named: 1 %."""
 
 LIMITS = {
     "flops": (Bound.COMPUTE, "floating-point operations"),
@@ -47,21 +47,22 @@ LIMITS = {
     "launches": (Bound.LAUNCH, "starting parallel regions or kernels"),
     "serial": (Bound.SERIAL, "its serial part"),
 }
-"""Parts of the roofline's time: the bound that each is, and what it is called."""
+"""For each part of the roofline's time: its bound, and its name for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One group of counters: by what factor it moves the speedup."""
+    """The effect of one group of counters: the factor by which the group changes the speedup."""
 
     name: str
     counters: tuple[str, ...]
     factor: float
-    """Factor on the speedup: above 1, the program gains more there than a typical one for this."""
+    """Factor on the speedup; above 1, this group makes the speedup larger than a typical
+    program's."""
 
     @property
     def shown(self) -> str:
-        """Return the factor as people read it: ``x1.72``, ``x24``, ``x1/140``."""
+        """Return the factor as text: ``x1.72``, ``x24``, ``x1/140``."""
         if self.factor < 0.1:
             return f"x1/{1 / self.factor:.3g}"
         return f"x{self.factor:.2f}" if self.factor < 10 else f"x{self.factor:.3g}"
@@ -69,34 +70,35 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One platform: ``speedup = typical_speedup`` times all the effects' factors."""
+    """The explanation for one platform: ``speedup = typical_speedup`` times all effects'
+    factors."""
 
     whose_time: ClassVar[str] = "the roofline's"
     platform: str
     speedup: float
     typical_speedup: float
-    """Speedup of a program with the training kernels' median counters and this one's instructions.
-    """
+    """Speedup of a program with this program's instructions and the training kernels' median
+    counters."""
     bound: StrEnum
-    """A ``Bound``, or what another family says in its place."""
+    """A ``Bound``, or the value that another family uses in its place."""
     limit: str
-    """The largest part of the time there."""
+    """Name of the largest part of the time on the platform."""
     limit_share: float
-    """Share of the roofline's time."""
+    """Share of that part in the roofline's time, 0 to 1."""
     effects: tuple[Effect, ...]
-    """All of them, largest first."""
+    """All effects, largest first."""
     at_home: bool
-    """Measured, or scaled from what was measured, on this very platform."""
+    """Whether the prediction was measured on this platform, or scaled from measurements on it."""
     shares: dict[str, float]
-    """Each part of the roofline's time over the whole; those that overlap sum to more than 1."""
+    """Each part of the roofline's time over the total; parts that overlap sum to more than 1."""
 
     @property
     def largest(self) -> tuple[Effect, ...]:
-        """Return the effects worth naming: at most three."""
+        """Return the effects of at least 1 %: at most three, largest first."""
         return tuple(e for e in self.effects if abs(math.log(e.factor)) >= LEAST_EFFECT)[:SHOWN]
 
     def sentence(self) -> str:
-        """Write one or two sentences for people."""
+        """Return one or two sentences for users."""
         speedup_there = (
             f"{self.speedup:.3g}x on {self.platform}: {self.bound.value}-bound there "
             f"({100 * self.limit_share:.0f} % of {self.whose_time} time is {self.limit})."
@@ -115,8 +117,10 @@ def explain(
     *,
     reference: Platform | None = None,
 ) -> list[Explanation]:
-    """Explain why each point gets its speedup, in their order. Raises UsageError as predicting
-    does."""
+    """Return one explanation per point, in the order of the points.
+
+    Raises UsageError for a profile that cannot be predicted from.
+    """
     layout = predictor.layout(profile, points, reference)
     reading = predictor.read(profile, layout)
     game = Game(reading, layout, predictor.bundle)
@@ -125,7 +129,7 @@ def explain(
 
 
 def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Sort effects by how far each moves the speedup, either way."""
+    """Return the effects sorted by the size of their change of the speedup, up or down."""
     return tuple(sorted(effects, key=lambda e: -abs(math.log(e.factor))))
 
 
@@ -136,7 +140,7 @@ def _explanation(
     total = float(roofs.total[index])
     shares = {name: float(getattr(roofs, name)[index]) / total for name in LIMITS}
     limit = max(shares, key=shares.__getitem__)
-    # Behind a GPU's second level lies its memory.
+    # A GPU has no third cache level: behind its second level is its memory.
     bound, words = LIMITS["dram" if limit == "l3" and point.platform.is_gpu else limit]
     effects = [
         Effect(name, counters, math.exp(float(effect)))
@@ -186,30 +190,30 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("atomic updates", ("atomic_ops",), ("atomics",)),
     ("efficiency on the reference", ("runtime",), ("log_efficiency",)),
 )
-"""Words of the sentence, the Profile's own names, and the columns of a row."""
+"""For each group: its name in sentences, the Profile's counters, and the columns of a row."""
 
 COLUMNS = tuple(column for _, _, columns in GROUPS for column in columns)
 _AT = {name: index for index, name in enumerate(COLUMNS)}
 _COUNTED = tuple(name for name in COUNTS if name in COLUMNS)
-"""Columns that are a field of ``Work`` for each instruction."""
+"""Columns that hold a field of ``Work`` per instruction."""
 
 
 class Game:
-    """The program as a row of what it does for each instruction, and rows as log speedups."""
+    """The program as a row of inputs per instruction, and a function from rows to log speedups."""
 
     def __init__(self, reading: Reading, layout: Layout, bundle: Bundle) -> None:
         self._reading, self._layout, self._bundle = reading, layout, bundle
         self.row = _row(reading.work, reading.log_efficiency)
         typical = _typical(bundle, reading.work, reading.log_efficiency)
-        # What the pilot could not measure stays unknown: it moves nothing.
+        # Counters that the pilot could not measure stay unknown and have no effect.
         self.typical = np.where(np.isnan(self.row), self.row, typical)
         self.groups = [[_AT[column] for column in columns] for _, _, columns in GROUPS]
 
     def log_speedups(self, rows: Floats) -> Floats:
-        """Return the log speedups (rows x points)."""
+        """Return the log speedups, rows x points."""
         readings = [self._moved(row) for row in rows]
         own = np.array([math.log(reading.run.runtime_s) for reading in readings])[:, None]
-        # At home the measured times are the program's own and move with its time.
+        # On the profile's own platform the predictions are measured times and change with ``own``.
         home = self._reading.profile.platform
         points = self._layout.table.points[: self._layout.count]
         is_home = np.array([point.platform.name == home for point in points])
@@ -257,8 +261,8 @@ def _row(work: Work, log_efficiency: float) -> Floats:
 
 
 def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
-    """Return the median training kernel as a row; misses are split into reads and writes as ours
-    are."""
+    """Return the median training kernel as a row, with misses split into reads and writes in the
+    same ratio as in ``work``."""
     check = bundle.range_check
     rows = dict(zip(WORK_FEATURES, (check.rows * check.scale + check.centre).T, strict=True))
     median = {name: _median(column) for name, column in rows.items()}
@@ -297,19 +301,21 @@ def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
 
 
 def _median(values: Floats) -> float:
-    """Return the median over those that were counted; NaN where none was."""
+    """Return the median of the values that are not NaN; NaN if all are."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if known.size else math.nan
 
 
 _SOME_FLOPS = 1e-3
-"""An instruction: kernels with fewer say nothing of bytes an operation."""
+"""Operations per instruction: kernels with fewer are left out of the median of operations per
+byte."""
 _NO_ATOMICS = 1e-8
-"""Atomic updates an instruction that count as none: at most ten times the features' floor."""
+"""Atomic updates per instruction that count as none: at most ten times the features' lower
+limit."""
 
 
 def _work(row: Floats, own: Work) -> Work:
-    """Return the row as Work with the program's own number of instructions."""
+    """Return the row as Work, with the number of instructions of ``own``."""
     total = own.instructions
     value = {name: float(row[index]) for name, index in _AT.items()}
     regions, atomics = value["regions"], value["atomics"]
@@ -327,7 +333,7 @@ def _work(row: Floats, own: Work) -> Work:
 
 
 def _levels(value: dict[str, float], kind: str, total: float) -> Levels:
-    """Return the misses by level; an inner level misses at least what the next one does."""
+    """Return the misses by level; a level has at least as many misses as the next one."""
     far = value[f"far_{kind}"]
     middle = max(far, value[f"middle_{kind}"])
     return (max(middle, value[f"near_{kind}"]) * total, middle * total, far * total)

@@ -1,7 +1,7 @@
-"""The Predictor: from a Profile and platforms to Predictions; the room's front door.
+"""The Predictor: predictions for a Profile on platforms; the public entry point of this package.
 
-Loads a bundle once and lays the platforms' ceilings out in a table; after that one profile
-against every platform is a few numpy operations and one ONNX call for each labelled platform.
+A bundle is loaded once and the platforms' ceilings are put in a table. Predicting one profile on
+every platform then costs a few numpy operations and one ONNX call per labelled platform.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from berth.predictor.families.program.work import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
 
 WIDEST_USEFUL_FACTOR = 20.0
-"""An upper time beyond this many times the middle says nothing: abstain."""
+"""Abstain where the interval's upper end is more than this many times the predicted time."""
 LEAST_BUSY = 0.5
-"""Processor time over time below which a program is said to wait,"""
+"""Average number of busy cores below which a program counts as mostly waiting."""
 LEAST_JUDGED_S = 0.1
-"""if it takes so long: starting a program is mostly waiting."""
+"""Shortest run time, in seconds, for which ``LEAST_BUSY`` applies: starting a program is mostly
+waiting.
+"""
 
 
 class Predictor:
@@ -63,10 +65,11 @@ class Predictor:
         cores: int | None = None,
         gpus: int = 1,
     ) -> Prediction:
-        """Predict one profile on one platform; ``cores=None``: as many as the program can use.
+        """Return the prediction of one profile on one platform.
 
-        ``reference`` is the platform that the profile was measured on; without it nothing is
-        anchored on the measured time. Raises UsageError for a profile without runtime or counters.
+        ``cores=None``: as many as the program can use. ``reference`` is the platform that the
+        profile was measured on; without it the prediction is not anchored to the measured time.
+        Raises UsageError for a profile without runtime or counters.
         """
         units = gpus if platform.is_gpu else cores or usable_cores(profile, platform)
         return self.predict_points(profile, [Point(platform, units)], reference=reference)[0]
@@ -74,7 +77,7 @@ class Predictor:
     def predict_all(
         self, profile: Profile, platforms: Iterable[Platform], reference: Platform | None = None
     ) -> list[Prediction]:
-        """Predict one profile on every platform, with as many cores as the program can use."""
+        """Return one prediction per platform, each with as many cores as the program can use."""
         points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
         return self.predict_points(profile, points, reference=reference)
 
@@ -83,7 +86,8 @@ class Predictor:
     ) -> Answer:
         """Return a curve over core counts for each of ``platforms``.
 
-        ``reference`` is the platform that it was measured on; None: nothing is anchored.
+        ``reference`` is the platform that the profile was measured on; None: the predictions are
+        not anchored to the measured time.
         """
         points = [Point(p, units) for p in platforms.values() for units in _grid(profile, p)]
         predictions = self.predict_points(profile, points, reference=reference)
@@ -100,7 +104,7 @@ class Predictor:
     def predict_points(
         self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
     ) -> list[Prediction]:
-        """Predict one profile at every point, in their order."""
+        """Return one prediction per point, in the order of the points."""
         layout, growth = self.layout(profile, points, reference), _own_size(profile)
         if is_time_only(profile):
             likely = stand_ins(profile)
@@ -133,7 +137,9 @@ class Predictor:
     def layout(
         self, profile: Profile, points: Sequence[Point], reference: Platform | None
     ) -> Layout:
-        """Return the ceilings of these points, of the reference's run and of labelled platforms."""
+        """Return the ceilings of these points, of the reference's run and of the labelled
+        platforms.
+        """
         runs_on, asked = profile.runs_on, list(points)
         if reference is not None:
             asked.append(Point(reference, runs_on.threads * runs_on.ranks))
@@ -147,7 +153,7 @@ class Predictor:
         )
 
     def read(self, profile: Profile, layout: Layout) -> Reading:
-        """Read the profile as the estimator sees it at the points of a layout.
+        """Return the profile in the form that the estimator uses at the points of ``layout``.
 
         Raises UsageError for a profile without runtime or counters.
         """
@@ -162,7 +168,7 @@ class Predictor:
     def _doubts(
         self, reading: Reading, points: Sequence[Point], reference: Platform | None
     ) -> dict[str, str | None]:
-        """Return why a platform's prediction is not one to act on, by its name."""
+        """Return by platform name why its prediction should not be acted on; None: no reason."""
         names = _names(points)
         why = self._doubt(reading) or _elsewhere(reading.profile, reference)
         if (why := why or _waiting(reading.profile, reference)) is not None:
@@ -184,13 +190,16 @@ class Predictor:
 
 
 def _names(points: Sequence[Point]) -> list[str]:
-    """Return the names of the points' platforms, each once."""
+    """Return the names of the points' platforms, without duplicates."""
     return list(dict.fromkeys(point.platform.name for point in points))
 
 
 def _waiting(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence where it mostly waits, and not for a processor: another one changes little
-    then."""
+    """Return a sentence if the program mostly waits for something other than a processor, else
+    None.
+
+    A faster processor changes the run time of such a program little.
+    """
     runs_on, took = profile.runs_on, run_s(profile)
     busy = busy_cores(profile, reference)
     if busy is None or took is None or runs_on.gpus or runs_on.ranks > 1:
@@ -206,8 +215,10 @@ def _incomplete(profile: Profile) -> str | None:
 
 
 def _crowded(profile: Profile, point: Point) -> str | None:
-    """Return a sentence where ranks would share cores: while one waits by computing, others do not
-    run."""
+    """Return a sentence if several ranks would have to share a core, else None.
+
+    A rank that busy-waits keeps the other ranks on its core from running.
+    """
     ranks = profile.runs_on.ranks
     if point.platform.is_gpu or point.units >= ranks:
         return None
@@ -216,7 +227,9 @@ def _crowded(profile: Profile, point: Point) -> str | None:
 
 
 def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence where the run was on another processor than the platform that it names."""
+    """Return a sentence if the pilot ran on another processor than that of the platform it names,
+    else None.
+    """
     origin = profile.provenance
     if reference is None or origin.imported is not None:
         return None
@@ -229,7 +242,8 @@ def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
 
 
 def _grid(profile: Profile, platform: Platform) -> list[int]:
-    """Return the unit counts of a curve: the usual ones, and those that the program runs with."""
+    """Return the core counts of a curve: the usual ones, and those that the program was run
+    with."""
     if platform.is_gpu:
         return [1]
     runs_on = profile.runs_on
@@ -238,17 +252,19 @@ def _grid(profile: Profile, platform: Platform) -> list[int]:
 
 
 def usable_cores(profile: Profile, platform: Platform) -> int:
-    """Return the cores that the program would use there: all if it was seen to scale, else its
-    declared."""
+    """Return the number of cores that the program would use on ``platform``.
+
+    All cores if the profile has measured scaling, else at most the declared threads x ranks.
+    """
     if len({p.threads for p in profile.scaling}) >= 2:
         return platform.cores
     return max(1, min(platform.cores, profile.runs_on.threads * profile.runs_on.ranks))
 
 
 def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Prediction:
-    """Return the prediction moved to another problem size by the profile's own growth with size.
+    """Return the prediction for another problem size, using the growth that the profile measured.
 
-    Time, energy and memory move; the speedup stays, for lack of anything that says otherwise.
+    Time, energy and memory change; the speedup stays, since no measurement says otherwise.
     """
     growth = size_growth(profile)
     if size is None or growth.memory_bytes() is None:
@@ -263,7 +279,7 @@ def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Pre
 
 
 def size_growth(profile: Profile) -> SizeGrowth:
-    """Return the growth of time and memory over size, from the profile's size points and its main
+    """Return how time and memory grow with size, fitted to the profile's size points and main
     run."""
     return SizeGrowth.fit(
         _size_points(profile),
@@ -275,14 +291,17 @@ def size_growth(profile: Profile) -> SizeGrowth:
 
 
 def size_doubt(profile: Profile, size: float | None) -> str | None:
-    """Return what a person who asks for ``size`` should know; runs on several nodes have sizes of
-    their own."""
+    """Return a warning for a user who requests a prediction at ``size``; None: no doubt.
+
+    Always None for runs on several nodes, which have size checks of their own.
+    """
     return None if profile.node_scaling else size_growth(profile).doubt(size)
 
 
 def _own_size(profile: Profile) -> SizeGrowth:
-    """Return the growth without the power laws: enough for the profile's own size, and much
-    faster."""
+    """Return the growth without fitted power laws: enough for the profile's own size, and much
+    faster.
+    """
     points = _size_points(profile)
     if profile.peak_memory_bytes is None and points:
         return size_growth(profile)
@@ -298,12 +317,16 @@ def _own_size(profile: Profile) -> SizeGrowth:
 
 
 def _gpu_peak(profile: Profile) -> float | None:
-    """Return the peak of all its GPUs; a driver that reports none is no measurement of zero."""
+    """Return the peak memory of all GPUs in bytes; None: not measured (also if the driver reports
+    0).
+    """
     return profile.value("gpu_memory_bytes") or None
 
 
 def _bounds(profile: Profile) -> set[float | None]:
-    """Return sizes whose peak is an upper bound only; None: that of a program without sizes."""
+    """Return the sizes whose memory peak is only an upper bound; None in the set: the run without a
+    size.
+    """
     own = {profile.workload.size} if profile.peak_memory_is_bound else set()
     return own | {point.size for point in profile.sizes if point.peak_memory_is_bound}
 

@@ -1,13 +1,15 @@
-"""What a Profile says a program does: its work, and how its time falls with cores.
+"""The work that a Profile measured, and how the program's run time falls with more cores.
 
-The work is in the terms that a machine's ceilings are in. A counter that the pilot could not
-measure stays None; what may be derived from another one is derived here.
+``Work`` counts operations, bytes and cache misses: the quantities that a machine's ceilings limit.
+A counter that the pilot could not measure is None in the profile; this module derives the missing
+value from other counters where that is possible.
 
-Thread scaling: with two or more measured thread counts, Amdahl's law
-``t(c) = t(1) (s + (1 - s) / c)`` is fitted (``s``: the serial share). A program that was not run
-with counts of its user's choice keeps the cores that it declared and gains nothing from more; its
-serial share is then what its run on one thread says, else what its processor time says: one that
-kept 1.3 of 2 cores busy computed on one of them for half of its time.
+Thread scaling: with two or more measured thread counts, Amdahl's law ``t(c) = t(1) (s + (1 - s) /
+c)`` is fitted (``c``: cores; ``t``: run time in seconds; ``s``: the serial share). A program
+without such measurements is predicted to use the cores that it declared and to gain nothing from
+more. Its serial share then comes from its run on one thread or, without such a run, from its
+processor time: a program that kept 1.3 of 2 cores busy on average used only one core for half of
+its time.
 """
 
 from __future__ import annotations
@@ -24,40 +26,45 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 
 LINE_BYTES = 64
-"""Cache line of the emulated caches and of every x86-64 and most Arm machines."""
+"""Cache line size of the emulated caches, of every x86-64 machine and of most Arm machines."""
 WORD_BYTES = 8
 EMULATED_L1_BYTES = 32 * 2**10
-"""Capacity of the first-level data cache behind ``l1_*_misses`` (emulated or a usual core's)."""
+"""Capacity of the first-level data cache that ``l1_*_misses`` are counted for (emulated, or that of
+a typical core).
+"""
 EMULATED_L2_BYTES = 2**20
 EMULATED_LLC_BYTES = 32 * 2**20
-"""Capacities of the second- and last-level caches behind ``l2_*`` and ``llc_*_misses``."""
+"""Capacities of the second- and last-level caches that ``l2_*`` and ``llc_*_misses`` are counted
+for.
+"""
 
 CONTENDED_MISS_RATE = 0.01
-"""Updates that miss the first-level cache less often than this all go to a few addresses: a
-stream of them would miss at least once for each line of eight words."""
+"""Atomic updates with a lower first-level miss rate all go to a few addresses: updates that stream
+through memory would miss at least once for each cache line of eight words.
+"""
 
 FEW_STORES = 500.0
-"""A region that stores less than this many times reduces its data to a few values."""
+"""A parallel region with fewer stores than this only reduces its data to a few values."""
 
 Levels = tuple[float, float, float]
-"""Misses of the first-, second- and last-level cache."""
+"""Misses of the first-, second- and last-level cache, in this order."""
 
 COUNTS = (
     "loads", "stores", "access_bytes", "store_bytes", "flops_f64", "flops_f32", "int_ops",
     "branches", "mispredicts",
 )  # fmt: skip
-"""Fields of ``Work`` that grow with its instructions."""
+"""Fields of ``Work`` that grow in proportion to the instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Totals of one complete run. Counts, or bytes where the name says so."""
+    """Totals of one complete run: counts, or bytes where the field's name says so."""
 
     instructions: float
     loads: float
     stores: float
     access_bytes: float
-    """Bytes that loads and stores moved, before any cache."""
+    """Bytes that loads and stores requested, before any cache."""
     store_bytes: float
     flops_f64: float
     flops_f32: float
@@ -68,27 +75,30 @@ class Work:
     write_misses: Levels
     footprint_bytes: float
     regions: float | None
-    """Parallel loops started (kernels of an equivalent GPU build); None: unknown."""
+    """Number of parallel loops started (a GPU build would start as many kernels); None: unknown."""
     atomics: float | None
-    """Atomic updates; None: unknown."""
+    """Number of atomic updates; None: unknown."""
     complete: bool
-    """False: the counts are of a part of the run, known up to a common factor."""
+    """False: only a part of the run was counted, so the totals are known up to a common factor."""
 
     @property
     def accesses(self) -> float:
-        """Return loads and stores."""
+        """Return the number of loads and stores together."""
         return self.loads + self.stores
 
     @property
     def misses(self) -> Levels:
-        """Read and write misses by level."""
+        """Return the read and write misses together, by cache level."""
         (a, b, c), (x, y, z) = self.read_misses, self.write_misses
         return (a + x, b + y, c + z)
 
     @property
     def written_lines(self) -> Levels:
-        """Return lines written back from each level: those that a write missed, and fetched ones
-        that a store then changed, of which there are at most as many as the stores' bytes fill."""
+        """Return the cache lines written back from each level.
+
+        These are the lines that a write missed, plus lines fetched by reads and changed by stores
+        later; there are at most as many of the latter as the stored bytes fill.
+        """
         filled = self.store_bytes / LINE_BYTES
         near, middle, far = (
             max(write, min(filled, read + write))
@@ -98,24 +108,28 @@ class Work:
 
     @property
     def reductions(self) -> float:
-        """Return the regions that hardly store anything: what they leave is a result in
+        """Return the number of regions that store almost nothing: their result stays in
         registers."""
         regions = self.regions or 0.0
         return regions if self.stores < FEW_STORES * regions else 0.0
 
     @property
     def contended_atomics(self) -> float:
-        """Return the atomic updates to so few addresses that they queue up; 0 where unknown."""
+        """Return the number of atomic updates to so few addresses that the updates queue up; 0:
+        unknown.
+        """
         atomics = self.atomics or 0.0
         return atomics if self.misses[0] < CONTENDED_MISS_RATE * atomics else 0.0
 
     @property
     def flops(self) -> float:
-        """Return floating-point operations of both precisions."""
+        """Return the floating-point operations of both precisions."""
         return self.flops_f64 + self.flops_f32
 
     def scaled(self, factor: float) -> Work:
-        """Return the same program running ``factor`` times as long over the same memory."""
+        """Return the work of the same program running ``factor`` times as long over the same
+        memory.
+        """
         counts = {name: getattr(self, name) * factor for name in ("instructions", *COUNTS)}
         return replace(
             self,
@@ -130,7 +144,8 @@ class Work:
 def work_of(profile: Profile) -> Work:
     """Return the work that ``profile`` measured.
 
-    Raises UsageError naming the needed counters that it lacks, or counts that cannot be.
+    Raises UsageError if required counters are missing (the message names them) or if no
+    instructions were counted.
     """
     absent = [name for name in REQUIRED if profile.value(name) is None]
     if absent:
@@ -149,7 +164,7 @@ def work_of(profile: Profile) -> Work:
     reads, writes = (_levels(profile, kind) for kind in ("load", "store"))
     fp64, fp32 = total("fp64_ops"), total("fp32_ops")
     if profile.value("fp64_ops") is None and profile.value("fp32_ops") is None:
-        # Some sources count only the sum; double precision is the slower reading.
+        # Some sources count only the sum. Assume double precision, which is slower.
         fp64 = total("fp_ops")
     load_bytes = total("load_bytes") or WORD_BYTES * loads
     store_bytes = total("store_bytes") or WORD_BYTES * stores
@@ -167,7 +182,7 @@ def work_of(profile: Profile) -> Work:
         read_misses=reads,
         write_misses=writes,
         footprint_bytes=profile.peak_memory_bytes or max(reads[2] + writes[2], 1.0) * LINE_BYTES,
-        # A program without parallel regions says nothing of how many kernels it would start.
+        # A program without parallel regions does not show how many kernels a GPU build would start.
         regions=profile.value("parallel_regions") or profile.value("gpu_kernels") or None,
         atomics=profile.value("atomic_ops"),
         complete=all(counters[name].complete for name in REQUIRED),
@@ -175,8 +190,10 @@ def work_of(profile: Profile) -> Work:
 
 
 def _levels(profile: Profile, kind: str) -> Levels:
-    """Return the misses of loads or stores by level; an unknown one is that of the level behind
-    it."""
+    """Return the misses of loads or stores (``kind``) by level.
+
+    An unknown level gets the misses of the next level, farther from the core.
+    """
     far = profile.value(f"llc_{kind}_misses") or 0.0
     middle = max(far, profile.value(f"l2_{kind}_misses") or 0.0)
     near = max(middle, profile.value(f"l1_{kind}_misses") or 0.0)
@@ -189,27 +206,29 @@ def _scaled(levels: Levels, factor: float) -> Levels:
 
 
 MOST_SERIAL = 2.0
-"""Threads that wait by computing take up to so many times what they would save."""
+"""Upper limit of the serial share: threads that busy-wait can take more time than they save."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadScaling:
-    """The serial share of the program's time and how many cores it can use."""
+    """The serial share of the program's time, and the number of cores that the program can use."""
 
     serial_share: float
-    """Share of its time on one core; above 1, up to ``MOST_SERIAL``, where threads are in each
-    other's way."""
+    """Share of the one-core run time that does not get faster with cores. Values above 1, up to
+    ``MOST_SERIAL``, mean that the threads slow each other down.
+    """
     most_cores: float
-    """More than these do nothing; infinity where Amdahl's law was fitted."""
+    """Cores beyond this number do not help; infinity where Amdahl's law was fitted."""
     measured: bool
-    """Whether it ran with counts of its user's choice."""
+    """Whether the program was run with several thread counts that its user chose."""
 
     @classmethod
     def of(cls, profile: Profile, reference: Platform | None = None) -> ThreadScaling:
-        """Read it from the profile's scaling points, else from its declared threads and ranks.
+        """Return the thread scaling from the profile's scaling points, else from its declared
+        threads and ranks.
 
-        ``reference`` is the platform that it was measured on; None: a node that gave it all of
-        the time of at least as many cores as it declares.
+        ``reference`` is the platform that the profile was measured on; None: assume a node that
+        gave the program the full time of at least as many cores as it declares.
         """
         declared = profile.runs_on.threads * profile.runs_on.ranks
         points = {p.threads: p.runtime_s for p in profile.scaling}
@@ -223,20 +242,22 @@ class ThreadScaling:
         return cls(_amdahl(points), math.inf, measured=True)
 
     def usable(self, cores: Floats) -> Floats:
-        """Return the cores among ``cores`` that the program can use."""
+        """Return ``cores``, limited to the number of cores that the program can use."""
         return np.minimum(cores, self.most_cores)
 
     def stretch(self, cores: Floats) -> Floats:
-        """Return the factor on perfectly parallel time: 1 on one core, up to ``cores`` if all is
-        serial."""
+        """Return the run time on ``cores`` cores as a factor of the perfectly parallel time.
+
+        The factor is 1 for a program without a serial share, and ``cores`` for a fully serial one.
+        """
         return (1 - self.serial_share) + self.serial_share * cores
 
 
 def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) -> float:
-    """Return the serial share from the time on ``declared`` threads over that on one, both
-    measured.
+    """Return the serial share from ``ratio``: the time on ``declared`` threads over the time on one
+    thread, both measured.
 
-    Under a quota of processor time one thread may take what several leave.
+    Under a quota of processor time, one thread may use the time that idle threads do not use.
     """
     cores = declared if reference is None else min(declared, reference.cores)
     if cores < 2:
@@ -247,8 +268,9 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
 
 
 def run_s(profile: Profile) -> float | None:
-    """Return the run time less what it waited for a processor, in seconds; None where nothing is
-    known."""
+    """Return the run time in seconds, without the time spent waiting for a processor; None:
+    unknown.
+    """
     if profile.runtime is None:
         return None
     took = profile.runtime.median_s - (profile.value("run_queue_s") or 0.0)
@@ -256,21 +278,20 @@ def run_s(profile: Profile) -> float | None:
 
 
 def busy_cores(profile: Profile, reference: Platform | None) -> float | None:
-    """Return how many of the cores that it had the run kept busy, on average; None where nobody
-    knows."""
+    """Return how many of its cores the run kept busy on average; None: unknown."""
     spent, took = profile.value("cpu_time_s"), run_s(profile)
     return None if spent is None or took is None else spent / (took * _processor_share(reference))
 
 
 def _processor_share(reference: Platform | None) -> float:
-    """Return the share of its cores' time that a place gives."""
+    """Return the share of its cores' time that the platform grants (1 without a quota)."""
     return 1.0 if reference is None else reference.signature.processor_share or 1.0
 
 
 def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
-    """Return the serial share for which ``declared`` cores are busy as long as they were.
+    """Return the serial share that explains the measured average of busy cores out of ``declared``.
 
-    0 where nobody measured it. Threads that wait by computing count as busy, as they are.
+    0 where that average was not measured. Threads that busy-wait count as busy.
     """
     busy_on_average = busy_cores(profile, reference)
     cores = declared if reference is None else min(declared, reference.cores)
@@ -281,7 +302,9 @@ def _seen_serial(profile: Profile, declared: int, reference: Platform | None) ->
 
 
 def _amdahl(points: dict[int, float]) -> float:
-    """Fit the serial share by least squares; t(1) is eliminated in closed form."""
+    """Return the serial share fitted by least squares in log time; t(1) is eliminated in closed
+    form.
+    """
     threads = np.array(sorted(points), dtype=np.float64)
     times = np.array([points[int(n)] for n in threads])
     best, best_error = 0.0, math.inf

@@ -1,13 +1,13 @@
-"""Bundles of relative performance: a manifest and one model, the cost model or any ONNX network.
+"""Bundles of relative performance: a manifest and one model, the cost model or an ONNX network.
 
-Kind ``cost-model``: arrays as JSON (``model.json``). Kind ``onnx``: a model (``model.onnx``)
-from ``features`` (rows x counters + 1: log(1 + counter), log of the reference's time; float32)
-to ``log_speedup`` (rows x platforms), for any other family. ``trust.json``, where there are
-applications enough: what held-out errors say of the next prediction.
+Kind ``cost-model``: arrays as JSON (``model.json``). Kind ``onnx``: a model (``model.onnx``) of any
+other family, from ``features`` (rows x counters + 1: log(1 + counter), log of the time on the
+reference; float32) to ``log_speedup`` (rows x platforms). ``trust.json`` holds the error statistics
+for intervals; it exists only with enough training applications.
 
-Counters with one value in all training programs are kept in the manifest (``constants``): a model
-cannot look at them, so that a program of 32 threads would be answered like one of the
-single-threaded ones it learnt from.
+The manifest lists the counters that had one value in all training programs (``constants``). A model
+cannot learn from such a counter: without this check, a program with 32 threads would get the
+prediction of a single-threaded program.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Kind = Literal["cost-model", "onnx"]
 
 
 class RelativeTraining(Training):
-    """What the bundle was made of."""
+    """The training data of the bundle."""
 
     rows: int = Field(ge=1)
     applications: tuple[str, ...] = Field(min_length=1)
 
 
 class RelativeManifest(BundleManifest):
-    """``manifest.json``."""
+    """The document ``manifest.json``."""
 
     schema_: str = Field(default=RELATIVE_SCHEMA, alias="schema")
     family: str
@@ -65,7 +65,7 @@ class RelativeManifest(BundleManifest):
     platforms: tuple[str, ...] = Field(min_length=2)
     reference: str
     constants: dict[str, float] | None = None
-    """Counters with one value in all training programs; the model does not look at them."""
+    """Counters that had one value in all training programs; the model does not use them."""
     training: RelativeTraining
 
 
@@ -73,7 +73,7 @@ class Model(Protocol):
     """A trained model of times on many platforms."""
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms of the training rows, finite; a known time is given back."""
+        """Return log seconds, rows x platforms, all finite; a known time is returned unchanged."""
         ...
 
 
@@ -84,7 +84,7 @@ class RelativeModel:
     manifest: RelativeManifest
     model: Model
     trust: Trust | None = None
-    """None: too few applications to say how far the next prediction can be trusted."""
+    """None: too few training applications to calibrate intervals."""
     range_check: RangeCheck | None = None
 
     @property
@@ -93,13 +93,15 @@ class RelativeModel:
         return self.manifest.id
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms. Raises UsageError where the rows are not what it was trained
-        on."""
+        """Return log seconds, rows x platforms.
+
+        Raises UsageError where the rows' counters or platforms are not those of the training.
+        """
         return self.model.log_seconds(rows)
 
 
 def verify(folder: Path) -> RelativeManifest:
-    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest after verifying every checksum. Raises DocumentError."""
     manifest = read_manifest(folder, RelativeManifest)
     check_complete(folder, manifest, (MODEL_FILE if manifest.kind == "cost-model" else ONNX,))
     if manifest.reference not in manifest.platforms:
@@ -108,7 +110,7 @@ def verify(folder: Path) -> RelativeManifest:
 
 
 def load(folder: Path) -> RelativeModel:
-    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    """Return the bundle after verifying it. Raises DocumentError for a missing or invalid file."""
     manifest = verify(folder)
     model: Model
     if manifest.kind == "cost-model":
@@ -133,7 +135,7 @@ def _described(manifest: RelativeManifest) -> tuple[tuple[str, ...], tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class OnnxModel:
-    """Any network or ensemble from log counters to log speedups."""
+    """Any ONNX network or ensemble from log counters to log speedups."""
 
     counters: tuple[str, ...]
     platforms: tuple[str, ...]
@@ -141,7 +143,10 @@ class OnnxModel:
     session: onnxruntime.InferenceSession
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms; a time that is known is given back. Raises UsageError."""
+        """Return log seconds, rows x platforms; a known time is returned unchanged.
+
+        Raises UsageError where the rows' counters or platforms are not the model's.
+        """
         check_counters(rows, self.counters)
         if (rows.platforms, rows.reference) != (self.platforms, self.reference):
             raise UsageError(
@@ -155,23 +160,23 @@ class OnnxModel:
 
 
 WIDEST_SAME_FACTOR = 1.5
-"""Two threads are unlike one."""
+"""Largest ratio of two values that count as the same; two threads differ from one."""
 _LEAST, _LEAST_RATIO = 1.0, 0.1
-"""Values below this count as this, as nothing has no factor; the second is for ratios."""
+"""Smaller values are raised to this one, so that a ratio exists; the second is for ratios."""
 _LEAST_EVENTS = 1000.0
-"""The same for events: two page faults, or atomic updates, among millions of instructions are none.
-"""
+"""The same limit for event counts: two page faults or atomic updates among millions of instructions
+count as none."""
 _UNITS_OF_RUN = frozenset(("threads", "processes"))
-"""Counters of the run's shape, where 2 is not nearly 1."""
+"""Counters of threads and processes: 2 must differ from 1."""
 _COUNTED_IN = 0.5
-"""Share of the training programs that must have the counter."""
+"""Least share of the training programs that must have the counter."""
 
 
 def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float]:
-    """Return name -> value of the counters with one value in all rows (rows x counters, NaN:
-    missing) that have it.
+    """Return name -> value of the counters that have one value in all rows where they are known.
 
-    A counter that fewer than half of the rows have says nothing of the training programs.
+    ``values``: rows x counters, NaN: missing. Counters known in fewer than half of the rows are
+    left out.
     """
     constants = {}
     for name, column in zip(names, values.T, strict=True):
@@ -184,10 +189,10 @@ def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float
 def unlike_constants(
     constant_counters: Mapping[str, float], values: Mapping[str, float]
 ) -> str | None:
-    """Return a sentence on the first counter whose value is another than in training; None where
-    there is none.
+    """Return a sentence on the first counter whose value differs from the training value; None: no
+    counter differs.
 
-    One that ``values`` lacks is not judged.
+    Counters that ``values`` lacks are skipped.
     """
     for name, usual in constant_counters.items():
         if name not in values:

@@ -1,13 +1,17 @@
-"""Times by a few costs a platform, corrected by what similar workloads did.
+"""Run times from a few costs per platform, corrected by similar workloads.
 
     time = launch + serial x (work of one thread) + rate x (work) + ratio x (reference's time)
 
-All costs are positive and learnt in log time, so that launch-bound and serial workloads do not
-have to lie on one line with the large ones. Gaussian processes correct what is left; a trend
-over all features has a small say beside them, a large one on CPUs. In a process, rows of one
-application and of one kernel share an error of their own: a new application gets none of it,
-another size of a known kernel gets all of it, and 34 rows of one application do not count as 34
-applications. In a bundle the model is JSON, every array with its shape checked when it is read.
+``launch`` (s), ``serial`` and ``rate`` (s per unit of work) and ``ratio`` (no unit) are costs of a
+platform. All costs are positive and learnt in log time, so that small workloads, limited by
+launches or serial parts, do not have to follow the same line as large ones. Gaussian processes
+correct the remaining error. The prediction is mixed with a trend over all features, with a small
+weight on GPUs and a large one on CPUs.
+
+In a process, rows of one application share an error term, and so do rows of one kernel. A new
+application gets none of these terms, another size of a known kernel gets all of them, and 34 rows
+of one application do not count as 34 applications. In a bundle the model is a JSON file; the shape
+of every array is checked when the file is read.
 """
 
 from __future__ import annotations
@@ -32,10 +36,12 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Fitted processes over the same points, one output a platform.
+    """Fitted Gaussian processes over the same points, one output per platform.
 
-    mean = offset + amplitude x (constant + place . linear + sum over points of nearness x near,
-    and for points that share a group: own + nearness x own_near, once or twice).
+    mean = offset + amplitude x (constant + place . linear + sum over points of nearness x near, and
+    for points of the same application: own + nearness x own_near, counted twice for points of the
+    same kernel). ``place``: the standardised features; ``nearness``: Matern-3/2 kernel value
+    between the place and a training point, one per length.
     """
 
     centre: Floats
@@ -43,9 +49,10 @@ class Gaussian:
     points: Floats
     """Training rows x features, centred and scaled."""
     groups: tuple[Group, ...]
-    """Group of each training row."""
+    """Application and kernel of each training row."""
     lengths: Floats
-    """Lengths in features; rows much farther apart tell nothing of each other."""
+    """Length scales of the kernels: rows much farther apart than this do not influence each
+    other."""
     constant: Floats
     linear: Floats
     """Features x outputs."""
@@ -68,12 +75,12 @@ class Gaussian:
         object.__setattr__(self, "_norms", (self.points**2).sum(axis=1))
 
     def place(self, features: Floats) -> Floats:
-        """Return features centred and scaled; an unknown one is put in the middle."""
+        """Return the features centred and scaled; an unknown feature becomes 0, the centre."""
         places = (features - self.centre) / self.scale
         return np.where(np.isfinite(places), places, 0.0)
 
     def mean(self, features: Floats, groups: Sequence[Group]) -> Floats:
-        """Return the mean, rows x outputs."""
+        """Return the posterior means, rows x outputs."""
         places = self.place(features)
         squared = (places**2).sum(axis=1)[:, None] + self._norms - 2 * (places @ self.points.T)
         apart = np.sqrt(np.maximum(squared, 0.0))[:, None, :]
@@ -87,7 +94,9 @@ class Gaussian:
         return np.asarray(self.offset + self.amplitude * means)
 
     def _own(self, group: Group, nearness: Floats) -> Floats:
-        """Return what rows of the same application, and once more of the same kernel, add."""
+        """Return the contribution of rows of the same application; rows of the same kernel count
+        twice.
+        """
         shared = self._known[group[0]]
         common = np.array([1.0 + (self.groups[index] == group) for index in shared])
         weights = self.own[shared] + np.einsum(
@@ -97,26 +106,26 @@ class Gaussian:
 
 
 ABSENT = -1e3
-"""Log cost of a term that a platform does not have."""
+"""Log cost that stands for a term that a platform does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Positive costs of each platform."""
+    """The positive costs of each platform, one per term."""
 
     terms: tuple[str, ...]
     log_cost: Floats
     """Platforms x terms."""
 
     def log_seconds(self, seen: Seen) -> Floats:
-        """Return rows x platforms: log of the sum of the terms."""
+        """Return the log seconds, rows x platforms: the log of the sum of all terms."""
         logs = np.column_stack([seen.terms[name] for name in self.terms])
         each = logs[:, None, :] + self.log_cost
         most = each.max(axis=2)
         return np.asarray(most + np.log(np.exp(each - most[:, :, None]).sum(axis=2)))
 
     def shares(self, seen: Seen) -> Floats:
-        """Return rows x platforms x terms: which share of the predicted time each term has."""
+        """Return each term's share of the predicted time, rows x platforms x terms."""
         logs = np.column_stack([seen.terms[name] for name in self.terms])
         return np.asarray(
             np.exp(logs[:, None, :] + self.log_cost - self.log_seconds(seen)[:, :, None])
@@ -125,24 +134,27 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Costs, residual and trend: what a bundle of this family holds."""
+    """Costs, residual and trend: the model that a bundle of this family holds."""
 
     view: View
     counters: tuple[str, ...]
     fill: Floats
-    """Values for missing counters: the training rows' median."""
+    """Values that replace missing counters: the medians of the training rows."""
     platforms: tuple[str, ...]
     reference: str
     costs: Costs
     residual: Gaussian
     trend: Gaussian
-    """Process of the log speedup."""
+    """Gaussian process of the log speedup."""
     trend_share: Floats
-    """One a platform: the trend's weight beside the corrected costs."""
+    """One value per platform: the weight of the trend in the mean with the corrected costs, 0 to
+    1."""
 
     def seen(self, rows: Rows) -> Seen:
-        """Return ``rows`` through the model's view. Raises UsageError where they do not fit the
-        model."""
+        """Return the features and terms of ``rows`` under the model's view.
+
+        Raises UsageError where the rows do not fit the model.
+        """
         check_counters(rows, self.counters)
         if rows.reference != self.reference:
             raise UsageError(
@@ -153,14 +165,18 @@ class CostModel:
         return self.view.seen(rows, self.fill)
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms; a time that is known is given back. Raises UsageError."""
+        """Return log seconds, rows x platforms; a known time is returned unchanged.
+
+        Raises UsageError where the rows do not fit the model.
+        """
         seen = self.seen(rows)
         groups = list(zip(rows.applications, rows.kernels, strict=True))
         guess = self.guess(seen, rows.log_reference, groups)
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
     def guess(self, seen: Seen, log_reference: Floats, groups: Sequence[Group]) -> Floats:
-        """Return rows x platforms, the reference's own among them as if it were not known."""
+        """Return predicted log seconds, rows x platforms, also for platforms whose time is
+        known."""
         costs = self.costs.log_seconds(seen) + self.residual.mean(seen.features, groups)
         trend = log_reference[:, None] - self.trend.mean(seen.features, groups)
         return np.asarray(costs + self.trend_share * (trend - costs))
@@ -171,7 +187,7 @@ Matrix = tuple[Row, ...]
 
 
 class GaussianFile(Document):
-    """The document of a ``Gaussian``."""
+    """The JSON form of a ``Gaussian``."""
 
     centre: Row
     scale: Row
@@ -188,7 +204,7 @@ class GaussianFile(Document):
 
 
 class CostModelFile(Document):
-    """``model.json``."""
+    """``model.json``: the JSON form of a ``CostModel``."""
 
     schema_: str = Field(default=COST_MODEL_SCHEMA, alias="schema")
     view: str
@@ -221,8 +237,10 @@ def cost_model_file(model: CostModel) -> CostModelFile:
 
 
 def cost_model_of(file: CostModelFile, path: Path) -> CostModel:
-    """Return the document as a model. Raises DocumentError (naming ``path``) where it does not
-    fit."""
+    """Return the model that the document holds.
+
+    Raises DocumentError (naming ``path``) where it is not valid.
+    """
     if file.view not in VIEWS:
         raise DocumentError(path, f"looks at workloads by {file.view!r}, unknown here", key="view")
     view, platforms = VIEWS[file.view], len(file.platforms)

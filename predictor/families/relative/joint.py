@@ -1,16 +1,18 @@
-"""A workload's times on many platforms together: what is known of one tells of the others.
+"""The joint distribution of a workload's times on many platforms, and where to measure next.
 
-``joint_of`` makes the joint distribution of predictions that have intervals of their own; how
-their errors go together is measured on public data (``python -m lab uncertainty`` prints it). GPUs
-err alike, since what a program does badly on one it does badly on the next; CPUs hardly, since the
-pilot was on a CPU already. ``updated`` moves the predictions by runs elsewhere.
+``joint_of`` builds the distribution from predictions with separate intervals. The correlation of
+their errors was measured on public data (``python -m lab uncertainty`` prints it). Errors on
+different GPUs are strongly correlated, since a program that runs badly on one GPU runs badly on the
+next; errors on CPUs are hardly correlated, since the pilot itself ran on a CPU. ``updated`` moves
+the predictions by the times measured on some platforms.
 
-``advise`` names the platforms on which a short pilot run would cut the expected regret most: the
-expected value of sample information for picking the best of correlated normals, of one probe by
-``core.value_of_run``, as where jobs are sent to learn; of two by seeded antithetic draws. Regret is
-time on the platform picked over the least time, in log:
-``E[min_j mean_j after the probe] - E[min_j time_j]``. Errors that are less than Gaussian make that
-too much; ``Joint.regret_share`` is what held-out applications had of it.
+``advise`` names the platforms on which a short pilot run would reduce the expected regret most.
+This is the expected value of sample information for picking the best of correlated normals:
+computed by ``core.value_of_run`` for one probe, and by seeded antithetic draws for two. Regret is
+the log of the time on the picked platform over the least time: ``E[min_j mean_j after the probe] -
+E[min_j time_j]`` (``j``: platforms; times in log seconds). Errors with lighter tails than a
+Gaussian make this estimate too large; ``Joint.regret_share`` is the share of it that was observed
+on held-out applications.
 """
 
 from __future__ import annotations
@@ -40,15 +42,16 @@ _JITTER = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Jointly Gaussian log times of one workload."""
+    """Jointly Gaussian log times of one workload on several platforms."""
 
     platforms: tuple[str, ...]
     mean: Floats
-    """Log seconds, one a platform."""
+    """Mean log seconds, one value per platform."""
     covariance: Floats
-    """Platforms x platforms; rows of zeros: that time is known."""
+    """Platforms x platforms, in squared log time; a row of zeros means that the time is known."""
     regret_share: float = 1.0
-    """Log regret of held-out applications as a share of what their Gaussians expected."""
+    """Observed log regret of held-out applications over the regret that their Gaussians
+    predicted."""
 
     def __post_init__(self) -> None:
         n = len(self.platforms)
@@ -56,7 +59,9 @@ class Joint:
             raise ValueError(f"{n} platforms, {self.mean.shape} means, {self.covariance.shape}")
 
     def columns(self, platforms: Sequence[str]) -> list[int]:
-        """Return the indices of ``platforms``. Raises UsageError for one that is not predicted."""
+        """Return the indices of ``platforms``. Raises UsageError for a platform that is not
+        predicted.
+        """
         if unknown := [name for name in platforms if name not in self.platforms]:
             raise UsageError(
                 f"{unknown[0]!r} is not among the platforms that are predicted",
@@ -65,17 +70,20 @@ class Joint:
         return [self.platforms.index(name) for name in platforms]
 
     def among(self, platforms: Sequence[str]) -> Joint:
-        """Return the joint times of these platforms only. Raises UsageError for one that is not
-        predicted."""
+        """Return the joint times of these platforms only.
+
+        Raises UsageError for a platform that is not predicted.
+        """
         chosen = self.columns(platforms)
         covariance = self.covariance[np.ix_(chosen, chosen)]
         return Joint(tuple(platforms), self.mean[chosen], covariance, self.regret_share)
 
     def gain(self, columns: Sequence[int], noise: float = RUN_NOISE) -> Floats:
-        """Return platforms x probes: how far each mean moves with each probe's surprise.
+        """Return platforms x probes: by how much each mean moves per unit of each probe's error.
 
-        The regression of a Gaussian on some of its coordinates, seen with ``noise`` (standard
-        deviation in log time).
+        ``columns`` are the probed platforms; an error is a measured minus a predicted log time.
+        This is the regression of a Gaussian on some of its coordinates, observed with ``noise``
+        (standard deviation in log time).
         """
         probed = list(columns)
         noises = (noise**2 + _JITTER) * np.eye(len(probed))
@@ -83,7 +91,7 @@ class Joint:
         return np.asarray(np.linalg.solve(seen, self.covariance[probed]).T)
 
     def knowing(self, log_seconds: Mapping[str, float], noise: float = RUN_NOISE) -> Joint:
-        """Return the same workload after runs on some platforms; their times are then known.
+        """Return the joint times after runs on some platforms, whose times are then known.
 
         Raises UsageError for a platform that is not predicted or a time that is not finite.
         """
@@ -108,7 +116,10 @@ class Joint:
         return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
 
     def draws(self, count: int, seed: int) -> Floats:
-        """Return ``count`` (even) antithetic draws x platforms of the deviation from the mean."""
+        """Return draws of the deviation from the mean, ``count`` x platforms.
+
+        The draws are antithetic, so ``count`` must be even.
+        """
         values, vectors = np.linalg.eigh(self.covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         half = np.random.default_rng(seed).standard_normal((count // 2, len(self.platforms)))
@@ -119,10 +130,10 @@ _WIDEST = math.log(WIDEST_USEFUL_FACTOR)
 
 
 def joint_of(predictions: Sequence[Prediction]) -> Joint:
-    """Return the joint distribution of log times, one platform each. Raises ValueError for a
-    double.
+    """Return the joint distribution of log times, with one platform for each prediction.
 
-    Intervals that are too wide to be useful count as just too wide: how wide says nothing then.
+    Intervals wider than ``WIDEST_USEFUL_FACTOR`` count as that wide. Raises ValueError for two
+    predictions on one platform.
     """
     names = tuple(p.platform for p in predictions)
     if len(set(names)) != len(names):
@@ -143,11 +154,11 @@ def joint_of(predictions: Sequence[Prediction]) -> Joint:
 def updated(
     predictions: Sequence[Prediction], measured: Mapping[str, Interval]
 ) -> list[Prediction]:
-    """Return the predictions after runs of the same workload on some of their platforms.
+    """Return the predictions, updated by runs of the same workload on some of their platforms.
 
-    ``measured`` are run times in seconds. Those platforms' times are then ``measured``; the
-    others move and narrow as far as their errors go along. Raises UsageError for a platform that
-    is not predicted.
+    ``measured`` holds run times in seconds. The measured platforms get these times; the other
+    predictions move and narrow according to the correlation of the errors. Raises UsageError for a
+    platform that is not predicted.
     """
     before = joint_of(predictions)
     after = before.knowing({name: math.log(time.mid) for name, time in measured.items()})
@@ -168,7 +179,9 @@ def updated(
 
 
 def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Prediction:
-    """Return the same with another run time: speedup and energy go along, memory stays."""
+    """Return the prediction with another run time: speedup and energy change with it, memory does
+    not.
+    """
     reference_s = prediction.speedup.mid * prediction.runtime_s.mid
     energy = prediction.energy_j
     watts = 0.0 if energy is None else energy.mid / prediction.runtime_s.mid
@@ -184,40 +197,44 @@ def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Predictio
 
 DRAWS = 512
 MOST_IN_PAIRS = 16
-"""Pairs are tried among the so many best single probes."""
+"""Pairs are formed from only this many of the best single probes."""
 WORTH_A_PROBE = 1.03
-"""A regret expected below this is not worth another run."""
+"""No further run is worthwhile below this expected regret (a ratio of times)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One or more platforms to run on, and what is left to regret after that."""
+    """One or more platforms to run on, and the expected regret after these runs."""
 
     platforms: tuple[str, ...]
     regret: float
-    """Expected (geometric mean) time of the pick over the best, afterwards; 1: none."""
+    """Expected time on the picked platform over the least time (geometric mean) after the runs; 1:
+    no regret.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The platforms that are worth a probe."""
+    """The platforms on which a pilot run is worthwhile."""
 
     pick: str
-    """Platform that would be picked now."""
+    """Platform that would be picked without further runs."""
     regret: float
-    """Expected now."""
+    """Expected regret without further runs, as a ratio of times."""
     one: Probe | None
-    """The best single probe; None: nothing is left to probe."""
+    """The best single probe; None: every time is known already."""
     two: Probe | None
 
     @property
     def worthwhile(self) -> bool:
-        """Return whether there is a probe, and something to gain by it."""
+        """Return whether a probe exists and the present regret is large enough to be reduced."""
         return self.one is not None and self.regret > WORTH_A_PROBE
 
 
 def expected_regret(joint: Joint, seed: int = 0) -> float:
-    """Return the expected time on the platform with the least mean log time over the least time."""
+    """Return the expected regret as a ratio: the time on the platform with the least mean log time
+    over the least time.
+    """
     best = (joint.mean + joint.draws(DRAWS, seed)).min(axis=1).mean()
     return math.exp(joint.regret_share * max(0.0, float(joint.mean.min() - best)))
 
@@ -229,9 +246,10 @@ def advise(
     noise: float = RUN_NOISE,
     seed: int = 0,
 ) -> Advice:
-    """Return the one and the two platforms (of ``among``; default: all) that are best to probe.
+    """Return the best platform and the best pair of platforms to probe, out of ``among`` (default:
+    all).
 
-    Platforms whose times are known are never named. The same input gives the same advice.
+    Platforms whose times are known are never proposed. The result is deterministic.
     """
     wanted = joint.platforms if among is None else tuple(among)
     open_columns = [c for c in joint.columns(wanted) if joint.covariance[c, c] > 0]
@@ -244,7 +262,8 @@ def advise(
 
     exact = {c: _expected_pick_of_one(joint, c, noise) for c in open_columns}
     drawn = [_expected_pick(joint, [c], seen, noise) for c in open_columns]
-    # What the draws are off where the answer is known is taken off what they say of the least.
+    # Correct the draws' estimates by their mean error over the single probes, whose exact values
+    # are known.
     off = sum(exact.values()) / len(exact) - sum(drawn) / len(drawn) if exact else 0.0
     singles = sorted((joint.regret_share * max(0.0, exact[c] - least - off), c) for c in exact)
     best_single = best_pair = None
@@ -262,7 +281,7 @@ def advise(
 
 
 def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:
-    """Return what ``_expected_pick`` estimates, exactly."""
+    """Return the exact value of ``_expected_pick`` for one probed platform."""
     surprise = math.sqrt(float(joint.covariance[column, column]) + noise**2)
     moved = joint.gain([column], noise)[:, 0] * surprise
     return expected_least(joint.mean.tolist(), moved.tolist())

@@ -1,10 +1,11 @@
-"""How far a prediction of many platforms can be trusted: intervals and joint errors.
+"""Intervals and joint errors of predictions on many platforms.
 
-All of it stands on residuals of training applications that the model had not seen (learnt in
-``learning.relative.trust``). A residual is divided by its *difficulty*: a scale of the platform,
-stretched by how far the row is from the training rows and by how far the model is from what the
-nearest rows did. The family that predicts can be any. In a bundle trust is JSON beside the model,
-every array with its shape checked when it is read.
+Everything here is computed from residuals of training applications that the model had not seen
+(learnt in ``learning.relative.trust``). A residual is divided by its *difficulty*: the error scale
+of the platform, increased with the row's distance from the training rows and with the model's
+disagreement with the nearest rows. This works for any family of predictors. In a bundle the
+``Trust`` is a JSON file beside the model; the shape of every array is checked when the file is
+read.
 """
 
 from __future__ import annotations
@@ -28,24 +29,26 @@ from berth.predictor.families.relative.rows import Rows
 _CLIP = 8.0
 _LEAST_SCALE = 1e-6
 _OPINION_WIDTH = 0.5
-"""Bandwidth of the second opinion, in root mean squared standard deviations."""
+"""Bandwidth of the estimate from neighbouring rows (``opinion``), as a root mean square of standard
+deviations.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Training rows in standardised logs of counters and of the reference's time."""
+    """Training rows, as standardised logs of the counters and of the time on the reference."""
 
     centre: Floats
     scale: Floats
     points: Floats
     log_speedup: Floats
-    """Rows x platforms; NaN: no label."""
+    """Rows x platforms; NaN: not measured."""
     weights: Floats
-    """One a row: applications weigh the same."""
+    """One weight per row, such that every application has the same total weight."""
 
     @classmethod
     def fit(cls, rows: Rows) -> Neighbours:
-        """Fit the map of training rows."""
+        """Return the standardised training rows."""
         raw = _features(rows)
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
@@ -56,29 +59,33 @@ class Neighbours:
         return cls(centre, scale, unplaced.place(rows), unplaced.log_speedup, unplaced.weights)
 
     def place(self, rows: Rows) -> Floats:
-        """Return rows x features; a missing counter is put in the middle."""
+        """Return the standardised rows, rows x features; a missing counter gets the training
+        mean."""
         places = (_features(rows) - self.centre) / self.scale
         return np.asarray(np.clip(np.nan_to_num(places, nan=0.0), -_CLIP, _CLIP))
 
     def squared(self, places: Floats) -> Floats:
-        """Return places x training rows: mean of squared differences over features."""
+        """Return places x training rows: the mean over features of the squared differences."""
         return np.asarray(((places[:, None, :] - self.points[None]) ** 2).mean(axis=2))
 
     def distance(self, places: Floats) -> Floats:
-        """Return the distance to the nearest training row over the counters alone, one a place."""
+        """Return each place's distance to the nearest training row, over the counters only."""
         apart = (places[:, None, :-1] - self.points[None, :, :-1]) ** 2
         return np.asarray(np.sqrt(apart.mean(axis=2).min(axis=1)))
 
     def nearness(self, places: Floats, width: float) -> Floats:
-        """Return places x training rows: weights that fall off around each place and sum to 1."""
+        """Return places x training rows: weights that decrease with distance and sum to 1 for each
+        place.
+        """
         apart = self.squared(places)
         near = np.exp(-(apart - apart.min(axis=1, keepdims=True)) / (2 * width**2))
         near = near * self.weights
         return np.asarray(near / near.sum(axis=1, keepdims=True))
 
     def opinion(self, places: Floats) -> Floats:
-        """Return places x platforms: log speedup of the rows around (Nadaraya 1964, Watson
-        1964)."""
+        """Return places x platforms: the mean log speedup of the nearby training rows, by kernel
+        regression (Nadaraya 1964, Watson 1964).
+        """
         near = self.nearness(places, _OPINION_WIDTH)
         known = np.isfinite(self.log_speedup)
         total = near @ known
@@ -91,64 +98,73 @@ def _features(rows: Rows) -> Floats:
 
 
 _AGREEMENT = 0.3
-"""Value added to disagreements in log time before their log is taken."""
+"""Constant added to disagreements in log time before their log is taken."""
 _STRETCH_LIMIT = 3.0
-"""Signals are not believed beyond so many standard deviations of training."""
+"""Signals are clipped to this many standard deviations of the training rows."""
 LEAST_WEIGHT = 0.02
-"""Weight of a residual far from the row, beside 1 for the nearest: no covariance stands on a few
-rows."""
+"""Least weight of a residual, relative to 1 for the nearest row: a covariance must not depend on a
+few rows only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """Scale of the error of each row and platform, log-linear in two signals."""
+    """Scale of the error for each row and platform, log-linear in two signals (see ``signals``)."""
 
     platform: Floats
-    """One scale a platform, in log time."""
+    """One error scale per platform, in log time."""
     centre: Floats
     spread: Floats
     slopes: Floats
-    """Intercept, then one a signal."""
+    """The intercept, then one slope per signal."""
 
     def scale(self, signals: Floats) -> Floats:
-        """Return rows x platforms, from rows x platforms x signals."""
+        """Return the scales, rows x platforms, from signals of shape rows x platforms x signals."""
         standard = np.clip((signals - self.centre) / self.spread, -_STRETCH_LIMIT, _STRETCH_LIMIT)
         return np.asarray(self.platform * np.exp(self.slopes[0] + standard @ self.slopes[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What held-out residuals of one family say of its next predictions."""
+    """The error statistics of one family, from held-out residuals, applied to its new
+    predictions."""
 
     platforms: tuple[str, ...]
     reference: str
     neighbours: Neighbours
     difficulty: Difficulty
     residuals: Floats
-    """Training rows x platforms: held-out log error over its scale, signed; NaN: no label."""
+    """Training rows x platforms: signed held-out log error over its scale; NaN: not measured."""
     quantile: float
-    """90 % of a new application's ``|residual|`` stay below, see ``learning.relative.trust``."""
+    """90 % quantile of ``
+    residual
+    `` for a new application, see ``learning.relative.trust``.
+    """
     width: float
-    """Bandwidth of the rows whose residuals count for a row's covariance."""
+    """Bandwidth in the distance between rows: residuals of nearer rows weigh more in the
+    covariance.
+    """
     shrinkage: float
-    """Share of the covariance that is its diagonal."""
+    """Weight of the diagonal matrix that the covariance is shrunk to, 0 to 1."""
     regret_share: float
-    """See ``Joint``."""
+    """See ``Joint.regret_share``."""
 
     def log_widths(self, rows: Rows, log_predicted: Floats) -> Floats:
-        """Return rows x platforms: half the 90 % interval of log time; 0 where the time is
-        known."""
+        """Return half the width of each 90 % interval in log time, rows x platforms; 0: the time is
+        known.
+        """
         scale = self.scale(rows, log_predicted)
         return np.where(np.isfinite(rows.log_seconds), 0.0, self.quantile * scale)
 
     def scale(self, rows: Rows, log_predicted: Floats) -> Floats:
-        """Return rows x platforms: the difficulty of each prediction, in log time."""
+        """Return the difficulty of each prediction in log time, rows x platforms."""
         return self.difficulty.scale(signals(self.neighbours, rows, log_predicted))
 
     def joints(self, rows: Rows, log_predicted: Floats) -> list[Joint]:
-        """Return one a row, conditioned on the times that ``rows`` has beside the reference's.
+        """Return one joint distribution per row, conditioned on the row's known times on other
+        platforms than the reference.
 
-        ``log_predicted`` must be the prediction from the reference alone.
+        ``log_predicted`` must be predicted from the time on the reference alone.
         """
         reference = self.platforms.index(self.reference)
         near = self.neighbours.nearness(self.neighbours.place(rows), self.width)
@@ -171,8 +187,9 @@ class Trust:
 
 
 def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats:
-    """Return rows x platforms x 2: log distance to the training rows, log disagreement with
-    them."""
+    """Return rows x platforms x 2: log distance to the training rows, and log disagreement with
+    their speedups.
+    """
     places = neighbours.place(rows)
     distance = np.log(np.maximum(neighbours.distance(places), 1e-3))
     opinion = rows.log_reference[:, None] - neighbours.opinion(places)
@@ -181,10 +198,10 @@ def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats
 
 
 def covariance(residuals: Floats, weights: Floats, shrinkage: float) -> Floats:
-    """Return the weighted second moments over rows, pairs without a label left out, shrunk to the
-    diagonal.
+    """Return the weighted covariance over rows, shrunk to its diagonal.
 
-    A platform without labels has the mean variance of the others and no correlation.
+    Second moments without a mean; pairs with an unmeasured time are left out. A platform without
+    any measured time gets the mean variance of the others and no correlation.
     """
     known = np.isfinite(residuals)
     filled = np.where(known, residuals, 0.0)
@@ -203,11 +220,11 @@ TRUST_SCHEMA = "berth.relative-trust/1"
 Share = Annotated[float, Field(ge=0, le=1)]
 Above = Annotated[float, Field(gt=0)]
 Holed = tuple[float | None, ...]
-"""None: not known."""
+"""Numbers of which some are unknown (None)."""
 
 
 class RangeFile(Document):
-    """The document of a ``RangeCheck`` over logarithms of counters."""
+    """The JSON form of a ``RangeCheck`` over logs of counters."""
 
     names: tuple[str, ...] = Field(min_length=1)
     centre: Row
@@ -219,7 +236,7 @@ class RangeFile(Document):
 
 
 class TrustFile(Document):
-    """``trust.json``: a ``Trust`` and the range of the training rows."""
+    """``trust.json``: the JSON form of a ``Trust`` and of the range of the training rows."""
 
     schema_: str = Field(default=TRUST_SCHEMA, alias="schema")
     platforms: tuple[str, ...] = Field(min_length=2)
@@ -242,18 +259,19 @@ class TrustFile(Document):
 
 
 def fit_range(rows: Rows) -> RangeCheck:
-    """Return the range of ``rows``: applications held against each other, over logs of counters."""
+    """Return the range check of ``rows`` over logs of counters, with applications held out in
+    turn."""
     names = [f"log(1 + {name})" for name in rows.counters]
     return RangeCheck.fit(names, log_counters(rows), rows.applications)
 
 
 def log_counters(rows: Rows) -> Floats:
-    """Return rows x counters; NaN: missing."""
+    """Return log(1 + counter), rows x counters; NaN: missing."""
     return np.asarray(np.log1p(np.maximum(rows.values, 0.0)))
 
 
 def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
-    """Write both as a document."""
+    """Return the trust and the range check as one document."""
     near, hard = trust.neighbours, trust.difficulty
     return TrustFile(
         schema=TRUST_SCHEMA,
@@ -286,12 +304,14 @@ def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
 
 
 _WIDE = 1e9
-"""A threshold without other applications is infinite, which JSON has no number for."""
+"""Stands for an infinite threshold (only one training application), which JSON cannot express."""
 
 
 def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
-    """Return what the document holds. Raises DocumentError (naming ``path``) where it does not
-    fit."""
+    """Return the trust and the range check that the document holds.
+
+    Raises DocumentError (naming ``path``) where shapes do not match.
+    """
     rows, features = len(file.points), len(file.centre)
     platforms, signals = len(file.platforms), len(file.signal_centre)
 

@@ -1,8 +1,10 @@
-"""Slow-downs on slices with intervals: the best method that the workload's measurements allow.
+"""Slow-downs on GPU slices with intervals, by the best method for the workload's measurements.
 
-The interval of a method is ``q (0.1 + log 1/effective) + unsteadiness`` wide in log slow-down to
-each side: ``q`` comes from models left out, smaller slices are harder, and a workload whose steps
-are unsteady on the whole GPU (mean far from median) cannot be predicted better than that.
+Half the interval's width in log slow-down is ``q (0.1 - log(effective)) + unsteadiness``, where
+
+- ``q``: 90 % quantile of the scaled errors on models left out of training;
+- ``effective``: the slice's effective share of the GPU (smaller slices are harder to predict);
+- ``unsteadiness``: how far the mean step time on the whole GPU is from the median, in log.
 """
 
 from __future__ import annotations
@@ -42,40 +44,42 @@ SWEEP, BATCHES = "sweep", "batches"
 EASE = 0.1
 UNKNOWN_SHARE = 1.25
 UNKNOWN_GPU = 1.5
-"""Factors on the log interval beyond the slices and the GPUs that were measured."""
+"""Factors on the log interval for slices and for GPUs that were not measured."""
 UNKNOWN_LOAD_WIDTH = 0.05
-"""Log error of a time on the whole GPU that the load model gives where nothing was measured."""
+"""Log error of the load model's time on the whole GPU at a load that was not measured."""
 LEAST_SLOWDOWN = 0.9
-"""No slice was ever measured to be faster than the whole GPU by more than noise."""
+"""Least slow-down: no measured slice was faster than the whole GPU by more than noise."""
 MEMORY_BOUND = 0.5
-"""Share of the kernels' time with the memory busy from which memory is said to bound."""
+"""The workload counts as memory-bound if the memory is busy for at least this share of the kernels'
+time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlicePrediction:
-    """One slice: times are t_slice, slow-downs t_slice / t_whole (> 1: slower on the slice)."""
+    """The prediction for one slice: slow-downs are t_slice / t_whole (> 1: slower on the slice)."""
 
     share: Share
     slowdown: Interval
-    """90 % interval."""
+    """90 % interval of the slow-down."""
     slowdown_95: Interval
     step_s: Interval
-    """Seconds a batch in one process, 90 %."""
+    """Seconds per batch in one process, 90 % interval."""
     whole_s: float
-    """The same on the whole GPU: measured, or by the load model of its other loads."""
+    """Seconds per batch on the whole GPU: measured, or from the load model fitted to other
+    loads."""
     bound: Bound
     launch_share: float
-    """Part of the time on the slice that a larger one would not shorten."""
+    """Share of the time on the slice that would be the same on a larger slice."""
     basis: Basis
     method: str
     abstained: str | None = None
     sources: tuple[SourceShare, ...] = ()
-    """Sources that the method combined, where it combined several."""
+    """The sources that the method combined; empty if there was only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """Before intervals: log slow-downs by slice, and what they are made of."""
+    """Log slow-downs by slice with their sources, before intervals are added."""
 
     name: str
     log_slowdown: Floats
@@ -89,7 +93,7 @@ class _Estimate:
 
 @dataclass(frozen=True, slots=True)
 class SlicePredictor:
-    """Answers for any workload and any slices of its GPU. Deterministic."""
+    """Predicts the slow-down of a workload on slices of its GPU. Deterministic."""
 
     model: SliceModel
 
@@ -112,10 +116,10 @@ class SlicePredictor:
         probes: Sequence[tuple[Share, int]] = (),
         method: str | None = None,
     ) -> tuple[SlicePrediction, ...]:
-        """Predict each of ``shares``, in their order.
+        """Return one prediction for each of ``shares``, in the same order.
 
-        ``gpu`` is the canonical model name; ``probes`` are (share, index into
-        ``workload.probes``). Raises UsageError where nothing can be said at all.
+        ``gpu`` is the canonical model name; ``probes`` are (share, index into ``workload.probes``).
+        Raises UsageError where no method is possible.
         """
         allowed = self.methods(workload)
         if not allowed or (method is not None and method not in allowed):
@@ -211,7 +215,7 @@ class SlicePredictor:
     def _at_target(
         self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
     ) -> list[tuple[float, float]]:
-        """Return (log slow-down, effective share) of the probes at the load to place."""
+        """Return (log slow-down, effective share) of the probes at the load to predict."""
         seen_at_target = []
         for share, number in probes:
             probe = workload.probes[number]
@@ -265,7 +269,7 @@ class SlicePredictor:
 
 @lru_cache(maxsize=256)
 def load_model_of(points: tuple[Point, ...]) -> LoadModel:
-    """Return the load model of these points; fitted once."""
+    """Return the load model fitted to these points (cached)."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
@@ -274,8 +278,8 @@ def load_model_of(points: tuple[Point, ...]) -> LoadModel:
 def _with_rule(
     entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
 ) -> tuple[Floats, tuple[SourceShare, ...]]:
-    """Return log slow-downs of the load model and of batch equivalence, where the points allow
-    that."""
+    """Return the log slow-downs and their sources: the load model, combined with batch equivalence
+    if the points allow it."""
     rule = equivalence_log_slowdowns(
         workload.points, workload.target_batch, workload.processes, effective
     )
@@ -290,12 +294,13 @@ def _with_rule(
 
 
 def _for_slices(workload_latents: Latents, effective: Floats) -> Floats:
-    """Return log slow-downs of one workload on several slices."""
+    """Return the log slow-downs of one workload on several slices."""
     return np.concatenate([workload_latents.log_slowdown(np.array([e])) for e in effective])
 
 
 def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
-    """Return logs by which a slice that has no more of anything than another is not faster."""
+    """Return the log slow-downs, raised so that a slice is never faster than one that has at least
+    as much of every resource."""
     return np.array(
         [
             max(float(log) for other, log in zip(shares, logs, strict=True) if share.within(other))
@@ -323,11 +328,11 @@ def _bound(workload: SliceWorkload, launch: float) -> Bound:
 def predictions(
     workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
 ) -> dict[str, SlicePrediction]:
-    """Predict all plain profiles of the GPU at once, by name: slices with more of everything are
-    never slower.
+    """Return predictions for all plain profiles of the GPU, by name.
 
-    Raises UsageError where the workload was measured on another GPU model, a probe names no slice
-    of it, or nothing can be predicted at all.
+    Slices with more of every resource are never slower. Raises UsageError if the workload was
+    measured on another GPU model, if a probe does not name a slice of it, or if no method is
+    possible.
     """
     if lookup(workload.gpu).gpu != geometry.gpu:
         raise UsageError(
@@ -346,8 +351,8 @@ def predictions(
 
 
 def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[str, SliceProfile]:
-    """Return the plain profile that each platform is of; the largest for a whole GPU of the
-    model."""
+    """Return the plain profile of each platform that is a slice of the GPU; the largest profile
+    stands for a whole GPU."""
     plain = plain_profiles(geometry)
     plain_by_platform: dict[str, SliceProfile] = {}
     for name, platform in platforms.items():

@@ -37,7 +37,9 @@ from berth.predictor.families.slices.workload import Point
 
 LEAST_POINTS = 4
 LEAST_RANGE = 8.0
-"""Largest over smallest load (batch x processes): below it nothing shows where the GPU fills."""
+"""Required ratio of the largest to the smallest load (batch x processes): a smaller ratio does not
+show at which load the GPU is fully used.
+"""
 _LOSS_SCALE = 0.05
 _STEPS = 80
 _STARTS = tuple((sharp, host) for sharp in (0.0, 1.0, 2.0) for host in (-3.0, -1.0))
@@ -45,23 +47,25 @@ _STARTS = tuple((sharp, host) for sharp in (0.0, 1.0, 2.0) for host in (-3.0, -1
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """``theta``: logs of s0 (s), s1 (s an item), C (items/s), w0 (s a batch) and of ``p - 1``."""
+    """The load model; ``theta`` holds the logs of s0 (s), s1 (s/item), C (items/s), w0 (s/batch)
+    and of ``p - 1``.
+    """
 
     theta: tuple[float, float, float, float, float]
     misfit: float
-    """Median absolute log error over the points that it was fitted to."""
+    """Median absolute log error over the points that the model was fitted to."""
 
     @property
     def sharpness(self) -> float:
-        """Return ``p``."""
+        """Return ``p``, the exponent of the smooth maximum."""
         return 1.0 + float(np.exp(self.theta[4]))
 
     def logs(self, batch: Floats, processes: Floats, effective: Floats) -> tuple[Floats, Floats]:
-        """Return the logs of A and B in seconds."""
+        """Return the logs of A (host time) and B (device time), in seconds."""
         return _logs(np.array(self.theta), batch, processes, effective)
 
     def log_time(self, batch: Floats, processes: Floats, effective: Floats) -> Floats:
-        """Return log seconds a batch in one process."""
+        """Return the log of the seconds per batch in one process."""
         return log_smooth_max(*self.logs(batch, processes, effective), self.sharpness)
 
 
@@ -74,7 +78,10 @@ def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
 
 
 def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float]) -> LoadModel:
-    """Fit the load model to times on the whole GPU. Raises UsageError where they cannot tell it."""
+    """Return the load model fitted to times on the whole GPU.
+
+    Raises UsageError where the loads are too few or too similar.
+    """
     if not can_fit(batch, processes):
         raise UsageError(
             "too few different loads were measured on the whole GPU",
@@ -100,8 +107,9 @@ def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float
 
 
 _PULL = np.array([0.0, 0.01, 0.0, 0.01, 0.03])
-"""Strength with which each number is held to its typical value: just enough to be determined at
-all."""
+"""How strongly each element of ``theta`` is pulled to its typical value: just enough to make the
+fit unique.
+"""
 
 
 def _logs(theta: Floats, b: Floats, n: Floats, effective: Floats) -> tuple[Floats, Floats]:
@@ -131,8 +139,10 @@ def _jacobian(theta: Floats, b: Floats, n: Floats) -> Floats:
 def _descend(
     theta: Floats, b: Floats, n: Floats, log_t: Floats, typical: Floats
 ) -> tuple[float, Floats]:
-    """Descend by Levenberg-Marquardt on a soft-L1 loss (IRLS weights), with the pull as extra
-    residuals."""
+    """Minimise a soft-L1 loss by Levenberg-Marquardt (IRLS weights); the pull adds residuals.
+
+    Returns (final loss, theta).
+    """
     damping = 1e-2
 
     def cost(at: Floats) -> float:
@@ -163,28 +173,31 @@ def _descend(
 
 
 ANCHOR = 0.5
-"""Share by which the load model is moved onto the time measured at the very point: between the two,
-whose errors are about as large."""
+"""Share of the error at a measured load that is corrected: half, since the load model and the
+single measurement have errors of about the same size.
+"""
 MOST_MISFIT = 0.12
-"""Median log misfit above which the load model does not describe the workload (training: 0.04)."""
+"""Median log misfit above which the load model does not describe the workload (0.04 on the training
+data).
+"""
 CAPACITY_SPREAD = 0.25
-"""Log error of a slice's capacity for one workload, that a probe is weighed against."""
+"""Standard deviation, in log, of a slice's capacity for one workload before any probe."""
 PROBE_NOISE = 0.03
-"""Log error of a probe's own time."""
+"""Standard deviation of a probe's own time, in log."""
 _GRID = np.linspace(-1.2, 1.2, 241)
 
 Residual = Callable[[Floats], Floats]
-"""Feature rows to log corrections."""
+"""A function from feature rows to corrections of the log slow-down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """What is in flight: arrays of one length."""
+    """Loads on a GPU or slice (batch size x processes), as arrays of one length."""
 
     batch: Floats
     processes: Floats
     log_whole_s: Floats
-    """Log seconds a batch measured on the whole GPU; NaN where it was not."""
+    """Log of the seconds per batch measured on the whole GPU; NaN: not measured."""
 
     @classmethod
     def one(cls, batch: float, processes: float, whole_s: float | None) -> Loads:
@@ -193,7 +206,7 @@ class Loads:
         return cls(np.array([batch]), np.array([float(processes)]), np.array([log_s]))
 
     def times(self, count: int) -> Loads:
-        """Return this single load ``count`` times, for as many slices."""
+        """Return this single load repeated ``count`` times, one entry for each slice."""
         return Loads(
             np.repeat(self.batch, count),
             np.repeat(self.processes, count),
@@ -203,7 +216,7 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class SeenProbe:
-    """A slow-down that was measured on a slice."""
+    """The slow-down of one load that was measured on a slice."""
 
     load: Loads
     effective: float
@@ -212,15 +225,16 @@ class SeenProbe:
 
 @dataclass(frozen=True, slots=True)
 class SweepModel:
-    """The correction; the load model itself comes with the workload."""
+    """The learnt correction of the load model; the load model itself is fitted to each workload."""
 
     residual: Residual | None
 
     def log_slowdown(
         self, load_model: LoadModel, loads: Loads, effective: Floats, capacity: Floats | float = 0.0
     ) -> Floats:
-        """Return log slow-downs; ``capacity`` moves the logs of the effective shares (from a
-        probe)."""
+        """Return the log slow-downs; ``capacity`` (from a probe) is added to the logs of the
+        effective shares.
+        """
         able = np.minimum(effective * np.exp(capacity), 1.0)
         base = load_model_log_slowdown(load_model, loads, able)
         if self.residual is None:
@@ -229,7 +243,7 @@ class SweepModel:
         return np.asarray(base + correction, dtype=np.float64)
 
     def capacity_from(self, load_model: LoadModel, probes: Sequence[SeenProbe]) -> float:
-        """Return the shift of capacity that probes speak for."""
+        """Return the shift of the log capacity that fits the probes best."""
         cost = (_GRID / CAPACITY_SPREAD) ** 2
         for probe in probes:
             predicted = self.log_slowdown(
@@ -243,7 +257,7 @@ class SweepModel:
 
 
 def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Return the log slow-downs of the load model alone."""
+    """Return the log slow-downs of the load model, without the learnt correction."""
     whole = load_model.log_time(loads.batch, loads.processes, np.ones_like(loads.batch))
     off = np.nan_to_num(loads.log_whole_s - whole, nan=0.0)
     slice_ = load_model.log_time(loads.batch, loads.processes, effective)
@@ -251,7 +265,7 @@ def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floa
 
 
 def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Return rows in the order of ``bundle.RESIDUAL_FEATURES``."""
+    """Return feature rows with the columns of ``bundle.RESIDUAL_FEATURES``."""
     batch, processes = loads.batch, loads.processes
     host, work = load_model.logs(batch, processes, effective)
     ones = np.ones_like(batch)
@@ -267,16 +281,19 @@ def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) ->
 
 
 LOAD_MODEL, EQUIVALENCE = "load model", "equivalence"
-"""Names of the two sources, in manifests and for people."""
+"""Names of the two sources, used in manifests and in output."""
 LEAST_BATCHES = 2
 ALIKE = 0.5
-"""Log width that stands for that of either source; any would do."""
+"""Log width assumed for both sources; any equal value gives equal weights."""
 
 
 def equivalence_log_slowdowns(
     points: Sequence[Point], batch: float, processes: int, effective: Floats
 ) -> Floats | None:
-    """Return log slow-downs by effective share; None: too few batches with so many processes."""
+    """Return the log slow-down for each effective share.
+
+    None: fewer than ``LEAST_BATCHES`` batches were measured with this number of processes.
+    """
     mine = sorted((p for p in points if p.processes == processes), key=lambda p: p.batch)
     if len(mine) < LEAST_BATCHES:
         return None
@@ -294,10 +311,11 @@ def equivalence_log_slowdowns(
 
 
 def mixed(load_model: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
-    """Return the mean of both in log, and the weight of each.
+    """Return the weighted mean of both log slow-downs, and the weight of each source.
 
-    Weighed alike: the errors of eleven models do not say which is better. Weights by their inverse
-    variances, from the other models, were off 17.0 % in the mean, equal ones 11.2 %.
+    The weights are equal, because the errors of eleven models do not show which source is better:
+    weights by inverse variance, fitted on the other models, gave a mean error of 17.0 %, equal
+    weights 11.2 %.
     """
     estimates = [
         SourceEstimate(name, around(1.0, ALIKE), Basis.CALIBRATED)

@@ -1,14 +1,15 @@
-"""How long a training step of a model takes on each platform.
+"""The time of a training step of a model on each platform.
 
-On a device that was measured: its cost model and what the learners add (``calibrated``). On
-another: the head of the nearest kind (GPU or CPU), each rate moved by the ratio of the two roofs
-(``prior``; the same processor with other cores: ``scaled``).
+On a measured device: the device's cost model and learnt correction (basis ``calibrated``). On
+another device: the learnt model (head) of a measured device of the same kind (GPU or CPU), with
+each cost scaled by the ratio of the two devices' peak rates (basis ``prior``; ``scaled`` for the
+same processor with another number of cores).
 
-Every learnt step is in a device's usual precision: mixed (``amp``) on a GPU, fp32 on a CPU. Others
-are moved by the ratio of roofs; ``step_precision.json``, written by ``python -m lab
-training-precision --train``, has how far off they are. ``step_widths.json`` has the widths for
-families of models that were not measured: nothing tells at prediction time whether a model's family
-was, so they hold for unseen models of measured families, too.
+Every learnt step is in the device's usual precision: mixed (``amp``) on a GPU, fp32 on a CPU. Other
+precisions are scaled by the ratio of peak rates; ``step_precision.json``, written by ``python -m
+lab training-precision --train``, holds the error of this scaling. ``step_widths.json`` holds the
+interval widths for families of models that were not measured. These widths are used for all models,
+because the predictor cannot tell whether a model's family was measured.
 """
 
 from __future__ import annotations
@@ -39,29 +40,29 @@ from berth.predictor.hardware.roofs import Roof, roof_of
 
 @dataclass(frozen=True, slots=True)
 class StepPrediction:
-    """A training step on a platform."""
+    """The predicted time of a training step on a platform."""
 
     platform: str
     precision: str
-    """``amp``: automatic mixed precision; else as it was asked for."""
+    """``amp``: automatic mixed precision; else the precision that the caller requested."""
     batch: int
     seconds: Interval
-    """90 % interval of the whole step."""
+    """90 % interval of the time of the whole step, in seconds."""
     basis: Basis
     learnt_on: str
-    """The device whose head it is."""
+    """The device whose measurements the prediction was learnt from."""
     bound: Bound
-    """Bound of the largest part of the cost model's time."""
+    """The bound (compute, memory or launch) with the largest part of the cost model's time."""
 
     @property
     def samples_per_s(self) -> float:
-        """Return the rate at this batch."""
+        """Return the training samples per second at this batch size."""
         return self.batch / self.seconds.mid
 
 
 @cache
 def shipped() -> StepModel:
-    """Return the bundle that comes with Berth. Raises DocumentError."""
+    """Return the bundle that is shipped with Berth. Raises DocumentError."""
     return bundles.load()
 
 
@@ -74,10 +75,11 @@ def predict(
     cores: int | None = None,
     numbers: Numbers | None = None,
 ) -> list[StepPrediction]:
-    """Return a training step of the graph at its batch on these platforms, in their order.
+    """Return one step prediction per platform, in the order of ``names``, for the graph at its
+    batch.
 
-    ``cores``: of CPUs; default: all of them. ``numbers``: the precision; default: mixed on GPUs,
-    fp32 on CPUs. Platforms that do not compute in it are left out.
+    ``cores``: number of cores on CPUs; default: all. ``numbers``: the precision; default: mixed on
+    GPUs, fp32 on CPUs. Platforms without native support for the precision are left out.
     """
     model = model or shipped()
     features = graph_features(work_of(graph))[None]
@@ -122,7 +124,11 @@ def _moved(
     cores: int,
     numbers: Numbers | None,
 ) -> tuple[Floats, Basis, float] | None:
-    """Return (ratios of roofs, basis, half width in log) on a platform with so many cores."""
+    """Return (ratios of the term times, basis, half width in log) on ``platform`` with ``cores``
+    cores.
+
+    None: the platform does not support the precision.
+    """
     entry = head.entry
     families = family_widths().get(entry.platform)
     own_width = max(entry.here.log_width, families.log_width if families else 0.0)
@@ -147,7 +153,8 @@ def _moved(
 
 
 def _bound(parts: Sequence[float]) -> Bound:
-    """Return the bound by the parts of the cost model's time, in the order of ``TERMS``."""
+    """Return the bound with the largest summed time; ``parts`` are times in the order of
+    ``TERMS``."""
     sums = {
         Bound.COMPUTE: sum(parts[:2]), Bound.MEMORY: sum(parts[2:5]), Bound.LAUNCH: parts[5],
     }  # fmt: skip
@@ -155,9 +162,10 @@ def _bound(parts: Sequence[float]) -> Bound:
 
 
 def roof_ratios(first: Roof, second: Roof, numbers: Numbers | None = None) -> Floats:
-    """Return [len(TERMS)] a term's time on the second over its time on the first, by their roofs.
+    """Return [len(TERMS)]: each term's time on ``second`` over its time on ``first``, from peak
+    rates.
 
-    The first in its usual precision, the second in ``numbers`` (default: its usual one).
+    ``first`` computes in its usual precision, ``second`` in ``numbers`` (default: its usual one).
     """
     learnt_numbers = usual(is_gpu=first.is_gpu)
     asked_numbers = numbers or usual(is_gpu=second.is_gpu)
@@ -172,16 +180,16 @@ _HALVES = (Numbers.FP16, Numbers.BF16)
 
 
 class PrecisionWidth(LearntFile):
-    """How far steps in another precision are from what their ratio of roofs gives."""
+    """The error of steps in another precision that are scaled by the ratio of peak rates."""
 
     schema_: str = Field(default="berth.step-precision/1", alias="schema")
     log_width: float = Field(gt=0)
-    """Half width of the 90 % interval."""
+    """Half width of the 90 % interval, in log time."""
 
 
 @cache
 def precision_width() -> PrecisionWidth:
-    """Return the file that comes with Berth. Raises DocumentError."""
+    """Return the precision width that is shipped with Berth. Raises DocumentError."""
     return read_json(PRECISION_FILE, PrecisionWidth)
 
 
@@ -191,13 +199,13 @@ def usual(*, is_gpu: bool) -> Numbers:
 
 
 def is_usual(numbers: Numbers, *, is_gpu: bool) -> bool:
-    """Return whether steps in it need no ratio: mixed precision computes in either half."""
+    """Return whether steps in this precision need no scaling; mixed precision covers fp16 and
+    bf16."""
     return numbers in _HALVES if is_gpu else numbers is Numbers.FP32
 
 
 def computes_in(roof: Roof, numbers: Numbers) -> bool:
-    """Return whether training in it is possible there without conversions that nobody would
-    want."""
+    """Return whether the device computes in this precision without converting to another one."""
     return numbers is Numbers.FP32 or numbers in roof.native
 
 
@@ -205,27 +213,28 @@ WIDTHS = Path(__file__).with_name("step_widths.json")
 
 
 class FamilyWidth(Document):
-    """The width for families of models never measured, on one device that was measured."""
+    """The interval width for unmeasured families of models, on one measured device."""
 
     log_width: float = Field(gt=0)
     groups: int = Field(ge=1)
     rows: int = Field(ge=1)
     coverage: float = Field(ge=0, le=1)
-    """Coverage of families that the width is not from."""
+    """Share of held-out families' times inside the interval; those families did not set the
+    width."""
 
 
 class StepWidths(Document):
-    """``step_widths.json``."""
+    """The document ``step_widths.json``."""
 
     schema_: str = Field(default="berth.step-widths/1", alias="schema")
     command: str
     created: str
     split: str
     widths: dict[str, FamilyWidth]
-    """Widths by platform."""
+    """Interval widths by platform name."""
 
 
 @cache
 def family_widths() -> dict[str, FamilyWidth]:
-    """Return the half widths of 90 % intervals in log, by platform. Raises DocumentError."""
+    """Return half widths of 90 % intervals in log time, by platform. Raises DocumentError."""
     return read_json(WIDTHS, StepWidths).widths

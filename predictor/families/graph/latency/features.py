@@ -1,10 +1,10 @@
-"""What a learnt predictor of time sees of a model graph: a fixed vector, and its time under roofs.
+"""Features of a model graph for learnt predictors of time: a fixed vector, and roofline times.
 
-``graph_features`` does not depend on a platform: work, bytes and nodes by groups of operators, a
-single image's (the batch divides out) in elements, so that precision and batch can be set later.
-``roof_features`` puts the same work under one platform's roofs at a batch and a precision: the
-longest of arithmetic and memory for each operator, summed by group, and the launches.
-Numpy only; about a millisecond for a graph of 1,500 nodes.
+``graph_features`` does not depend on a platform. It returns work, elements and nodes by group of
+operators for a single image, in elements instead of bytes, so that precision and batch can be
+chosen later. ``roof_features`` returns the roofline time of the same work on one platform, at a
+batch and a precision: the longer of arithmetic and memory for each operator, summed by group, and
+the number of launches. Numpy only; about a millisecond for a graph of 1,500 nodes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ GROUPS = (
     "normalisation", "softmax", "activation", "elementwise", "pooling", "reduction", "movement",
     "other",
 )  # fmt: skip
-"""Groups of operators: convolutions by kernel and grouping (``stem``: at most 4 input channels);
-products with weights (``matmul``) and of two activations (``product``: attention); the rest by
-family."""
+"""Groups of operators. Convolutions are grouped by kernel size and grouping (``stem``: at most 4
+input channels), products into those with weights (``matmul``) and those of two activations
+(``product``: attention), all others by family."""
 MATRIX_GROUPS = 8
-"""The first so many groups run on matrix units, where a precision has them."""
+"""The first 8 groups run on matrix units if the device has them for the precision."""
 _OF_GROUP = ("nodes", "macs", "flops", "elements", "weights")
-"""Features of each group, for a single image except weights and nodes."""
+"""Features of each group: per image, except for nodes and weights."""
 _OVERALL = (
     "nodes", "kinds", "depth", "macs", "flops", "elements", "written", "worked", "weights",
     "parameters", "input_elements", "output_elements", "widest_written",
@@ -51,17 +51,23 @@ _OVERALL = (
 GRAPH_FEATURES = (
     *_OVERALL, *(f"{quantity}_{group}" for group in GROUPS for quantity in _OF_GROUP),
 )  # fmt: skip
-"""The names of ``graph_features``, in its order. ``elements``: read and written, weights apart;
-``written``: outputs alone; ``worked``: outputs of convolutions and products (timm's activations);
-``mean_*``: of input channels, output positions and the inner dimension, logarithms weighed by MACs;
-``nodes_small``: those that write under 100,000 elements an image."""
+"""The names of the columns of ``graph_features``.
+
+``elements``: elements read and written, without weights; ``written``: outputs only; ``worked``:
+outputs of convolutions and products (timm's activations); ``mean_*``: means of the logs of input
+channels, output positions and the inner dimension, weighted by MACs; ``nodes_small``: nodes that
+write fewer than 100,000 elements per image.
+"""
 ROOF_FEATURES = (
     "roof_s", "compute_s", "memory_s", "fused_s", "launches", *(f"{g}_s" for g in GROUPS),
 )  # fmt: skip
-"""The names of ``roof_features``: seconds an image at full roofs; ``roof_s`` the sum over operators
-of the longer of arithmetic and memory, ``compute_s`` and ``memory_s`` the sums of each alone,
-``fused_s`` as ``roof_s`` with element-wise operators, activations and normalisations left out (as a
-compiler that fuses them would), ``launches`` the nodes that run; then ``roof_s`` by group."""
+"""The names of the columns of ``roof_features``, in seconds per image at peak rates.
+
+``roof_s``: the sum over operators of the longer of arithmetic and memory time; ``compute_s`` and
+``memory_s``: the sums of arithmetic and of memory time; ``fused_s``: ``roof_s`` without
+element-wise operators, activations and normalisations (a compiler would fuse them); ``launches``:
+number of nodes that run; then ``roof_s`` by group.
+"""
 FUSED = ("normalisation", "activation", "elementwise")
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _SMALL = 100_000
@@ -75,33 +81,35 @@ _FAMILY_GROUP = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A graph's kinds of operators that run something, one entry each; for one image."""
+    """The work of a graph for one image, with one entry for each kind of operator that runs a
+    kernel."""
 
     group: Integers
-    """Index into ``GROUPS``."""
+    """Index of the kind's group in ``GROUPS``."""
     count: Floats
-    """Nodes of the kind."""
+    """Number of nodes of the kind."""
     macs: Floats
-    """Multiply-accumulates of one node for one image; likewise below."""
+    """Multiply-accumulates of one node for one image; the fields below are also per node and
+    image."""
     flops: Floats
     elements: Floats
-    """Read and written, weights apart."""
+    """Elements read and written, without weights."""
     written: Floats
     weights: Floats
-    """Elements read of constants; not divided by the batch."""
+    """Constant elements read per node; not divided by the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphWork(Work):
-    """The work of a graph, with the graph."""
+    """The work of a graph, together with the graph."""
 
     graph: ModelGraph
     kinds: Integers
-    """Which rows of ``graph.kinds``."""
+    """Indices of the kinds' rows in ``graph.kinds``."""
 
 
 def work_of(graph: ModelGraph) -> GraphWork:
-    """Return what each kind of operator does for one image. Views and shapes are left out."""
+    """Return the work of each kind of operator for one image. Views and shapes are left out."""
     table, batch = graph.kinds, max(graph.batch, 1)
     free = np.array([family in FREE for family in FAMILIES])[table[:, _AT["family"]]]
     count = np.bincount(graph.kind, minlength=len(table))
@@ -149,7 +157,7 @@ _PRODUCTS = [FAMILIES.index(Family.MATMUL), FAMILIES.index(Family.RECURRENT)]
 
 
 def graph_features(work: GraphWork) -> Floats:
-    """Return [len(GRAPH_FEATURES)] for one image; all finite and at least 0."""
+    """Return [len(GRAPH_FEATURES)] features for one image; all are finite and at least 0."""
     graph, times = work.graph, work.count
     sums = np.zeros((len(GROUPS), len(_OF_GROUP)))
     for place, values in enumerate(
@@ -205,7 +213,7 @@ def _overall(work: GraphWork, graph: ModelGraph, totals: Floats) -> Floats:
 
 
 def _depth(graph: ModelGraph) -> float:
-    """Return the nodes of the longest path."""
+    """Return the number of nodes on the longest path."""
     depth = [1] * len(graph)
     for source, target in sorted(zip(*graph.edges.tolist(), strict=True), key=lambda e: e[1]):
         if depth[source] >= depth[target]:
@@ -216,8 +224,8 @@ def _depth(graph: ModelGraph) -> float:
 def roof_features(
     work: Work, places: Sequence[Roof], numbers: Sequence[Numbers], batch: int
 ) -> Floats:
-    """Return [places, len(ROOF_FEATURES)] seconds an image on each place in its precision at a
-    batch."""
+    """Return [places, len(ROOF_FEATURES)]: seconds per image on each of ``places``, in the
+    precision from ``numbers`` at the same index, at ``batch``."""
     matrix = work.group < MATRIX_GROUPS
     onehot = np.zeros((len(work.group), len(GROUPS)))
     onehot[np.arange(len(work.group)), work.group] = work.count

@@ -1,13 +1,14 @@
-"""Operators as numbers, one entry each, and those of a model graph: what a framework would run.
+"""Operators as arrays of sizes, one entry per operator, and the operators of a model graph.
 
-A *product* is ``groups`` products of [rows, inner] by [inner, columns]; a convolution is one with
-images x output positions as rows (implicit GEMM). A *vector* operator (element-wise, softmax,
-normalisation) works on [rows, columns].
+A *product* is ``groups`` matrix products of [rows, inner] by [inner, columns]; a convolution is a
+product with images x output positions as rows (implicit GEMM). A *vector* operator (element-wise,
+softmax, normalisation) works on [rows, columns].
 
-Of a graph, matrix products and convolutions become products; grouped convolutions with few
-channels a group (depthwise) and all else become memory-bound vector operators. A bias that is
-added after a product is part of it. What runs nothing (views) takes no time. Operators without a
-measured counterpart (pooling, movement, unknown ones) are taken as reading and writing their bytes.
+A graph's matrix products and convolutions become products. Grouped convolutions with few channels
+per group (depthwise) and all other operators become memory-bound vector operators. A bias that is
+added after a product is part of the product. Views run no kernel and take no time. Operators
+without a measured counterpart (pooling, movement, unknown ones) are assumed to take the time to
+read and write their bytes.
 """
 
 from __future__ import annotations
@@ -30,21 +31,22 @@ from berth.predictor.hardware.device import Numbers
 Integers: TypeAlias = NDArray[np.int64]
 
 WINOGRAD = 2.25
-"""Fewer multiplications of a 3x3 convolution of stride 1: F(2x2, 3x3), Lavin and Gray, CVPR 2016.
-"""
+"""Factor by which Winograd's F(2x2, 3x3) reduces the multiplications of a 3x3 convolution of stride
+1 (Lavin and Gray, CVPR 2016)."""
 
 
 class Kind(IntEnum):
-    """What is run; each kind of these was measured."""
+    """Kinds of operators; the time of each kind was measured."""
 
     PRODUCT = 0
-    """A product of two activations, batched."""
+    """A batched product of two activations."""
     LINEAR = 1
     """A product with weights and a bias."""
     CONVOLUTION = 2
-    """3x3 of stride 1, ungrouped. Others are taken as LINEAR (implicit GEMM)."""
+    """A 3x3 convolution of stride 1, ungrouped. Other convolutions count as LINEAR (implicit
+    GEMM)."""
     UNARY = 3
-    """One tensor read, one written; also what is only memory-bound."""
+    """One tensor is read and one written; also used for all other memory-bound operators."""
     BINARY = 4
     SOFTMAX = 5
     NORMALISATION = 6
@@ -55,16 +57,16 @@ MATRIX_KINDS = (Kind.PRODUCT, Kind.LINEAR, Kind.CONVOLUTION)
 
 @dataclass(frozen=True)
 class Calls:
-    """Columns of n calls. Bytes are those read and written once."""
+    """The sizes of n operator calls, as columns. Each byte counts once read and once written."""
 
     kind: Integers
     groups: Floats
     rows: Floats
     columns: Floats
     inner: Floats
-    """1 for vector operators."""
+    """Inner dimension of a product; 1 for vector operators."""
     flops: Floats
-    """Operations of direct arithmetic: 2 a multiply-accumulate."""
+    """Arithmetic operations of the direct algorithm: 2 per multiply-accumulate."""
     moved_bytes: Floats
 
     def __len__(self) -> int:
@@ -86,7 +88,7 @@ def products(
     groups: ArrayLike, rows: ArrayLike, columns: ArrayLike, inner: ArrayLike,
     *, bytes_each: float = 4.0,
 ) -> Calls:  # fmt: skip
-    """Return batched products of activations."""
+    """Return batched products of activations as calls."""
     g, m, n, k = _columns(groups, rows, columns, inner)
     return _calls(Kind.PRODUCT, (g, m, n, k), 2 * g * m * n * k,
                   bytes_each * g * (m * k + k * n + m * n))  # fmt: skip
@@ -95,7 +97,7 @@ def products(
 def linears(
     rows: ArrayLike, columns: ArrayLike, inner: ArrayLike, *, bytes_each: float = 4.0
 ) -> Calls:
-    """Return products with weights [inner, columns], and a bias."""
+    """Return products with weights [inner, columns] and a bias, as calls."""
     m, n, k = _columns(rows, columns, inner)
     return _calls(Kind.LINEAR, (np.ones_like(m), m, n, k), 2 * m * n * k,
                   bytes_each * (m * k + k * n + m * n))  # fmt: skip
@@ -105,7 +107,7 @@ def convolutions(
     images: ArrayLike, inputs: ArrayLike, outputs: ArrayLike, height: ArrayLike,
     width: ArrayLike, *, bytes_each: float = 4.0,
 ) -> Calls:  # fmt: skip
-    """Return 3x3 convolutions of stride 1 and padding 1."""
+    """Return 3x3 convolutions of stride 1 and padding 1, as calls."""
     b, i, o, h, w = _columns(images, inputs, outputs, height, width)
     m, k = b * h * w, 9 * i
     return _calls(Kind.CONVOLUTION, (np.ones_like(m), m, o, k), 2 * m * o * k,
@@ -113,7 +115,8 @@ def convolutions(
 
 
 def vectors(kind: Kind, rows: ArrayLike, columns: ArrayLike, *, bytes_each: float = 4.0) -> Calls:
-    """Return element-wise operators, softmax or layer normalisation over [rows, columns]."""
+    """Return element-wise operators, softmax or layer normalisation over [rows, columns], as
+    calls."""
     m, n = _columns(rows, columns)
     tensors = 3 if kind is Kind.BINARY else 2
     work = {Kind.SOFTMAX: 5.0, Kind.NORMALISATION: 8.0}.get(kind, 1.0)
@@ -132,15 +135,16 @@ def _calls(kind: Kind, sizes: Sequence[Floats], flops: Floats, moved: Floats) ->
 
 
 FEW_CHANNELS = 8
-"""Convolutions with fewer channels a group (in or out) do not run on matrix units."""
+"""Convolutions with fewer channels per group (input or output) do not run on matrix units."""
 NORMALISED_ROWS = frozenset({
     "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization",
     "com.microsoft:SkipLayerNormalization", "com.microsoft:SkipSimplifiedLayerNormalization",
     "InstanceNormalization", "GroupNormalization",
 })  # fmt: skip
-"""Normalisations with statistics of the data; others scale by constants, element by element."""
+"""Normalisations that compute statistics of the data; other normalisations scale each element by
+constants."""
 VIEWS = frozenset({"Split", "SplitToSequence", "SequenceAt", "Identity", "Slice"})
-"""Operators that frameworks do without copying, beside the family of views."""
+"""Operators that frameworks run without copying, in addition to the family of views."""
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _MATRIX = np.array([family in MATRIX for family in FAMILIES])
 _FREE = np.array([family in FREE for family in FAMILIES])
@@ -154,24 +158,25 @@ _SOFTMAX = FAMILIES.index(Family.SOFTMAX)
 
 @dataclass(frozen=True)
 class GraphCalls:
-    """One call for each of a graph's kinds of nodes."""
+    """A graph's operators as calls: one call for each kind of node (nodes of equal operator and
+    sizes)."""
 
     calls: Calls
     runs: NDArray[np.bool_]
-    """[kinds] False: takes no time."""
+    """[kinds] False: the kind takes no time."""
     times: Integers
-    """[kinds] nodes of each."""
+    """[kinds] number of nodes of each kind."""
     waits: Floats
-    """[kinds] launches beyond the first: a recurrent layer's steps wait for one another."""
+    """[kinds] launches beyond the first: the steps of a recurrent layer run one after another."""
 
 
 def calls_of(
     graph: ModelGraph, numbers: Numbers, batch: int | None = None, *, compiled: bool = False
 ) -> GraphCalls:
-    """Return each kind of the graph's nodes as a call, floats stored in ``numbers``.
+    """Return one call for each kind of node in the graph, with floats stored in ``numbers``.
 
-    At another ``batch`` than the graph's, activations are taken as that many times as large.
-    ``compiled``: vector operators that read what another one makes run within its kernel.
+    ``batch``: if it differs from the graph's batch, activations are scaled in proportion.
+    ``compiled``: a vector operator that reads the output of another one runs in that one's kernel.
     """
     table = graph.kinds
     load = load_of(graph, numbers)
@@ -227,7 +232,7 @@ def calls_of(
 
 
 def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
-    """Return [n] whether a compiler runs the node in the kernel of a node before it."""
+    """Return [nodes]: whether a compiler runs the node in the kernel of a node before it."""
     fusible = _FUSIBLE[graph.family]
     writer, reader = graph.edges
     absorbed = np.zeros(len(graph), bool)
@@ -236,7 +241,7 @@ def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
 
 
 def _named(graph: ModelGraph, names: frozenset[str]) -> NDArray[np.bool_]:
-    """Return [kinds] whether each kind is one of the named operators."""
+    """Return [kinds]: whether each kind is one of the named operators."""
     return np.array([name in names for name in graph.operators])[graph.kind_operator]
 
 
@@ -255,7 +260,7 @@ def _inputs_a_group(table: Integers, split: Floats) -> Floats:
 
 
 def _biases(graph: ModelGraph, weight_bytes: Floats) -> NDArray[np.bool_]:
-    """Return [kinds] whether each kind adds constants to what a product alone makes."""
+    """Return [kinds]: whether each kind adds a constant bias to the output of a matrix product."""
     product = graph.operators.index("MatMul") if "MatMul" in graph.operators else -1
     add = graph.operators.index("Add") if "Add" in graph.operators else -1
     after = np.zeros(len(graph.kinds), bool)

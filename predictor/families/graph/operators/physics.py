@@ -1,10 +1,10 @@
-"""What an operator takes at the least on a GPU, and what its utilisation is learnt from.
+"""The least time of an operator on a GPU, and the features that its utilisation is learnt from.
 
-``base = max(flops / (peak x power share), bytes / bandwidth)``. The power share is what a GPU can
-keep of its peak clock within its rated power: ``min(1, (w / w0) ** gamma)`` with ``w`` its watts a
-TFLOP/s of fp32, in watts of 16 nm; by what the foundry says its processes save (TSMC: 12FFC 25 %
-of 16FF+, N7 60 % of 16FF+, N5 30 % of N7). ``w0`` and ``gamma`` are fitted. Utilisation (0, 1] is
-``base / (time - launch)``.
+``base = max(flops / (peak x power share), bytes / bandwidth)``, in seconds. The power share is the
+share of the peak rate that the GPU can keep within its rated power: ``min(1, (w / w0) ** gamma)``.
+``w``: rated watts per TFLOP/s of fp32, converted to a 16 nm process by the power savings that the
+foundry states (TSMC: 12FFC 25 % less than 16FF+, N7 60 % less than 16FF+, N5 30 % less than N7).
+``w0`` and ``gamma`` are fitted. Utilisation (0, 1] is ``base / (time - launch)``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Features: TypeAlias = NDArray[np.float32]
 TILES = ((128, 128), (128, 64), (64, 64), (32, 32))
 """Rows x columns that one thread block computes."""
 PROCESS_POWER = {16: 1.0, 14: 1.0, 12: 0.75, 8: 0.5, 7: 0.4, 6: 0.4, 5: 0.28, 4: 0.28, 3: 0.28}
-"""Power of the same circuit at the same speed, of a process in nm; 8: between its neighbours."""
+"""Power of the same circuit at the same speed, relative to 16 nm, by process in nm; the value for 8
+nm is interpolated."""
 UNKNOWN_GENERATION = 8
 AMD = 0
 PRODUCT_FEATURES = (
@@ -33,32 +34,34 @@ PRODUCT_FEATURES = (
     "rows", "columns", "inner", "groups", "rows_two", "columns_two", "inner_two", "kind",
     "intensity_over_ridge", "bytes_over_l2", "group_bytes_over_l2", "generation", "watts",
 )  # fmt: skip
-"""Sizes as powers of two; ``*_two``: the power of two that divides a size (5 at most)."""
+"""Columns of ``product_features``. Sizes are base-2 logs; ``*_two``: exponent of the largest power
+of two that divides a size (at most 5)."""
 VECTOR_FEATURES = (
     "kind", "rows", "columns", "columns_two", "bytes_a_multiprocessor", "bytes_over_l2",
     "rows_a_multiprocessor", "bytes_a_flop", "generation", "watts",
 )  # fmt: skip
 KERNEL_S = 4e-6
-"""Seconds from one kernel's end to the next one's work when they are queued back to back."""
+"""Seconds from the end of one kernel to the start of the next, queued back to back."""
 LEAST_UTILISATION = 1e-4
 LEAST_S = 1e-12
 LEAST_ROWS, LEAST_LINEAR_ROWS, LEAST_INNER = 32.0, 128.0, 8.0
-"""Sizes of the least products that are told apart: what is smaller fills no tile."""
+"""Smallest sizes of products that are distinguished: smaller products do not fill a tile."""
 _NEWEST = 8
-"""Generations beyond were not measured: they are taken as this one."""
+"""Newest measured generation; newer GPUs count as this generation."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerLimit:
-    """Share of the peak that fits the rated power."""
+    """Parameters of the power share: how much of its peak rate a GPU can keep within its rated
+    power."""
 
     watts: float
-    """Watts a TFLOP/s, of a 16 nm process: from there on the peak can be kept."""
+    """Watts per TFLOP/s (16 nm) from which the full peak can be kept: ``w0``."""
     gamma: float
-    """0: power does not matter."""
+    """Exponent of the power share; 0: power has no influence."""
 
     def share(self, gpu: Unit) -> float:
-        """Return the share in (0, 1]; 1 where the GPU's power or process is not known."""
+        """Return the share in (0, 1]; 1 if the GPU's power or process is unknown."""
         watts = watts_a_tflop(gpu)
         if watts is None or self.gamma == 0:
             return 1.0
@@ -66,7 +69,7 @@ class PowerLimit:
 
 
 def watts_a_tflop(gpu: Unit) -> float | None:
-    """Return the rated watts a TFLOP/s of fp32, in watts of 16 nm; None where not known."""
+    """Return the rated watts per TFLOP/s of fp32, converted to 16 nm; None: unknown."""
     sheet = gpu.sheet
     need = PROCESS_POWER.get(sheet.process_nm) if sheet.process_nm is not None else None
     if need is None or sheet.power_w is None:
@@ -76,22 +79,22 @@ def watts_a_tflop(gpu: Unit) -> float | None:
 
 @dataclass(frozen=True)
 class Places:
-    """GPUs side by side: [gpus, 1] each."""
+    """Properties of several GPUs, as arrays of shape [gpus, 1]."""
 
     multiprocessors: Floats
     bytes_per_s: Floats
     l2_bytes: Floats
     vector_flops: Floats
     peak: Floats
-    """Peak of matrix products in the precision asked for."""
+    """Peak rate of matrix products in the requested precision, in flop/s."""
     share: Floats
-    """Share of the peak that the rated power allows."""
+    """Share of the peak that the rated power allows, 0 to 1."""
     generation: Floats
     watts: Floats
 
     @staticmethod
     def of(gpus: Sequence[Unit], numbers: Numbers, power: PowerLimit) -> Places:
-        """Lay out the GPUs in their order."""
+        """Return the properties of the GPUs, in the given order."""
         rows = [
             (
                 gpu.multiprocessors, gpu.bytes_per_s, gpu.l2_bytes, gpu.vector_flops,
@@ -107,13 +110,13 @@ class Places:
 
 
 def roof_seconds(calls: Calls, places: Places) -> Floats:
-    """Return [gpus, n] the least seconds: the larger of arithmetic and memory at full peaks."""
+    """Return [gpus, n]: the least seconds, the longer of arithmetic and memory at full peak
+    rates."""
     return _roof(calls, places, places.peak)
 
 
 def base_seconds(calls: Calls, places: Places) -> Floats:
-    """Return [gpus, n] seconds as ``roof_seconds`` has them, with the peak that the rated power
-    allows."""
+    """Return [gpus, n]: the least seconds, with the peak rate that the rated power allows."""
     return _roof(calls, places, places.peak * places.share)
 
 
@@ -126,9 +129,9 @@ def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
 
 
 def product_features(calls: Calls, places: Places) -> Features:
-    """Return [gpus * n, len(PRODUCT_FEATURES)], GPU by GPU.
+    """Return [gpus * n, len(PRODUCT_FEATURES)]: all calls on the first GPU, then on the next.
 
-    Sizes are at least those of the smallest tiles: fewer take as long.
+    Sizes are raised to those of the smallest tiles, since smaller products take as long.
     """
     groups = np.maximum(calls.groups, 1.0)
     linear = calls.kind == Kind.LINEAR
@@ -158,7 +161,7 @@ def product_features(calls: Calls, places: Places) -> Features:
 
 
 def vector_features(calls: Calls, places: Places) -> Features:
-    """Return [gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
+    """Return [gpus * n, len(VECTOR_FEATURES)]: all calls on the first GPU, then on the next."""
     features = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
     rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)
     moved = np.log2(np.maximum(calls.moved_bytes, 1.0))
@@ -173,28 +176,29 @@ def vector_features(calls: Calls, places: Places) -> Features:
 
 
 def utilisation(margin: Floats) -> Floats:
-    """Return utilisation in (0, 1] from what the trees give, by a logistic curve."""
+    """Return the utilisation in (0, 1] from the trees' output, by a logistic function."""
     shares: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
     return shares
 
 
 def two(sizes: Floats) -> Integers:
-    """Return the power of two that divides each size, 5 at most: how far accesses can be
-    aligned."""
+    """Return the exponent of the largest power of two that divides each size, at most 5: the
+    possible alignment of accesses."""
     whole = np.minimum(np.maximum(sizes, 1), 2.0**52).astype(np.int64)
     low = whole & -whole
     return np.minimum(np.log2(low.astype(np.float64)), 5).astype(np.int64)
 
 
 def generation(gpu: Unit) -> int:
-    """Return the generation as the trees know it: AMD's are one of their own, newer ones than
-    measured count as the newest."""
+    """Return the generation as the trees use it: AMD's GPUs share one value, and GPUs newer than
+    the measured ones count as the newest."""
     if gpu.sheet.vendor == "amd":
         return AMD
     return min(gpu.sheet.generation or UNKNOWN_GENERATION, _NEWEST)
 
 
 def watts(gpu: Unit, power: PowerLimit) -> float:
-    """Return the power of two of the watts; where they are not known, enough of them."""
+    """Return log2 of the watts per TFLOP/s; if unknown, the value from which power has no
+    influence."""
     known_watts = watts_a_tflop(gpu)
     return float(np.log2(power.watts if known_watts is None else known_watts))

@@ -1,9 +1,10 @@
-"""Times on any platform by the process after its cases, and by the nearest known device.
+"""Run times on any platform, by a Gaussian process and by the nearest measured device.
 
-By the process a time is a weighted sum of its cases. By the nearest device, for platforms with few
-runs of their own, a model takes, over its time under the roofs, what the most similar measured case
-took on the known device with the most similar data sheet; times one factor, the median over the
-platform's own runs.
+A case is one model at a batch and precision on one device. By the process, a log time is a weighted
+sum over measured cases. By the nearest device, for platforms with few runs, the prediction is the
+product of three numbers: the model's roofline time; the ratio of measured to roofline time of the
+most similar case on the measured device with the most similar data sheet; and, if the platform has
+runs, the median ratio of their times to this estimate.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from berth.predictor.hardware.roofs import Roof
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Half width of the 90 % interval, in log time, with so many samples of the platform."""
+    """Half width of the 90 % interval, in log time, for a platform with this many samples."""
 
     samples: int
     gpu: bool
@@ -33,34 +34,34 @@ class Width:
 
 @dataclass(frozen=True)
 class TransferPosterior:
-    """The process after its cases, and those that a site added. Raises nothing of its own."""
+    """The Gaussian process after its training cases and those that a site added."""
 
     kernel: Kernel
     offset: float
-    """Mean of log time over roofline time, which the process is around."""
+    """Mean over the training cases of log(time / roofline time)."""
     cases: Cases
     weights: Floats
-    """[cases] (K + noise)^-1 of what they measured."""
+    """[cases] (K + noise)^-1 times the measured values (``K``: covariance of the cases)."""
     devices: tuple[str, ...]
-    """The names of ``Cases.device``."""
+    """Names of the devices; ``Cases.device`` holds indices into them."""
     stacks: tuple[str, ...]
-    """The names of ``Cases.stack``."""
+    """Names of the software stacks; ``Cases.stack`` holds indices into them."""
     own: Own
-    """[devices]"""
+    """[devices] hyperparameters of each device."""
     samples: dict[str, int]
-    """Runs of each platform that a site added."""
+    """Number of runs of each platform that a site added."""
     threads: dict[str, int]
-    """Threads of the runs of each CPU platform that a site added: times are of so many."""
+    """Number of threads of the runs of each CPU platform that a site added."""
     own_widths: dict[str, float]
-    """Half width of the 90 % interval, in log time, of each platform that a site added."""
+    """Half width of the 90 % interval, in log time, for each platform that a site added."""
     widths: tuple[Width, ...]
     id: str = ""
-    """Id of the bundle that it is from."""
+    """Id of the bundle that the process was loaded from."""
     residual: Floats | None = None
-    """[cases] log of what they measured over roofline time; None: not at hand."""
+    """[cases] log of measured time over roofline time; None: not available."""
 
     def log_seconds(self, asked: Cases) -> Floats:
-        """Return [n] log seconds of one image."""
+        """Return [n]: log seconds of one image for each requested case."""
         across = self.kernel.covariance(
             asked, self.cases, self.own[asked.device], self._scaled
         )  # fmt: skip
@@ -73,8 +74,11 @@ class TransferPosterior:
     def asked(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Cases:
-        """Return one case. ``stack`` as in ``stack_name``; default: the platform's own in these
-        numbers where it has one, else no compiler on a GPU and one on a CPU."""
+        """Return one case to predict.
+
+        ``stack`` as in ``stack_name``. Default: the platform's own stack in this precision if
+        measured, else a stack without a compiler on a GPU and with one on a CPU.
+        """
         own = f"{roof.platform}/{numbers.value}/"
         named = stack or next((name for name in self.stacks if name.startswith(own)), None)
         joined = is_fused(named) if named else not roof.is_gpu
@@ -88,21 +92,23 @@ class TransferPosterior:
     def seconds(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Interval:
-        """Return the seconds of one run at the whole batch; ``stack`` as in ``asked``."""
+        """Return the seconds of one run of the whole batch; ``stack`` as in ``asked``."""
         case = self.asked(work, roof, numbers, batch, stack)
         middle = batch * float(np.exp(self.log_seconds(case)[0]))
         factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
         return Interval(middle / factor, middle, middle * factor)
 
     def batches(self, *, gpu: bool) -> tuple[float, float]:
-        """Return the smallest and largest batch that was measured on platforms of this kind."""
+        """Return the smallest and largest batch measured on GPUs (``gpu``) or on CPUs."""
         of = np.exp(self.cases.graph[self.cases.gpu == int(gpu), GRAPH.index("log_batch")])
         return (float(of.min()), float(of.max())) if len(of) else (1.0, 1.0)
 
     def nearest_log_seconds(self, asked: Cases, platform: str) -> Floats | None:
-        """Return [n] log seconds of one image by the nearest GPU of the data set, times a factor
-        from the platform's own runs where it has some. None on CPUs: two were measured, and neither
-        is near."""
+        """Return [n]: log seconds of one image by the nearest measured GPU, times a factor from the
+        platform's own runs if it has any.
+
+        None on CPUs: only two were measured, and neither is similar enough.
+        """
         if self.residual is None or not asked.gpu[0]:
             return None
         added = np.isin(self.cases.device, [_place(name, self.devices) for name in self.samples])
@@ -118,26 +124,26 @@ class TransferPosterior:
         return near + float(np.median(self.residual[own] - own_nearest))
 
     def log_width(self, platform: str, *, gpu: bool) -> float:
-        """Return the half width in log time: of the platform's samples where it has some."""
+        """Return the half width in log time: the platform's own if a site added it, else the width
+        without samples."""
         own = self.own_widths.get(platform)
         return self.log_width_of(0, gpu=gpu) if own is None else own
 
     def log_width_of(self, samples: int, *, gpu: bool) -> float:
-        """Return the half width of a platform with so many samples, from devices that were held
-        out."""
+        """Return the half width in log time for a platform with this many samples, calibrated on
+        held-out devices."""
         known = [width for width in self.widths if width.gpu == gpu and width.samples <= samples]
         return max(known, key=lambda width: width.samples).log_width
 
     def models(self, platform: str) -> int:
-        """Return how many models a site's own runs on the platform are of: runs of one are no new
-        case."""
+        """Return the number of different models among the site's own runs on the platform."""
         if platform not in self.samples:
             return 0
         of = self.cases.model[self.cases.device == _place(platform, self.devices)]
         return len(np.unique(of))
 
     def basis(self, platform: str) -> Basis:
-        """Return calibrated where the site added samples of the platform, else prior."""
+        """Return CALIBRATED if the site added samples of the platform, else PRIOR."""
         return Basis.CALIBRATED if self.samples.get(platform) else Basis.PRIOR
 
 
@@ -146,25 +152,25 @@ def _place(name: str | None, names: tuple[str, ...]) -> int:
 
 
 def stack_name(platform: str, numbers: Numbers, framework: str, threads: int | None = None) -> str:
-    """Return the name of a platform with its software, as ``gpu/fp16/torch`` or
+    """Return the name of a platform with its software, such as ``gpu/fp16/torch`` or
     ``cpu/fp32/onnxruntime/1``."""
     parts = (platform, numbers.value, framework, *(() if threads is None else (str(threads),)))
     return "/".join(parts)
 
 
 def is_fused(stack: str) -> bool:
-    """Return whether operators are joined: all software does it but eager torch."""
+    """Return whether the stack fuses operators: every framework except eager torch does."""
     return stack.split("/")[2] != "torch"
 
 
 _OTHER_FUSING = 10.0
-"""Squared distance of a compiled case from one that is not."""
+"""Added to the squared distance between a compiled case and one that is not compiled."""
 
 
 def nearest_residual(known: Cases, residual: Floats, asked: Cases, scale: Scale) -> Floats:
-    """Return [asked] log of time over roofline time, without the factor.
+    """Return [asked]: log of time over roofline time, by the most similar known case.
 
-    ``known``: at least one case; only the device nearest to the first asked case is used.
+    ``known``: at least one case; only the device nearest to the first requested case is used.
     """
     apart = squared(asked.spec[:1], known.spec)[0]
     some = np.flatnonzero(apart <= apart.min() + 1e-9)
