@@ -64,16 +64,16 @@ class Listed(click.ParamType[tuple[Any, ...]]):
         return tuple(sorted(set(values)) if self._is_set else values)
 
 
-def _count(word: str) -> int:
-    """Return a whole number of at least 1. Raises ValueError."""
-    number = whole_number(word, 2**63 - 1)
+def _count(word: str, most: int = 2**63 - 1) -> int:
+    """Return a whole number from 1 to ``most``. Raises ValueError."""
+    number = whole_number(word, most)
     if not number:
         raise ValueError(word)
     return number
 
 
 WORDS = Listed("words", str, "this,that")
-NODES = Listed("whole numbers", _count, "1,2,4", is_set=True)
+NODES = Listed("whole numbers", functools.partial(_count, most=10**8), "1,2,4", is_set=True)
 """Numbers of nodes, in ascending order and without duplicates."""
 NUMBERS = Listed("numbers", float, "100,200")
 COUNTS = Listed("whole numbers", _count, "1,2,4")

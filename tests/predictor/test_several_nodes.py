@@ -278,7 +278,7 @@ def test_predict_shows_each_number_of_nodes(
     assert "8 nodes, 16 cores" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("nodes", ["0", "a", "1,,2", "1,-2", ""])
+@pytest.mark.parametrize("nodes", ["0", "a", "1,,2", "1,-2", "", "100000001"])
 def test_numbers_of_nodes_that_are_none_are_refused(
     files: list[Path], nodes: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
