@@ -39,6 +39,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
     """A list of values separated by commas; ``read`` converts one word, and raises ValueError.
 
     ``like`` is an example of such a list; for an enumeration, its values are listed instead.
+    ``is_set``: the values come in ascending order, each once, and an empty entry is refused.
     """
 
     def __init__(
@@ -58,22 +59,30 @@ class Listed(click.ParamType[tuple[Any, ...]]):
             return value
         try:
             words = [word.strip() for word in value.split(",")]
-            values = [self._read(word) for word in words if word or self._read is not str]
+            values = [self._read(word) for word in words if word or self._is_set]
         except ValueError:
             self.fail(f"{value!r} is {self._expected}", param, ctx)
         return tuple(sorted(set(values)) if self._is_set else values)
 
 
-def _count(word: str, most: int = 2**63 - 1) -> int:
-    """Return a whole number from 1 to ``most``. Raises ValueError."""
-    number = whole_number(word, most)
+def _count(word: str) -> int:
+    """Return a whole number of at least 1; ``1e6`` is one, too. Raises ValueError."""
+    number = float(word)
+    if number < 1 or not number.is_integer():
+        raise ValueError(word)
+    return int(number)
+
+
+def _nodes(word: str) -> int:
+    """Return a number of nodes, from 1 to 100 million. Raises ValueError."""
+    number = whole_number(word, 10**8)
     if not number:
         raise ValueError(word)
     return number
 
 
 WORDS = Listed("words", str, "this,that")
-NODES = Listed("whole numbers", functools.partial(_count, most=10**8), "1,2,4", is_set=True)
+NODES = Listed("whole numbers", _nodes, "1,2,4", is_set=True)
 """Numbers of nodes, in ascending order and without duplicates."""
 NUMBERS = Listed("numbers", float, "100,200")
 COUNTS = Listed("whole numbers", _count, "1,2,4")
